@@ -1,0 +1,1 @@
+"""Checks: the functions that decide whether a frame breaks a requirement."""

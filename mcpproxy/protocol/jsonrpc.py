@@ -1,0 +1,204 @@
+"""JSON-RPC 2.0 messages as MCP sends them: bytes in, one of six shapes out.
+
+Parsing accuses nobody. A request whose id is a list is still the request it was meant to be; the
+checks say what is wrong with it. Only what cannot be told apart (a method *and* a result, no member
+at all) is ``Malformed``.
+
+The bytes are the truth: orjson reads integers beyond 64 bits as floats and folds repeated member
+names, so an id that came out as a float is read again exactly.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#messages
+"""
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from enum import Enum
+from typing import Any, Final, Literal, TypeAlias, cast
+
+import orjson
+
+JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
+JSONObject: TypeAlias = dict[str, JSON]
+RequestId: TypeAlias = int | str
+
+
+class Absent(Enum):
+    """The value of a member that is not there, which is not the same as null."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+class Flaw(Enum):
+    """Why bytes are no JSON-RPC message."""
+
+    EMPTY = "the frame is empty"
+    NOT_JSON = "the frame is not JSON"
+    NOT_UTF8 = "the frame is not UTF-8"
+    TOO_DEEP = "the frame nests deeper than we read"
+    SCALAR = "the frame is JSON, but not an object"
+    NO_KIND = "the object has no method, result or error"
+    MIXED_KIND = "the object has a method and a result or error"
+    BAD_METHOD = "the method is not a string"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A method with an id. ``id`` is ``None`` when the member is no string and no integer."""
+
+    value: JSONObject
+    method: str
+    id: RequestId | None
+    params: "JSON | Absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """A method that asks for no answer. A stray ``id`` stays visible in ``value``."""
+
+    value: JSONObject
+    method: str
+    params: "JSON | Absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A success answer: a ``result``, whatever its type."""
+
+    value: JSONObject
+    id: RequestId | None | Absent
+    result: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorResponse:
+    """An error answer, or one that carries neither or both of result and error."""
+
+    value: JSONObject
+    id: RequestId | None | Absent
+    error: "JSON | Absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Not a message; ``value`` is what it parsed to, if it parsed."""
+
+    flaw: Flaw
+    value: "JSON | Absent" = ABSENT
+
+
+Single: TypeAlias = Request | Notification | Response | ErrorResponse | Malformed
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A JSON array; each element parsed for itself."""
+
+    items: tuple[Single, ...]
+
+
+Message: TypeAlias = Single | Batch
+Kind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
+
+
+def parse(raw: bytes) -> Message:
+    """Read one frame. Never raises, whatever the bytes."""
+    try:
+        value: JSON = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        reread = _reread(raw)
+        if isinstance(reread, Flaw):
+            return Malformed(reread)
+        value = reread[0]
+    if type(value) is dict:
+        return classify(value, raw)
+    if type(value) is list:
+        return Batch(tuple(classify(item, raw) if type(item) is dict else Malformed(Flaw.SCALAR, item) for item in value))
+    return Malformed(Flaw.SCALAR, value)
+
+
+def _reread(raw: bytes) -> tuple[JSON] | Flaw:
+    """What orjson refused, read by a more patient parser: a lone surrogate escape is JSON too."""
+    if not raw.strip(b" \t\r\n"):
+        return Flaw.EMPTY
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return Flaw.NOT_UTF8
+    try:
+        return (cast("JSON", json.loads(text, parse_constant=_refuse_constant)),)
+    except RecursionError:
+        return Flaw.TOO_DEEP
+    except ValueError:
+        return Flaw.NOT_JSON
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)  # NaN and Infinity are JavaScript, not JSON (RFC 8259 section 6).
+
+
+def classify(value: JSONObject, raw: bytes) -> Single:
+    """Tell by its members which kind of message an object is."""
+    method = value.get("method", ABSENT)
+    answers = "result" in value or "error" in value
+    if method is not ABSENT:
+        if answers:
+            return Malformed(Flaw.MIXED_KIND, value)
+        if not isinstance(method, str):
+            return Malformed(Flaw.BAD_METHOD, value)
+        params = value.get("params", ABSENT)
+        # A notification name with an id is a notification with one member too many: nobody answers it.
+        if "id" in value and not method.startswith("notifications/"):
+            return Request(value, method, request_id(value["id"], raw), params)
+        return Notification(value, method, params)
+    if not answers and "id" not in value:
+        return Malformed(Flaw.NO_KIND, value)
+    id = request_id(value["id"], raw) if "id" in value else ABSENT
+    if "result" in value and "error" not in value:
+        return Response(value, id, value["result"])
+    return ErrorResponse(value, id, value.get("error", ABSENT))
+
+
+def request_id(value: JSON, raw: bytes) -> RequestId | None:
+    """``value`` as a request id, ``None`` if it is neither a string nor a whole number.
+
+    ``1`` and ``1.0`` are the same JSON number; ``1`` and ``"1"`` are two ids. ``raw`` is the frame
+    that the value came in, read again when the number did not fit 64 bits.
+    """
+    if type(value) is int or type(value) is str:
+        return value
+    if type(value) is float:
+        return _exact(value, raw)
+    return None
+
+
+def _exact(value: float, raw: bytes) -> int | None:
+    if value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    try:
+        # Find the number again by its rounded value, in a reading that rounds nothing.
+        found = _find(json.loads(raw, parse_float=Decimal, parse_int=Decimal), value)
+        return int(found) if found is not None and found == found.to_integral_value() else None
+    except (ValueError, RecursionError, InvalidOperation, OverflowError):
+        return None
+
+
+def _find(tree: Any, value: float) -> Decimal | None:
+    """The first number under an id-like member of ``tree`` that rounds to ``value``."""
+    if isinstance(tree, Decimal):
+        return tree if float(tree) == value else None
+    children: list[Any] = []
+    if isinstance(tree, dict):
+        children = list(cast("dict[str, Any]", tree).values())
+    elif isinstance(tree, list):
+        children = cast("list[Any]", tree)
+    for child in children:
+        if (found := _find(child, value)) is not None:
+            return found
+    return None

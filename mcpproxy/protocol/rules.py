@@ -1,0 +1,186 @@
+"""Rules as data: what each requirement says, how strongly in which revision, and who says so.
+
+A *rule* is what users see, name and switch off (``PROTO-005``). It rests on one or more
+*requirements* (``R-028``), each one sentence of the specification with its own level per revision.
+A check reports the requirement; severity and source follow from here, so that nobody sets a
+severity by hand.
+
+The tables come from ``rules/<family>.toml``; this module reads no files.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, cast, get_args
+
+from mcpproxy.protocol.revisions import REVISIONS, since, until
+
+Keyword = Literal[
+    "MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info"
+]
+Level = Literal["error", "warning", "info"]
+
+SEVERITY: Final[Mapping[Keyword, Level | None]] = {
+    "MUST": "error",
+    "MUST NOT": "error",
+    "schema": "error",
+    "SHOULD": "warning",
+    "SHOULD NOT": "warning",
+    "derived": "warning",
+    "ambiguous": "warning",
+    "info": "info",
+    "MAY": None,  # a permission: it keeps other rules quiet and is never broken itself
+}
+
+_RANK: Final[Mapping[Level, int]] = {"info": 0, "warning": 1, "error": 2}
+
+
+class RuleError(ValueError):
+    """A rule table that cannot be used; says which rule and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One sentence of the specification that a rule rests on.
+
+    ``keywords`` maps each revision in which it holds to its strength there. ``sources`` maps each
+    of those revisions to the URL of page and section. ``unobservable`` says why the wire cannot
+    show a breach, and is empty for a requirement that has a check.
+    """
+
+    id: str
+    rule: str
+    text: str
+    blame: str
+    keywords: Mapping[str, Keyword]
+    sources: Mapping[str, str]
+    unobservable: str = ""
+
+    def severity(self, candidates: Iterable[str]) -> Level | None:
+        """How bad a breach is when the session's revision is one of ``candidates``.
+
+        ``None`` unless the requirement holds in every one of them: what a peer may be allowed to
+        do is not held against it. Among several, the mildest counts.
+        """
+        levels = [SEVERITY[self.keywords[r]] if r in self.keywords else None for r in candidates]
+        found = [level for level in levels if level is not None]
+        if not found or len(found) < len(levels):
+            return None
+        return min(found, key=_RANK.__getitem__)
+
+    def source(self, candidates: Iterable[str]) -> str:
+        """The page and section to cite: that of the newest candidate revision."""
+        return self.sources[max((r for r in candidates if r in self.sources), key=REVISIONS.index)]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What ``mcpproxy explain`` shows. ``example`` is the wire, one message a line."""
+
+    code: str
+    name: str
+    summary: str
+    why: str
+    example: str
+    instead: str
+    requirements: tuple[Requirement, ...]
+
+    def keywords(self, revision: str) -> tuple[Keyword, ...]:
+        """The strengths of its requirements in ``revision``, strongest first."""
+        found = {r.keywords[revision] for r in self.requirements if revision in r.keywords}
+        return tuple(sorted(found, key=lambda k: -_RANK[SEVERITY[k] or "info"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All rules, by code, and their requirements, by id."""
+
+    rules: Mapping[str, Rule]
+    requirements: Mapping[str, Requirement]
+
+    @classmethod
+    def from_tables(cls, tables: Mapping[str, object]) -> "Catalogue":
+        """Build it from parsed TOML: one table per rule code.
+
+        Raises:
+            RuleError: a table lacks a member, or has one that is not understood.
+        """
+        rules = {code: _rule(code, _table(code, table)) for code, table in tables.items()}
+        requirements: dict[str, Requirement] = {}
+        for rule in rules.values():
+            for requirement in rule.requirements:
+                key = f"{rule.code}/{requirement.id}"
+                requirements[key] = requirement
+        return cls(rules, requirements)
+
+
+def _rule(code: str, table: Mapping[str, object]) -> Rule:
+    texts = {key: _text(code, table, key) for key in ("name", "summary", "why", "example", "instead")}
+    requirements = _table(code, table.get("requirements"))
+    if not requirements:
+        raise RuleError(f"{code}: no requirements")
+    if stray := set(table) - set(texts) - {"requirements"}:
+        raise RuleError(f"{code}: unknown member {sorted(stray)[0]!r}")
+    return Rule(
+        code,
+        **texts,
+        requirements=tuple(_requirement(code, id, _table(id, row)) for id, row in requirements.items()),
+    )
+
+
+def _requirement(code: str, id: str, row: Mapping[str, object]) -> Requirement:
+    where = f"{code} {id}"
+    known = {"text", "blame", "keyword", "since", "until", "revisions", "source", "unobservable"}
+    if stray := set(row) - known:
+        raise RuleError(f"{where}: unknown member {sorted(stray)[0]!r}")
+    keywords = _keywords(where, row)
+    source = row.get("source")
+    if isinstance(source, str):
+        sources = {revision: source.replace("{revision}", revision) for revision in keywords}
+    else:
+        sources = {r: _url(where, r, page) for r, page in _table(where, source).items()}
+        sources = {r: sources.get(r) or next(reversed(sources.values())) for r in keywords}
+    blame = _text(where, row, "blame")
+    if blame not in ("client", "server", "either"):
+        raise RuleError(f"{where}: blame is client, server or either, not {blame!r}")
+    unobservable = row.get("unobservable", "")
+    return Requirement(
+        id, code, _text(where, row, "text"), blame, keywords, sources, str(unobservable)
+    )
+
+
+def _keywords(where: str, row: Mapping[str, object]) -> dict[str, Keyword]:
+    """The strength per revision, from a word and a range or from a table of its own."""
+    keyword = row.get("keyword")
+    named = _table(where, keyword) if isinstance(keyword, dict) else None
+    if named is not None:
+        per_revision = {revision: str(word) for revision, word in named.items()}
+    else:
+        try:
+            first = since(str(row.get("since", REVISIONS[0])))
+            last = until(str(row["until"])) if "until" in row else REVISIONS
+        except ValueError:
+            raise RuleError(f"{where}: since and until name published revisions") from None
+        per_revision = {r: str(keyword) for r in REVISIONS if r in first and r in last}
+    for revision, word in per_revision.items():
+        if revision not in REVISIONS or word not in get_args(Keyword):
+            raise RuleError(f"{where}: keyword {word!r} for revision {revision!r}")
+    return cast("dict[str, Keyword]", per_revision)
+
+
+def _url(where: str, revision: str, page: object) -> str:
+    if revision not in REVISIONS or not isinstance(page, str):
+        raise RuleError(f"{where}: source maps revisions to URLs")
+    return page.replace("{revision}", revision)
+
+
+def _table(where: str, value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise RuleError(f"{where}: a table is needed")
+    return cast("Mapping[str, object]", value)
+
+
+def _text(where: str, table: Mapping[str, object], key: str) -> str:
+    value = table.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise RuleError(f"{where}: {key} is missing or empty")
+    return value.strip()

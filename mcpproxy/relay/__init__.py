@@ -1,0 +1,1 @@
+"""The data path: bytes from peer to peer, and a copy into the journal. Knows nothing of MCP."""

@@ -1,0 +1,128 @@
+"""What an observer is fed (events) and what it says (findings).
+
+The same events come out of the recorder while a session runs and out of the trace reader later,
+so that a session is judged alike both times. Times are nanoseconds since the recording started, on
+the monotonic clock of the machine that recorded; the judge never looks at a clock of its own.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal
+
+from mcpproxy.protocol.jsonrpc import Message, parse
+
+Sender = Literal["client", "server"]
+Blame = Literal["client", "server", "proxy"]
+Severity = Literal["error", "warning", "info"]
+
+CLIENT: Final = "client"
+SERVER: Final = "server"
+
+
+def other(sender: Sender) -> Sender:
+    """The peer that receives what ``sender`` sends."""
+    return SERVER if sender == CLIENT else CLIENT
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One unit seen on the wire; on stdio one line without its line feed.
+
+    ``terminated`` is false for a last line that ended with the stream instead of a line feed.
+    ``continues`` is true for a piece of a line too long to hold: the next frame of the same sender
+    goes on with it, and neither is judged.
+    """
+
+    seq: int
+    sender: Sender
+    raw: bytes
+    observed_at_ns: int = 0
+    terminated: bool = True
+    continues: bool = False
+
+    @cached_property
+    def message(self) -> Message:
+        """The JSON-RPC value in the frame, parsed once."""
+        return parse(self.raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Stderr:
+    """A line (or a piece of one) that the server wrote to stderr. Never judged."""
+
+    raw: bytes
+    observed_at_ns: int = 0
+    terminated: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Eof:
+    """A peer closed its sending side: the client the server's stdin, the server its stdout."""
+
+    sender: Sender
+    observed_at_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """The wrapper received a signal that it passed on to the server, e.g. ``SIGTERM``."""
+
+    name: str
+    observed_at_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes that passed but were not recorded. What they said is unknown.
+
+    ``reason`` is a sentence fragment for people ("the disk was full"); the counts are bytes.
+    """
+
+    reason: str
+    client_bytes: int = 0
+    server_bytes: int = 0
+    stderr_bytes: int = 0
+    observed_at_ns: int = 0
+
+
+Ending = Literal["exited", "signalled", "not started", "cut"]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """How the recording ended.
+
+    ``exited``: the server process ended with ``exit_code``. ``signalled``: a signal (``signal``, a
+    number) ended it. ``not started``: the command could not be run. ``cut``: the recording stops
+    here without its end being known, because the proxy was killed.
+    """
+
+    ending: Ending
+    exit_code: int | None = None
+    signal: int | None = None
+    observed_at_ns: int = 0
+
+
+Event = Frame | Stderr | Eof | Signal | Gap | Close
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One occurrence of a broken (or notable) requirement.
+
+    ``frame`` is the sequence number of the frame concerned, 0 when the session as a whole is.
+    ``pointer`` is a JSON Pointer (RFC 6901) into that frame's message. ``revision`` is the protocol
+    revision it was judged by, ``None`` while none was settled; ``source`` is the URL of the page
+    and section that says so.
+    """
+
+    rule: str
+    severity: Severity
+    blame: Blame
+    message: str
+    frame: int
+    related: tuple[int, ...] = ()
+    pointer: str | None = None
+    revision: str | None = None
+    source: str = ""
+    requirement: str = ""
