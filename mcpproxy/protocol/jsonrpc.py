@@ -72,7 +72,7 @@ class Response:
     """A success answer: a ``result``, whatever its type."""
 
     value: JSONObject
-    id: RequestId | None | Absent
+    id: RequestId | Absent | None
     result: JSON
 
 
@@ -81,7 +81,7 @@ class ErrorResponse:
     """An error answer, or one that carries neither or both of result and error."""
 
     value: JSONObject
-    id: RequestId | None | Absent
+    id: RequestId | Absent | None
     error: "JSON | Absent"
 
 
@@ -104,6 +104,10 @@ class Batch:
 
 
 Message: TypeAlias = Single | Batch
+
+_MAX_ID_DIGITS: Final = 1_000
+"""A longer number is no id: ``1e999999999`` would take hours to write out."""
+
 Kind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
 
 
@@ -116,11 +120,32 @@ def parse(raw: bytes) -> Message:
         if isinstance(reread, Flaw):
             return Malformed(reread)
         value = reread[0]
+    return _shape(value, raw)
+
+
+def _shape(value: JSON, raw: bytes) -> Message:
     if type(value) is dict:
         return classify(value, raw)
     if type(value) is list:
-        return Batch(tuple(classify(item, raw) if type(item) is dict else Malformed(Flaw.SCALAR, item) for item in value))
+        return Batch(
+            tuple(
+                classify(item, raw) if type(item) is dict else Malformed(Flaw.SCALAR, item) for item in value
+            )
+        )
     return Malformed(Flaw.SCALAR, value)
+
+
+def parse_leniently(raw: bytes) -> Message | None:
+    """Read what is no proper JSON text the way forgiving peers do.
+
+    Bytes that are not UTF-8 are replaced, NaN and Infinity are numbers. ``None`` if even that makes
+    no object or array.
+    """
+    try:
+        value: JSON = json.loads(raw.decode("utf-8", "replace"), parse_int=_integer)
+    except (ValueError, RecursionError):
+        return None
+    return _shape(value, raw) if isinstance(value, dict | list) else None
 
 
 def _reread(raw: bytes) -> tuple[JSON] | Flaw:
@@ -132,11 +157,16 @@ def _reread(raw: bytes) -> tuple[JSON] | Flaw:
     except UnicodeDecodeError:
         return Flaw.NOT_UTF8
     try:
-        return (cast("JSON", json.loads(text, parse_constant=_refuse_constant)),)
+        return (cast("JSON", json.loads(text, parse_constant=_refuse_constant, parse_int=_integer)),)
     except RecursionError:
         return Flaw.TOO_DEEP
     except ValueError:
         return Flaw.NOT_JSON
+
+
+def _integer(digits: str) -> int | float:
+    """A whole number; one of absurd length, which int() may refuse, as a float like orjson's."""
+    return int(digits) if len(digits) <= _MAX_ID_DIGITS else float(digits)
 
 
 def _refuse_constant(name: str) -> None:
@@ -184,7 +214,9 @@ def _exact(value: float, raw: bytes) -> int | None:
     try:
         # Find the number again by its rounded value, in a reading that rounds nothing.
         found = _find(json.loads(raw, parse_float=Decimal, parse_int=Decimal), value)
-        return int(found) if found is not None and found == found.to_integral_value() else None
+        if found is None or found.adjusted() > _MAX_ID_DIGITS:
+            return None
+        return int(found) if found == found.to_integral_value() else None
     except (ValueError, RecursionError, InvalidOperation, OverflowError):
         return None
 

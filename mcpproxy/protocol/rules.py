@@ -5,7 +5,11 @@ A *rule* is what users see, name and switch off (``PROTO-005``). It rests on one
 A check reports the requirement; severity and source follow from here, so that nobody sets a
 severity by hand.
 
-The tables come from ``rules/<family>.toml``; this module reads no files.
+The tables come from ``rules/<family>.toml``; this module reads no files. In a requirement, ``keyword``
+and ``source`` are either one text for all revisions or a table whose keys mean "from this revision on":
+``keyword = { "2024-11-05" = "SHOULD", "2025-06-18" = "MUST" }``. ``since`` and ``until`` bound a single
+keyword; ``until`` names the first revision in which it no longer holds. A source is a page of the
+specification with its section (``basic/lifecycle#initialization``) or a full URL.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,9 +18,7 @@ from typing import Final, Literal, cast, get_args
 
 from mcpproxy.protocol.revisions import REVISIONS, since, until
 
-Keyword = Literal[
-    "MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info"
-]
+Keyword = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info"]
 Level = Literal["error", "warning", "info"]
 
 SEVERITY: Final[Mapping[Keyword, Level | None]] = {
@@ -30,6 +32,8 @@ SEVERITY: Final[Mapping[Keyword, Level | None]] = {
     "info": "info",
     "MAY": None,  # a permission: it keeps other rules quiet and is never broken itself
 }
+
+SPECIFICATION: Final = "https://modelcontextprotocol.io/specification/{revision}/"
 
 _RANK: Final[Mapping[Level, int]] = {"info": 0, "warning": 1, "error": 2}
 
@@ -61,11 +65,13 @@ class Requirement:
         ``None`` unless the requirement holds in every one of them: what a peer may be allowed to
         do is not held against it. Among several, the mildest counts.
         """
-        levels = [SEVERITY[self.keywords[r]] if r in self.keywords else None for r in candidates]
-        found = [level for level in levels if level is not None]
+        levels: list[Level | None] = [
+            SEVERITY[self.keywords[r]] if r in self.keywords else None for r in candidates
+        ]
+        found: list[Level] = [level for level in levels if level is not None]
         if not found or len(found) < len(levels):
             return None
-        return min(found, key=_RANK.__getitem__)
+        return min(found, key=lambda level: _RANK[level])
 
     def source(self, candidates: Iterable[str]) -> str:
         """The page and section to cite: that of the newest candidate revision."""
@@ -86,7 +92,7 @@ class Rule:
 
     def keywords(self, revision: str) -> tuple[Keyword, ...]:
         """The strengths of its requirements in ``revision``, strongest first."""
-        found = {r.keywords[revision] for r in self.requirements if revision in r.keywords}
+        found: set[Keyword] = {r.keywords[revision] for r in self.requirements if revision in r.keywords}
         return tuple(sorted(found, key=lambda k: -_RANK[SEVERITY[k] or "info"]))
 
 
@@ -129,48 +135,56 @@ def _rule(code: str, table: Mapping[str, object]) -> Rule:
 
 def _requirement(code: str, id: str, row: Mapping[str, object]) -> Requirement:
     where = f"{code} {id}"
-    known = {"text", "blame", "keyword", "since", "until", "revisions", "source", "unobservable"}
+    known = {"text", "blame", "keyword", "since", "until", "source", "unobservable"}
     if stray := set(row) - known:
         raise RuleError(f"{where}: unknown member {sorted(stray)[0]!r}")
     keywords = _keywords(where, row)
-    source = row.get("source")
-    if isinstance(source, str):
-        sources = {revision: source.replace("{revision}", revision) for revision in keywords}
-    else:
-        sources = {r: _url(where, r, page) for r, page in _table(where, source).items()}
-        sources = {r: sources.get(r) or next(reversed(sources.values())) for r in keywords}
+    sources = _sources(where, row, keywords)
     blame = _text(where, row, "blame")
     if blame not in ("client", "server", "either"):
         raise RuleError(f"{where}: blame is client, server or either, not {blame!r}")
     unobservable = row.get("unobservable", "")
-    return Requirement(
-        id, code, _text(where, row, "text"), blame, keywords, sources, str(unobservable)
-    )
+    return Requirement(id, code, _text(where, row, "text"), blame, keywords, sources, str(unobservable))
 
 
 def _keywords(where: str, row: Mapping[str, object]) -> dict[str, Keyword]:
-    """The strength per revision, from a word and a range or from a table of its own."""
+    """The strength per revision: one word throughout, or a table of steps."""
     keyword = row.get("keyword")
-    named = _table(where, keyword) if isinstance(keyword, dict) else None
-    if named is not None:
-        per_revision = {revision: str(word) for revision, word in named.items()}
-    else:
-        try:
-            first = since(str(row.get("since", REVISIONS[0])))
-            last = until(str(row["until"])) if "until" in row else REVISIONS
-        except ValueError:
-            raise RuleError(f"{where}: since and until name published revisions") from None
-        per_revision = {r: str(keyword) for r in REVISIONS if r in first and r in last}
-    for revision, word in per_revision.items():
-        if revision not in REVISIONS or word not in get_args(Keyword):
-            raise RuleError(f"{where}: keyword {word!r} for revision {revision!r}")
-    return cast("dict[str, Keyword]", per_revision)
+    steps = {str(row.get("since", REVISIONS[0])): keyword} if isinstance(keyword, str) else keyword
+    found = _steps(where, _table(f"{where}: keyword", steps))
+    try:
+        ending = until(str(row["until"])) if "until" in row else REVISIONS
+    except ValueError:
+        raise RuleError(f"{where}: until names a published revision") from None
+    for word in found.values():
+        if word not in get_args(Keyword):
+            raise RuleError(f"{where}: keyword {word!r} is none of {', '.join(get_args(Keyword))}")
+    return cast("dict[str, Keyword]", {r: word for r, word in found.items() if r in ending})
 
 
-def _url(where: str, revision: str, page: object) -> str:
-    if revision not in REVISIONS or not isinstance(page, str):
-        raise RuleError(f"{where}: source maps revisions to URLs")
-    return page.replace("{revision}", revision)
+def _sources(where: str, row: Mapping[str, object], revisions: Iterable[str]) -> dict[str, str]:
+    source = row.get("source")
+    steps = {REVISIONS[0]: source} if isinstance(source, str) else source
+    pages = _steps(where, _table(f"{where}: source", steps))
+    missing = [r for r in revisions if r not in pages]
+    if missing:
+        raise RuleError(f"{where}: no source for {missing[0]}")
+    return {r: _url(pages[r], r) for r in revisions}
+
+
+def _steps(where: str, table: Mapping[str, object]) -> dict[str, str]:
+    """Spread a table keyed by "from this revision on" over all revisions it reaches."""
+    found: dict[str, str] = {}
+    for first in sorted(table, key=lambda r: REVISIONS.index(r) if r in REVISIONS else -1):
+        value = table[first]
+        if first not in REVISIONS or not isinstance(value, str):
+            raise RuleError(f"{where}: {first!r} is no published revision, or its value is no text")
+        found.update(dict.fromkeys(since(first), value))
+    return found
+
+
+def _url(page: str, revision: str) -> str:
+    return (page if page.startswith("https://") else SPECIFICATION + page).replace("{revision}", revision)
 
 
 def _table(where: str, value: object) -> Mapping[str, object]:

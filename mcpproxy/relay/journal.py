@@ -8,10 +8,22 @@ folded into the trace by the next command that opens it.
 A record is a fixed head and a payload. The head is little-endian: payload length (u32), kind (u8),
 three zero bytes, connection (u32, 0 on stdio), time (u64, ``time.monotonic_ns``). Nothing in it is
 escaped or terminated: a segment that ends inside a record was torn by a kill or by a full disk.
+
+The writer below sits on the data path, so it never raises and never waits. What it cannot write it
+counts, and says so in a gap record as soon as there is room again.
 """
 
+from __future__ import annotations
+
+import errno
+import os
 import struct
-from typing import Final
+
+# typing alone would double the start-up time of a wrapped server (12 ms measured, CPython 3.11).
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Final
 
 HEAD: Final = struct.Struct("<IBxxxIQ")
 
@@ -32,6 +44,12 @@ SEGMENT_BYTES: Final = 8 << 20
 LIMIT_BYTES: Final = 1 << 30
 """What all segments together may hold; beyond it the traffic goes on and the loss becomes a gap."""
 
+RETRY_NS: Final = 1_000_000_000
+"""After a failure, how long no further record is tried."""
+
+HELD_RECORDS: Final = 32
+"""How many records other than bytes (ends, signals) wait in memory for the disk to recover."""
+
 
 def folder(trace: str) -> str:
     """Where the journal of the trace file ``trace`` lies."""
@@ -40,3 +58,149 @@ def folder(trace: str) -> str:
 
 def segment_name(number: int) -> str:
     return f"{number:08d}"
+
+
+def quoted(text: str) -> str:
+    """``text`` as a JSON string. The json module would cost 10 ms of every start."""
+    escaped = "".join(
+        "\\" + char if char in '"\\' else char if char >= " " else f"\\u{ord(char):04x}" for char in text
+    )
+    return f'"{escaped}"'
+
+
+class Journal:
+    """The writing end of a journal. One ``writev`` per record, straight into the page cache.
+
+    Creating it makes the folder and the first segment and writes the START record.
+
+    Args:
+        trace: path of the trace file that the journal belongs to.
+        start: payload of the START record.
+        at_ns: time of the START record, ``time.monotonic_ns``.
+
+    Raises:
+        FileExistsError: the folder is there already; it is another session's.
+        OSError: the folder, the segment or the first record could not be written; nothing is left.
+    """
+
+    def __init__(self, trace: str, start: bytes, at_ns: int) -> None:
+        self.folder = folder(trace)
+        self.tell: Callable[[str], None] = _ignore  # hears of a loss once, and of its end once
+        self._number = self._oldest = 1
+        self._size = 0
+        self._lost: dict[int, int] | None = None  # bytes per stream, while records are being lost
+        self._reason = ""
+        self._held: list[tuple[int, int, bytes]] = []
+        self._retry_ns = 0
+        self._fd = -1
+        os.mkdir(self.folder, 0o700)
+        try:
+            self._fd = _open(self._path(1))
+            if (failure := self._put(START, at_ns, start)) is not None:
+                raise failure
+        except OSError:
+            self.discard()
+            raise
+
+    def append(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
+        """Add a record. Never raises: what cannot be written is counted instead."""
+        if self._lost is None:
+            if (failure := self._put(kind, at_ns, payload)) is None:
+                return
+            self._lost = {CLIENT: 0, SERVER: 0, STDERR: 0}
+            self._reason = failure.strerror or "the journal could not be written"
+            self._retry_ns = at_ns + RETRY_NS
+            self.tell(f"recording interrupted ({self._reason}); the session goes on")
+        elif at_ns >= self._retry_ns:
+            self._retry_ns = at_ns + RETRY_NS
+            if self._recovered(at_ns) and self._put(kind, at_ns, payload) is None:
+                return
+        self._lose(kind, at_ns, payload)
+
+    def close(self, at_ns: int) -> None:
+        """Write what is still owed, if it can be written, and let go of the segment."""
+        if self._lost is not None:
+            self._recovered(at_ns)
+        os.close(self._fd)
+
+    def discard(self) -> None:
+        """Leave nothing behind of a journal that nothing was recorded in."""
+        try:
+            if self._fd >= 0:
+                os.close(self._fd)
+                os.unlink(self._path(1))
+            os.rmdir(self.folder)
+        except OSError:
+            pass
+
+    def _put(self, kind: int, at_ns: int, payload: bytes | memoryview) -> OSError | None:
+        """Write one whole record, or none of it and return why."""
+        try:
+            if self._size >= SEGMENT_BYTES:
+                self._rotate()
+            written = _write(self._fd, (HEAD.pack(len(payload), kind, 0, at_ns), payload))
+        except OSError as error:
+            return error  # not a byte of it was written
+        if written == HEAD.size + len(payload):
+            self._size += written
+            return None
+        # The recorder may have read the torn record already: nothing may follow it in this segment.
+        self._size = SEGMENT_BYTES
+        try:
+            os.ftruncate(self._fd, os.lseek(self._fd, 0, os.SEEK_END) - written)
+        except OSError:
+            pass
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _rotate(self) -> None:
+        while self._oldest < self._number and not os.path.exists(self._path(self._oldest)):
+            self._oldest += 1  # filed and deleted by the recorder, which goes in order
+        if (self._number + 1 - self._oldest) * SEGMENT_BYTES >= LIMIT_BYTES:
+            raise OSError(errno.ENOSPC, "the recorder is too far behind")
+        fd = _open(self._path(self._number + 1))
+        os.close(self._fd)
+        self._fd, self._number, self._size = fd, self._number + 1, 0
+
+    def _lose(self, kind: int, at_ns: int, payload: bytes | memoryview) -> None:
+        assert self._lost is not None
+        if kind in self._lost:
+            self._lost[kind] += len(payload)
+        elif len(self._held) < HELD_RECORDS or kind == EXIT:
+            self._held.append((kind, at_ns, bytes(payload)))
+
+    def _recovered(self, at_ns: int) -> bool:
+        """Write the gap and what was held back; whether all of it went in."""
+        assert self._lost is not None
+        if any(self._lost.values()):
+            client, server, stderr = self._lost[CLIENT], self._lost[SERVER], self._lost[STDERR]
+            gap = f'{{"reason":{quoted(self._reason)},"client":{client},"server":{server},"stderr":{stderr}}}'
+            if self._put(GAP, at_ns, gap.encode("utf-8", "replace")) is not None:
+                return False
+            self._lost = dict.fromkeys(self._lost, 0)
+        while self._held:
+            if self._put(*self._held[0]) is not None:
+                return False
+            del self._held[0]
+        self._lost = None
+        self.tell("recording again; the trace marks what is missing")
+        return True
+
+    def _path(self, number: int) -> str:
+        return os.path.join(self.folder, segment_name(number))
+
+
+def _open(path: str) -> int:
+    # O_BINARY exists on Windows alone; descriptors that os.open returns are never inherited.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.open(path, flags, 0o600)
+
+
+def _joined(fd: int, parts: tuple[bytes, bytes | memoryview]) -> int:
+    return os.write(fd, b"".join(parts))
+
+
+_write: Callable[[int, tuple[bytes, bytes | memoryview]], int] = getattr(os, "writev", _joined)
+
+
+def _ignore(text: str) -> None:
+    del text

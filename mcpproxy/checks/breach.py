@@ -1,0 +1,87 @@
+"""What a check is given and what it gives back.
+
+A check is a generator: it gets one message as it passes and the history as it was before, and
+yields a ``Breach`` for each requirement that the message breaks. It changes nothing and it does not
+know how bad a breach is: that follows from the requirement and the revision.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId, Single
+from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal
+from mcpproxy.session.history import Exchange, History
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A broken requirement, before its severity is known.
+
+    ``blame`` defaults to the sender and ``frame`` to the frame being judged; ``at_most`` lowers the
+    severity where the evidence is weaker than the sentence; ``candidates`` are the revisions to
+    judge by where they are not those of the message.
+    """
+
+    rule: str
+    requirement: str
+    message: str
+    pointer: str | None = None
+    related: tuple[int, ...] = ()
+    blame: Blame | None = None
+    at_most: Severity | None = None
+    frame: int | None = None
+    candidates: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
+class Passing:
+    """One message on its way: a frame's, or one element of its batch.
+
+    ``at`` is the JSON Pointer of the message in the frame (empty unless batched). ``exchange`` is
+    the request that a response answers, if it is known. ``candidates`` are the revisions by which
+    the message may be judged.
+    """
+
+    frame: Frame
+    sender: Sender
+    message: Single
+    candidates: tuple[str, ...]
+    exchange: Exchange | None = None
+    stateless: bool = False
+    at: str = ""
+
+    @property
+    def seq(self) -> int:
+        return self.frame.seq
+
+
+Check: TypeAlias = Callable[[Passing, History], Iterator[Breach]]
+EventCheck: TypeAlias = Callable[[Signal | Close, History], Iterator[Breach]]
+
+
+def spelled(id: "RequestId | None") -> str:
+    """An id for people, its JSON type visible: ``number 7``, ``string "7"``."""
+    if isinstance(id, str):
+        return f'string "{shortened(id)}"'
+    return "null" if id is None else f"number {shortened(str(id))}"
+
+
+def shortened(text: str, limit: int = 60) -> str:
+    """``text`` on one line, cut to ``limit`` characters."""
+    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+def member(value: "JSON | Absent", *names: str) -> "JSON":
+    """The member reached through ``names``, ``None`` as soon as one is not there."""
+    for name in names:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return None if isinstance(value, Absent) else value
+
+
+def as_object(value: object) -> "JSONObject | None":
+    """``value`` if it is a JSON object."""
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,139 @@
+"""Capabilities: what a peer uses must have been declared, what it serves it must declare.
+
+Which capability a method needs in which revision is data (``protocol/methods.py``). Nothing is said
+before both declarations were seen.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.checks.breach import Breach, Passing, as_object, member
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.methods import Need, applies, declares, needs
+from mcpproxy.session.frame import CLIENT, Sender, other
+from mcpproxy.session.history import History
+
+LISTS: Final = ("tools/list", "resources/list", "prompts/list")
+
+
+def undeclared_request(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-009: the sender asks for what the other side never offered"""
+    message = passing.message
+    assert isinstance(message, Request)
+    for need in _unmet(message.method, message.params, passing.sender, passing, history):
+        declarer = _declarer(need, passing.sender)
+        said = f"{passing.sender} sent {message.method}, but the {declarer} never declared {need.path}"
+        yield Breach(
+            "PROTO-009",
+            _requirement(message.method, need, passing.sender),
+            said,
+            passing.at + "/method",
+            _handshake(history),
+        )
+
+
+def _requirement(method: str, need: Need, sender: Sender) -> str:
+    """Which sentence a request without its capability breaks."""
+    if need.condition == "task":
+        return "R-190"
+    if need.condition in ("form", "url"):
+        return "R-052"
+    if need.condition == "tools":
+        return "R-053"
+    if need.condition == "context":
+        return "R-054"
+    if method in ("tasks/list", "tasks/cancel"):
+        return "R-055"
+    if need.path == "resources.subscribe":
+        return "R-049"
+    return "R-044" if sender == CLIENT else "R-047"
+
+
+def undeclared_notification(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-009: a notification of a feature that was never declared"""
+    message = passing.message
+    assert isinstance(message, Notification)
+    for need in _unmet(message.method, message.params, passing.sender, passing, history):
+        declarer = _declarer(need, passing.sender)
+        who = "it" if declarer == passing.sender else f"the {declarer}"
+        said = f"{passing.sender} sent {message.method}, but {who} never declared {need.path}"
+        if need.path == "logging":
+            # So common that the map of the field calls it a habit; the sentence is a MUST all the same.
+            yield Breach(
+                "PROTO-009", "R-050", said, passing.at + "/method", _handshake(history), at_most="warning"
+            )
+        elif need.path.endswith("listChanged"):
+            yield Breach("PROTO-009", "R-048", said, passing.at + "/method", _handshake(history))
+        elif need.path == "resources.subscribe":
+            yield Breach("PROTO-009", "R-049", said, passing.at + "/method", _handshake(history))
+        else:
+            yield Breach("PROTO-009", "R-045", said, passing.at + "/method", _handshake(history))
+
+
+def undeclared_service(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-009: the server answers a feature request although it never declared the feature"""
+    asked, message = passing.exchange, passing.message
+    assert isinstance(message, Response)
+    if asked is None or asked.sender != CLIENT or asked.stateless:
+        return
+    for need in _unmet(asked.method, asked.params, asked.sender, passing, history):
+        if need.declared_by == "server" and need.condition == "always" and "." not in need.path:
+            said = f"server answered {asked.method} with a result, but never declared {need.path}"
+            yield Breach(
+                "PROTO-009", "R-045", said, passing.at + "/result", (*_handshake(history), asked.seq)
+            )
+
+
+def unserved_capability(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-009: the server refuses the very method its declaration promises"""
+    asked, message = passing.exchange, passing.message
+    assert isinstance(message, ErrorResponse)
+    if asked is None or asked.method not in LISTS or asked.stateless or history.server_capabilities is None:
+        return
+    path = asked.method.partition("/")[0]
+    if member(as_object(message.error), "code") == -32601 and declares(history.server_capabilities, path):
+        said = f"server declared {path}, but does not know {asked.method}"
+        yield Breach(
+            "PROTO-009", "R-046", said, passing.at + "/error/code", (*_handshake(history), asked.seq)
+        )
+
+
+def elicitation_modes(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-009: a client that declares elicitation names at least one mode, or none at all"""
+    message = passing.message
+    assert isinstance(message, Request)
+    if passing.sender != CLIENT or member(message.params, "protocolVersion") != "2025-11-25":
+        return
+    declared = as_object(member(message.params, "capabilities", "elicitation"))
+    if declared and "form" not in declared and "url" not in declared:
+        said = "client declared elicitation with members, but neither the form nor the url mode"
+        yield Breach(
+            "PROTO-009",
+            "R-052",
+            said,
+            passing.at + "/params/capabilities/elicitation",
+            candidates=("2025-11-25",),
+        )
+
+
+def _unmet(method: str, params: object, sender: Sender, passing: Passing, history: History) -> Iterator[Need]:
+    """The needs of ``method`` that the handshake left unmet; none while it is not known."""
+    if history.negotiated is None or passing.candidates != (history.negotiated,) or history.blind:
+        return
+    for need in needs(method, history.negotiated):
+        declared = history.capabilities(_declarer(need, sender))
+        if declared is not None and applies(need, as_object(params)) and not declares(declared, need.path):
+            yield need
+            return  # One missing declaration is told once, not again for its parts.
+
+
+def _declarer(need: Need, sender: Sender) -> Sender:
+    if need.declared_by == "receiver":
+        return other(sender)
+    return sender if need.declared_by == "sender" else need.declared_by
+
+
+def _handshake(history: History) -> tuple[int, ...]:
+    return (history.initialize.seq,) if history.initialize else ()

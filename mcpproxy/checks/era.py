@@ -1,0 +1,81 @@
+"""Two eras on one connection: probes, fallbacks, refusals.
+
+A client may try a stateless request first and fall back to initialize; that breaks nothing. What can
+be wrong is falling back although the server has shown that it speaks a stateless revision.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.checks.breach import Breach, Passing, as_object, member
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
+from mcpproxy.protocol.revisions import REVISIONS, STATELESS
+from mcpproxy.session.history import History, ModernAnswer
+
+MODERN_CODES: Final = (-32020, -32021, -32022)
+
+
+def modern_answer(passing: Passing) -> ModernAnswer | None:
+    """Whether this answer shows that the server speaks a stateless revision, and which it lists."""
+    message, asked = passing.message, passing.exchange
+    if asked is None or not asked.stateless:
+        return None
+    if isinstance(message, Response) and asked.method == "server/discover":
+        return ModernAnswer(passing.seq, _texts(member(message.result, "supportedVersions")))
+    if isinstance(message, ErrorResponse):
+        error = as_object(message.error)
+        if member(error, "code") in MODERN_CODES:
+            return ModernAnswer(passing.seq, _texts(member(error, "data", "supported")))
+    return None
+
+
+def listed_versions(passing: Passing) -> tuple[str, ...]:
+    """The versions that a server names as supported, in a DiscoverResult or an error's data."""
+    message = passing.message
+    if isinstance(message, Response) and passing.exchange and passing.exchange.method == "server/discover":
+        return _texts(member(message.result, "supportedVersions"))
+    if isinstance(message, ErrorResponse):
+        return _texts(member(as_object(message.error), "data", "supported"))
+    return ()
+
+
+def fallback_after_modern_answer(passing: Passing, history: History) -> Iterator[Breach]:
+    """ERA-002"""
+    message, answer = passing.message, history.modern_answer
+    assert isinstance(message, Request)
+    if passing.sender != "client" or answer is None or history.stateful_seq is not None:
+        return
+    if answer.versions and not answer.stateless_versions:
+        return  # It listed only revisions that need the handshake.
+    said = f"client fell back to initialize, although frame {answer.seq} showed a {STATELESS[0]} server"
+    yield Breach("ERA-002", "R-275", said, passing.at + "/method", (answer.seq,), candidates=STATELESS[:1])
+
+
+def refusal_without_versions(passing: Passing, history: History) -> Iterator[Breach]:
+    """ERA-003"""
+    message, answer = passing.message, history.modern_answer
+    assert isinstance(message, ErrorResponse)
+    if answer is None or any(version in REVISIONS[:4] for version in answer.versions):
+        return
+    if not _names_a_version(message.error if isinstance(message.error, dict) else None):
+        said = "server refused initialize without naming the versions it speaks"
+        yield Breach("ERA-003", "R-276", said, passing.at + "/error", (answer.seq,), candidates=STATELESS[:1])
+
+
+def _names_a_version(error: "JSON") -> bool:
+    stack = [error]  # It may nest deeper than Python recurses.
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str) and any(revision in value for revision in REVISIONS):
+            return True
+        if isinstance(value, dict):
+            stack.extend(value.values())
+        elif isinstance(value, list):
+            stack.extend(value)
+    return False
+
+
+def _texts(value: "JSON") -> tuple[str, ...]:
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()

@@ -1,0 +1,300 @@
+"""The handshake and what hangs on it: order, members, versions, pings.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
+from mcpproxy.protocol import methods
+from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.lifecycle import (
+    AGAIN,
+    CONFIRM,
+    EARLY,
+    FIRST,
+    HOLD,
+    ONCE,
+    OVER,
+    TRANSITIONS,
+    WAIT,
+    Input,
+    State,
+)
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.protocol.wording import kind
+from mcpproxy.session.frame import Close, Sender, Signal
+from mcpproxy.session.history import History
+
+INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
+"""How long initialize must have waited before its missing answer means anything."""
+
+
+def input_of(passing: Passing, history: History) -> Input | None:
+    """What this message means to the handshake; ``None`` if nothing.
+
+    Stateless requests stand outside it, and so does a message without marks on a connection that has
+    only been stateless so far: it may be meant for either era.
+    """
+    message, sender = passing.message, passing.sender
+    match message:
+        case Request(method="initialize") if sender == "client":
+            return Input.INITIALIZE
+        case Request() if passing.stateless:
+            return None
+        case Request(method="ping"):
+            return Input.PING
+        case Request() if history.stateless_seq is not None and history.stateful_seq is None:
+            return None
+        case Request():
+            return Input.CLIENT_REQUEST if sender == "client" else Input.SERVER_REQUEST
+        case Notification(method="notifications/initialized") if sender == "client":
+            return Input.INITIALIZED
+        case Response() | ErrorResponse() if passing.exchange and passing.exchange is history.initialize:
+            return Input.INITIALIZE_RESULT if isinstance(message, Response) else Input.INITIALIZE_ERROR
+        case _:
+            return None
+
+
+def handshake_order(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-005, SEQ-003, LIFE-002, LIFE-003: the transition table"""
+    happened = input_of(passing, history)
+    if happened is None:
+        return
+    breaks = TRANSITIONS[history.state][happened].breaks
+    if breaks is None or (breaks == AGAIN and _lawful_repeat(history)):
+        return
+    method = shortened(passing.message.method) if isinstance(passing.message, Request | Notification) else ""
+    initialize = history.initialize.seq if history.initialize else 0
+    said = {
+        FIRST: f"client sent {method} before initialize",
+        WAIT: f"client sent {method} before initialize (frame {initialize}) was answered",
+        CONFIRM: f"client sent {method} before notifications/initialized",
+        EARLY: f"server sent the request {method} before the client opened the session",
+        HOLD: f"server sent the request {method} before notifications/initialized",
+        ONCE: "client sent notifications/initialized "
+        + ("a second time" if history.initialized else "without a successful initialize before it"),
+        AGAIN: f"client sent initialize again in a session that it opened in frame {initialize}",
+        OVER: f"client sent {method} although initialize (frame {initialize}) was refused",
+    }[breaks]
+    yield Breach(*breaks, said, related=(initialize,) if initialize else ())
+
+
+def _lawful_repeat(history: History) -> bool:
+    """A client that was told of other versions may open once more."""
+    return history.state is State.INITIALIZING and history.modern_answer is not None
+
+
+def initialize_params(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-001: what the client must say in initialize"""
+    message = passing.message
+    assert isinstance(message, Request)
+    if passing.sender != "client":
+        return
+    params = as_object(message.params)
+    if params is None:
+        yield Breach("PROTO-001", "R-029", "client sent initialize without params", passing.at + "/params")
+        return
+    yield from _opening_members(params, "clientInfo", "R-029", "client", "initialize", passing.at + "/params")
+    yield from _capability_shapes(params.get("capabilities"), "client", passing.at + "/params/capabilities")
+
+
+def initialize_result(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-001: what the server must say in its answer"""
+    message = passing.message
+    assert isinstance(message, Response)
+    result = as_object(message.result)
+    if result is None:
+        return  # RPC-010 has said so.
+    yield from _opening_members(
+        result, "serverInfo", "R-030", "server", "the initialize result", passing.at + "/result"
+    )
+    yield from _capability_shapes(result.get("capabilities"), "server", passing.at + "/result/capabilities")
+    if "instructions" in result and not isinstance(result["instructions"], str):
+        said = f"server sent instructions that are {kind(result['instructions'])}, not a string"
+        yield Breach("PROTO-001", "R-030", said, passing.at + "/result/instructions")
+
+
+def _opening_members(
+    found: JSONObject, info: str, requirement: str, who: Sender, what: str, at: str
+) -> Iterator[Breach]:
+    """protocolVersion, capabilities and the implementation info, each with its type."""
+    wanted: tuple[tuple[tuple[str, ...], type, str], ...] = (
+        (("protocolVersion",), str, "a string"),
+        (("capabilities",), dict, "an object"),
+        ((info,), dict, "an object"),
+        ((info, "name"), str, "a string"),
+        ((info, "version"), str, "a string"),
+    )
+    for path, type_, article in wanted:
+        parent = member(found, *path[:-1])
+        if not isinstance(parent, dict):
+            continue  # The parent itself has been named.
+        if path[-1] not in parent:
+            said = f"{who} sent {what} without {'.'.join(path)}"
+        elif not isinstance(value := parent[path[-1]], type_):
+            said = f"{who} sent {what} with {'.'.join(path)} that is {kind(value)}, not {article}"
+        else:
+            continue
+        yield Breach("PROTO-001", requirement, said, at + "".join(f"/{name}" for name in path))
+
+
+_FLAGS: Final = ("listChanged", "subscribe")
+
+
+def _capability_shapes(capabilities: "JSON", who: Sender, at: str) -> Iterator[Breach]:
+    """Each capability is an object; its listChanged and subscribe are booleans."""
+    if not isinstance(capabilities, dict):
+        return
+    names = (
+        ("roots", "sampling", "elicitation", "tasks", "experimental", "extensions")
+        if who == "client"
+        else (
+            "tools",
+            "resources",
+            "prompts",
+            "logging",
+            "completions",
+            "tasks",
+            "experimental",
+            "extensions",
+        )
+    )
+    for name in names:
+        if name not in capabilities:
+            continue
+        value = capabilities[name]
+        if not isinstance(value, dict):
+            said = f"{who} declared the capability {name} as {kind(value)}, not an object"
+            yield Breach("PROTO-001", "R-051", said, f"{at}/{name}")
+            continue
+        for flag in _FLAGS:
+            if flag in value and not isinstance(value[flag], bool):
+                said = f"{who} declared {name}.{flag} as {kind(value[flag])}, not a boolean"
+                yield Breach("PROTO-001", "R-051", said, f"{at}/{name}/{flag}")
+
+
+def batched_initialize(passing: Passing, batch: Batch, history: History) -> Iterator[Breach]:
+    """LIFE-001"""
+    for index, item in enumerate(batch.items):
+        if isinstance(item, Request) and item.method == "initialize":
+            yield Breach(
+                "LIFE-001",
+                "R-031",
+                "client sent initialize inside a batch",
+                f"/{index}",
+                candidates=("2025-03-26",),
+            )
+
+
+def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[Breach]:
+    """SEQ-001"""
+    asked = history.initialize
+    if not isinstance(event, Close) or asked is None or history.initialize_answered:
+        return
+    if history.blind or history.server.unreadable or event.ending in ("cut", "not started"):
+        return
+    gone = history.client.closed_ns
+    died = event.ending == "signalled" or event.exit_code != 0
+    if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
+        return  # The server died on it: how it ended tells more than that it did not answer.
+    until = event.observed_at_ns if gone is None else gone
+    waited_ns = until - asked.at_ns
+    if waited_ns >= INITIALIZE_TIMEOUT_NS:
+        waited = f"{waited_ns / 1e9:.0f} s"
+        said = f"server never answered initialize ({spelled(asked.id)}), sent {waited} before the end"
+        yield Breach("SEQ-001", "R-032", said, None, (), "server", None, asked.seq, asked.candidates)
+
+
+def initialized_missing(event: Signal | Close, history: History) -> Iterator[Breach]:
+    """SEQ-002"""
+    if not isinstance(event, Close) or history.blind or history.client.unreadable or event.ending == "cut":
+        return
+    if (
+        history.negotiated is None
+        or history.initialized
+        or history.state not in (State.NEGOTIATED, State.EAGER)
+    ):
+        return
+    if history.unconfirmed_seq is None:
+        return  # It left right after the handshake, as a health check does.
+    said = f"client never sent notifications/initialized, but went on in frame {history.unconfirmed_seq}"
+    yield Breach(
+        "SEQ-002", "R-034", said, None, (), "client", None, history.unconfirmed_seq, (history.negotiated,)
+    )
+
+
+def ping_answer(passing: Passing, history: History) -> Iterator[Breach]:
+    """LIFE-004"""
+    asked, message = passing.exchange, passing.message
+    if asked is None:
+        return
+    if isinstance(message, ErrorResponse):
+        said = f"{passing.sender} refused the ping in frame {asked.seq}"
+        yield Breach("LIFE-004", "R-040", said, passing.at + "/error", (asked.seq,))
+    elif isinstance(message, Response) and (result := as_object(message.result)):
+        extra = [name for name in result if name not in ("_meta", "resultType")]
+        if extra:
+            said = (
+                f"{passing.sender} answered a ping with a member {shortened(extra[0])}; its result is empty"
+            )
+            yield Breach("LIFE-004", "R-040", said, passing.at + "/result", (asked.seq,), at_most="info")
+
+
+def requested_version(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-008: the version the client asks for"""
+    message = passing.message
+    assert isinstance(message, Request)
+    if passing.sender == "client":
+        yield from _handshake_version(
+            member(message.params, "protocolVersion"), passing, "/params/protocolVersion"
+        )
+
+
+def answered_version(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-008: the version the server settles for"""
+    asked, message = passing.exchange, passing.message
+    assert isinstance(message, Response)
+    version = member(message.result, "protocolVersion")
+    yield from _handshake_version(version, passing, "/result/protocolVersion")
+    requested = member(asked.params, "protocolVersion") if asked else None
+    if asked and isinstance(requested, str) and requested in history.supported and version != requested:
+        listed = history.supported[requested]
+        said = (
+            f"server answered version {shortened(str(version))} to a request for {requested}, "
+            f"which it listed as supported in frame {listed}"
+        )
+        yield Breach("PROTO-008", "R-041", said, passing.at + "/result/protocolVersion", (asked.seq, listed))
+
+
+def _handshake_version(version: "JSON", passing: Passing, pointer: str) -> Iterator[Breach]:
+    if not isinstance(version, str) or version in STATEFUL:
+        return  # A missing or mistyped one is PROTO-001's.
+    if version in STATELESS:
+        said = f"{passing.sender} put {version} into the handshake, a revision that has none"
+    else:
+        said = (
+            f'{passing.sender} named protocol version "{shortened(version)}", which is no published revision'
+        )
+    yield Breach("PROTO-008", "R-042", said, passing.at + pointer, candidates=STATEFUL)
+
+
+def foreign_method(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-008: a request that the negotiated revision does not have"""
+    message = passing.message
+    assert isinstance(message, Request)
+    if history.negotiated is None or passing.stateless or passing.candidates != (history.negotiated,):
+        return
+    if methods.sends(passing.sender, message.method, "request", history.negotiated):
+        return
+    owners = [
+        r
+        for r in methods.known_anywhere(message.method)
+        if methods.sends(passing.sender, message.method, "request", r)
+    ]
+    if owners and message.method != "server/discover":
+        newer = REVISIONS.index(owners[0]) > REVISIONS.index(history.negotiated)
+        where = f"it came with {owners[0]}" if newer else f"{owners[-1]} was the last to have it"
+        said = f"{passing.sender} sent {message.method}, which {history.negotiated} does not have ({where})"
+        yield Breach("PROTO-008", "R-043", said, passing.at + "/method")

@@ -1,0 +1,468 @@
+"""JSON-RPC framing: what every message owes, whatever carried it.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.checks.breach import Breach, Passing, as_object, shortened, spelled
+from mcpproxy.protocol import methods
+from mcpproxy.protocol.jsonrpc import (
+    ABSENT,
+    JSON,
+    Batch,
+    ErrorResponse,
+    Flaw,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+)
+from mcpproxy.protocol.jsontext import repeated_names
+from mcpproxy.protocol.wording import kind, shown
+from mcpproxy.session.frame import CLIENT, Close, Signal, other
+from mcpproxy.session.history import Exchange, History
+
+BOM: Final = b"\xef\xbb\xbf"
+
+ANSWER_TIMEOUT_NS: Final = 30_000_000_000
+"""How long a request must have waited before its missing answer means anything."""
+
+
+def not_a_message(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-001"""
+    message = passing.message
+    assert isinstance(message, Malformed)
+    raw = passing.frame.raw
+    if message.flaw is Flaw.SCALAR:
+        said = f"{passing.sender} sent {kind(_value(message))}, which is no JSON-RPC message"
+        yield Breach("RPC-001", "R-001", said, passing.at)
+    elif message.flaw is Flaw.NOT_JSON and looks_meant(raw) and passing.frame.terminated:
+        yield Breach(
+            "RPC-001", "R-001", f"{passing.sender} sent a message that is not JSON: {_json_error(raw)}"
+        )
+
+
+def lenient_json(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-001 for a frame that only a lenient parser reads (NaN, Infinity)"""
+    original = passing.frame.message
+    if (
+        isinstance(original, Malformed)
+        and original.flaw is Flaw.NOT_JSON
+        and not passing.frame.raw.startswith(BOM)
+    ):
+        yield Breach(
+            "RPC-001",
+            "R-001",
+            f"{passing.sender} sent a message that is not JSON: {_json_error(passing.frame.raw)}",
+        )
+
+
+def looks_meant(raw: bytes) -> bool:
+    """Whether bytes that do not parse were meant as a message, rather than being a log line.
+
+    An object is; of arrays only those that go on like one, because ``[INFO]`` opens many log lines.
+    """
+    start = raw.lstrip(b" \t\r")
+    return start.startswith(b"{") or (start.startswith(b"[") and start[1:].lstrip().startswith(b"{"))
+
+
+def _json_error(raw: bytes) -> str:
+    try:
+        json.loads(raw.decode("utf-8", "replace"), parse_constant=_name_constant, parse_int=len)
+    except json.JSONDecodeError as error:
+        return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"
+    except ValueError as error:
+        return str(error)
+    except RecursionError:
+        pass
+    return "it cannot be parsed"
+
+
+def _name_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def jsonrpc_version(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-002"""
+    message = passing.message
+    if isinstance(message, Malformed) or message.value.get("jsonrpc") == "2.0":
+        return
+    if "jsonrpc" not in message.value:
+        said = f'{passing.sender} sent a message without "jsonrpc": "2.0"'
+    else:
+        found = shown(message.value["jsonrpc"])
+        said = f'{passing.sender} sent a message whose "jsonrpc" is {found}, not "2.0"'
+    yield Breach("PROTO-002", "R-002", said, passing.at + "/jsonrpc")
+
+
+def message_kind(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-002"""
+    message = passing.message
+    assert isinstance(message, Malformed)
+    value = as_object(message.value)
+    if value is None or (message.flaw is Flaw.NO_KIND and "jsonrpc" not in value):
+        return  # An object that does not even claim to be JSON-RPC is judged as stray output.
+    if message.flaw is Flaw.NO_KIND:
+        said = f"{passing.sender} sent an object with neither method, result nor error"
+    elif message.flaw is Flaw.MIXED_KIND:
+        answer = "result" if "result" in value else "error"
+        said = f"{passing.sender} sent an object that has both method and {answer}"
+    else:
+        said = f"{passing.sender} sent a method that is {kind(value['method'])}, not a string"
+    yield Breach("RPC-002", "R-003", said, passing.at)
+
+
+def request_id_type(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-003, RPC-004"""
+    message = passing.message
+    assert isinstance(message, Request)
+    raw_id = message.value["id"]
+    pointer = passing.at + "/id"
+    if raw_id is None:
+        said = f"{passing.sender} sent {message.method} with a null id, so its answer could not be told apart"
+        yield Breach("RPC-004", "R-005", said, pointer)
+    elif message.id is None:
+        said = (
+            f"{passing.sender} sent {message.method} with id {shown(raw_id)}; an id is a string or an integer"
+        )
+        yield Breach("RPC-003", "R-004", said, pointer)
+    elif isinstance(raw_id, float) and abs(raw_id) < 2**53:
+        said = (
+            f"{passing.sender} wrote the id {message.id} as {raw_id}, which some parsers read as a fraction"
+        )
+        yield Breach("RPC-003", "R-004", said, pointer, at_most="info")
+
+
+def request_id_reused(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-005, RPC-006"""
+    message = passing.message
+    assert isinstance(message, Request)
+    if message.id is None:
+        return
+    side = history.side(passing.sender)
+    first = side.used.first_use(message.id)
+    if first is None:
+        return
+    where = f", first used in frame {first}" if first else ""
+    related = (first,) if first else ()
+    said = f"{passing.sender} reused request id {spelled(message.id)}{where}"
+    if passing.stateless:
+        if in_flight := side.pending.get(message.id):
+            said = (
+                f"{passing.sender} reused request id {spelled(message.id)} while frame {in_flight.seq} "
+                "was still waiting for its answer"
+            )
+            yield Breach("RPC-006", "R-007", said, passing.at + "/id", (in_flight.seq,))
+    else:
+        yield Breach("RPC-005", "R-006", said, passing.at + "/id", related)
+
+
+def response_id(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-007, RPC-007, RPC-012, RPC-015"""
+    message = passing.message
+    assert isinstance(message, Response | ErrorResponse)
+    asker = history.side(other(passing.sender))
+    pointer = passing.at + "/id"
+    if message.id is ABSENT or message.id is None:
+        yield from _no_response_id(passing, history)
+        return
+    if passing.exchange is not None:
+        if passing.exchange.id != message.id:
+            asked = passing.exchange
+            said = (
+                f"{passing.sender} answered with {spelled(message.id)}; the request in frame {asked.seq} "
+                f"({asked.method}) used {spelled(asked.id)}"
+            )
+            yield Breach("PROTO-007", "R-008", said, pointer, (asked.seq,))
+        return
+    first = asker.used.first_use(message.id)
+    if first is not None:
+        if not asker.unreadable and not history.blind:
+            where = f"; the request was frame {first}" if first else ""
+            said = f"{passing.sender} answered request {spelled(message.id)} a second time{where}"
+            yield Breach("RPC-007", "R-009", said, pointer, (first,) if first else ())
+    elif not asker.unreadable and not history.blind:
+        used = f"an id that the {other(passing.sender)} never used"
+        said = f"{passing.sender} answered {spelled(message.id)}, {used}"
+        yield Breach("PROTO-007", "R-008", said, pointer)
+
+
+def _no_response_id(passing: Passing, history: History) -> Iterator[Breach]:
+    """A response that names no request: what it may mean depends on what it may answer."""
+    message = passing.message
+    assert isinstance(message, Response | ErrorResponse)
+    asker = history.side(other(passing.sender))
+    pointer = passing.at + "/id" if "id" in message.value else passing.at
+    id_is = "a null id" if message.value.get("id", ABSENT) is None else "no id"
+    if "id" in message.value and message.value["id"] is not None:
+        yield Breach(
+            "PROTO-007",
+            "R-008",
+            f"{passing.sender} answered with id {shown(message.value['id'])}, which no request can have",
+            pointer,
+        )
+        return
+    if history.blind or asker.unreadable:
+        return  # It may answer what could not be read.
+    if asker.last_was_notification and not asker.pending:
+        said = (
+            f"{passing.sender} answered the notification in frame {asker.last_seq} (a response with {id_is})"
+        )
+        yield Breach("RPC-015", "R-017", said, pointer, (asker.last_seq,))
+    elif isinstance(message, Response):
+        yield Breach(
+            "PROTO-007",
+            "R-008",
+            f"{passing.sender} sent a result with {id_is}; it answers no request",
+            pointer,
+        )
+    elif asker.pending:
+        said = f"{passing.sender} sent an error with {id_is}, although every request so far had a readable id"
+        null = "id" in message.value
+        yield Breach("RPC-012", "R-014", said, pointer, at_most="info" if null else None)
+
+
+def result_or_error(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-009"""
+    message = passing.message
+    assert isinstance(message, ErrorResponse)
+    if "result" in message.value:
+        yield Breach(
+            "RPC-009", "R-011", f"{passing.sender} answered with both a result and an error", passing.at
+        )
+    elif message.error is ABSENT:
+        yield Breach(
+            "RPC-009", "R-011", f"{passing.sender} answered with neither a result nor an error", passing.at
+        )
+
+
+def result_type(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-010"""
+    message = passing.message
+    assert isinstance(message, Response)
+    if not isinstance(message.result, dict):
+        of = f" of {passing.exchange.method}" if passing.exchange else ""
+        said = f"{passing.sender} sent a result{of} that is {kind(message.result)}, not an object"
+        yield Breach("RPC-010", "R-012", said, passing.at + "/result")
+
+
+def error_shape(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-011"""
+    message = passing.message
+    assert isinstance(message, ErrorResponse)
+    if message.error is ABSENT:
+        return
+    error = as_object(message.error)
+    pointer = passing.at + "/error"
+    if error is None:
+        said = f"{passing.sender} sent an error that is {kind(_value(message.error))}, not an object"
+        yield Breach("RPC-011", "R-013", said, pointer)
+        return
+    code, text = error.get("code"), error.get("message")
+    if not _is_integer(code):
+        fault = f"a code that is {kind(code)}, not an integer" if "code" in error else "no code"
+        yield Breach("RPC-011", "R-013", f"{passing.sender} sent an error with {fault}", pointer + "/code")
+    if not isinstance(text, str):
+        fault = f"a message that is {kind(text)}, not a string" if "message" in error else "no message"
+        yield Breach("RPC-011", "R-013", f"{passing.sender} sent an error with {fault}", pointer + "/message")
+
+
+def notification_id(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-013"""
+    message = passing.message
+    assert isinstance(message, Notification)
+    if "id" in message.value:
+        said = f"{passing.sender} sent {shortened(message.method)} with an id; a notification has none"
+        yield Breach("RPC-013", "R-015", said, passing.at + "/id")
+
+
+def request_without_id(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-014"""
+    message = passing.message
+    assert isinstance(message, Notification)
+    if any(
+        (found := methods.defined(message.method, revision)) and found.kind == "request"
+        for revision in methods.known_anywhere(message.method)
+    ):
+        said = f"{passing.sender} sent {message.method} without an id, so it will never be answered"
+        yield Breach("RPC-014", "R-016", said, passing.at)
+
+
+def params_type(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-016"""
+    message = passing.message
+    assert isinstance(message, Request | Notification)
+    if message.params is not ABSENT and not isinstance(message.params, dict):
+        method, found = shortened(message.method), kind(message.params)
+        said = f"{passing.sender} sent {method} with params that are {found}, not an object"
+        yield Breach("RPC-016", "R-018", said, passing.at + "/params")
+
+
+def batch(passing: Passing, batch: Batch, history: History) -> Iterator[Breach]:
+    """RPC-017, RPC-018: judged once for the array; its elements follow one by one."""
+    sender = passing.sender
+    handshake = history.initialize is not None and not history.initialize_answered
+    if history.negotiated != "2025-03-26" and not (handshake or history.negotiated is None):
+        said = f"{sender} sent a JSON array; revision {history.negotiated or '2026-07-28'} has no batches"
+        yield Breach("RPC-017", "R-019", said, "")
+        return
+    if history.negotiated is None:
+        said = f"{sender} sent a JSON array before a revision with batches was negotiated"
+        yield Breach("RPC-017", "R-019", said, "", candidates=("2025-06-18",), at_most="warning")
+        return
+    if not batch.items:
+        yield Breach("RPC-018", "R-020", f"{sender} sent an empty batch", "")
+        return
+    asks = [isinstance(item, Request | Notification) for item in batch.items]
+    if any(asks) and any(isinstance(item, Response | ErrorResponse) for item in batch.items):
+        yield Breach(
+            "RPC-018", "R-020", f"{sender} mixed responses with requests or notifications in one batch", ""
+        )
+
+
+def method_side(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-019"""
+    message = passing.message
+    assert isinstance(message, Request)
+    method, sender = message.method, passing.sender
+    if any(methods.sends(sender, method, "request", revision) for revision in passing.candidates):
+        return
+    revisions = methods.known_anywhere(method)
+    if any(methods.sends(sender, method, "request", revision) for revision in revisions):
+        return  # The right side, the wrong revision: PROTO-008 and the stateless rules judge that.
+    if revisions:
+        said = f"{sender} sent the request {method}, which only the {other(sender)} sends"
+        yield Breach("RPC-019", "R-021", said, passing.at + "/method")
+    elif not _extended(history):
+        said = f"{sender} sent the request {shortened(method)}, which no revision defines"
+        yield Breach("RPC-019", "R-021", said, passing.at + "/method", at_most="warning")
+
+
+def unknown_notification(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROTO-006"""
+    message = passing.message
+    assert isinstance(message, Notification)
+    method, sender = message.method, passing.sender
+    if any(methods.sends(sender, method, "notification", revision) for revision in passing.candidates):
+        return
+    revisions = methods.known_anywhere(method)
+    if any((found := methods.defined(method, r)) and found.kind == "request" for r in revisions):
+        return  # A request without its id: RPC-014.
+    if not revisions:
+        if _extended(history):
+            return
+        prefixed = f"notifications/{method}"
+        hint = f" (is {prefixed} meant?)" if methods.known_anywhere(prefixed) else ""
+        said = f"{sender} sent the notification {shortened(method)}, which no revision defines{hint}"
+    elif elsewhere := [r for r in revisions if methods.sends(sender, method, "notification", r)]:
+        named = passing.candidates[0] if len(passing.candidates) == 1 else "the session's revision"
+        said = f"{sender} sent {method}, which {elsewhere[-1]} defines for it but {named} does not"
+    else:
+        said = f"{sender} sent {method}, which only the {other(sender)} sends"
+    yield Breach("PROTO-006", "R-022", said, passing.at + "/method")
+
+
+def _extended(history: History) -> bool:
+    """Whether a peer declared experimental or extension capabilities, which may bring methods."""
+    for capabilities in (history.client_capabilities, history.server_capabilities):
+        if capabilities and (capabilities.get("experimental") or capabilities.get("extensions")):
+            return True
+    return False
+
+
+def unknown_method_code(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-020"""
+    asked, code = passing.exchange, _code(passing)
+    if asked is None or code is None or code == -32601 or asked.early:
+        return
+    if asked.method == "initialize" or any(
+        methods.sends(asked.sender, asked.method, "request", r) for r in asked.candidates
+    ):
+        return
+    if methods.known_anywhere(asked.method):
+        return  # Another revision's method may well be implemented, and refused for another reason.
+    said = (
+        f"{passing.sender} refused the unknown method {shortened(asked.method)} with {code} instead of -32601"
+    )
+    yield Breach("RPC-020", "R-023", said, passing.at + "/error/code", (asked.seq,))
+
+
+def reserved_error_code(passing: Passing, history: History) -> Iterator[Breach]:
+    """ERR-001"""
+    code = _code(passing)
+    if code is None or not -32768 <= code <= -32000:
+        return
+    if code in (-32700, -32600, -32601, -32602, -32603) or -32099 <= code <= -32000:
+        return
+    said = f"{passing.sender} used error code {code}, which JSON-RPC reserves and does not define"
+    yield Breach("ERR-001", "R-024", said, passing.at + "/error/code")
+
+
+def utf8(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-021"""
+    raw = passing.frame.raw
+    if raw.startswith(BOM):
+        yield Breach("RPC-021", "R-025", f"{passing.sender} put a byte order mark before the message")
+        raw = raw[len(BOM) :]
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        where = f"byte {raw[error.start]:#04x} at offset {error.start}"
+        said = f"{passing.sender} sent bytes that are not UTF-8 ({where})"
+        yield Breach("RPC-021", "R-025", said)
+
+
+def repeated_member_names(passing: Passing, history: History) -> Iterator[Breach]:
+    """RPC-022"""
+    message = passing.message
+    if isinstance(message, Malformed) or passing.at:
+        return
+    if names := repeated_names(passing.frame.raw, message.value):
+        said = f"{passing.sender} repeated the member {names[0]}; two parsers may read two different messages"
+        yield Breach("RPC-022", "R-026", said, names[0])
+
+
+def unanswered(event: Signal | Close, history: History) -> Iterator[Breach]:
+    """RPC-008, and LIFE-004 for a ping: what the other side passed over while it answered later ones"""
+    if not isinstance(event, Close) or event.ending == "cut" or history.blind:
+        return
+    for asker in (CLIENT, "server"):
+        side, responder = history.side(asker), other(asker)
+        if history.side(responder).unreadable:
+            continue
+        for asked in side.pending.values():
+            if asked.seq < side.last_answered_seq and _waited(asked, event):
+                rule = ("LIFE-004", "R-040") if asked.method == "ping" else ("RPC-008", "R-010")
+                if asked.method in ("initialize", "subscriptions/listen") or asked.cancelled:
+                    continue
+                what = f"{shortened(asked.method)} ({spelled(asked.id)})"
+                said = f"{responder} never answered {what}, but answered later requests"
+                yield Breach(*rule, said, None, (), responder, None, asked.seq, asked.candidates)
+
+
+def _waited(asked: Exchange, event: Close) -> bool:
+    return event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
+
+
+def _code(passing: Passing) -> int | None:
+    message = passing.message
+    assert isinstance(message, ErrorResponse)
+    error = as_object(message.error)
+    code = error.get("code") if error else None
+    return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def _is_integer(value: "JSON") -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+
+
+def _value(value: object) -> "JSON":
+    """The JSON value of a member known to be there."""
+    if isinstance(value, Malformed):
+        return _value(value.value)
+    return None if value is ABSENT else value  # type: ignore[return-value]

@@ -1,0 +1,77 @@
+"""stdio: one message a line, nothing else on the pipes, and an orderly end.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.checks.breach import Breach, Passing, as_object, shortened
+from mcpproxy.checks.rpc import looks_meant
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.session.frame import SERVER, Close, Frame, Sender, Signal
+from mcpproxy.session.history import History
+
+PROMPT_EXIT_NS: Final = 5_000_000_000
+"""A server that is still there this long after its stdin closed did not exit promptly."""
+
+_RULE: Final = {"server": ("STDIO-002", "R-057"), "client": ("STDIO-003", "R-058")}
+_PIPE: Final = {"server": "stdout", "client": "the server's stdin"}
+
+
+def stray_output(passing: Passing, history: History) -> Iterator[Breach]:
+    """STDIO-002, STDIO-003"""
+    message, frame, sender = passing.message, passing.frame, passing.sender
+    assert isinstance(message, Malformed)
+    if passing.at:
+        return
+    rule, pipe = _RULE[sender], _PIPE[sender]
+    value = as_object(message.value)
+    if message.flaw is Flaw.EMPTY:
+        if frame.terminated:
+            yield Breach(*rule, f"{sender} wrote a blank line to {pipe}", at_most="warning")
+    elif message.flaw is Flaw.NO_KIND and value is not None and "jsonrpc" not in value:
+        yield Breach(*rule, f"{sender} wrote a JSON object to {pipe} that is no JSON-RPC message")
+    elif message.flaw in (Flaw.NOT_JSON, Flaw.NOT_UTF8) and not frame.terminated:
+        said = (
+            f"{sender} left its last line on {pipe} unfinished ({len(frame.raw)} bytes without a line feed)"
+        )
+        yield Breach(*rule, said, at_most="info")
+    elif message.flaw in (Flaw.NOT_JSON, Flaw.NOT_UTF8) and not looks_meant(frame.raw):
+        text = shortened(frame.raw.decode("utf-8", "replace").strip())
+        hint = (
+            "; messages are separated by line feeds, not by headers"
+            if text.lower().startswith("content-length")
+            else ""
+        )
+        yield Breach(*rule, f"{sender} wrote to {pipe} what is no message: {text!r}{hint}")
+
+
+def split_message(sender: Sender, frames: list[Frame]) -> Breach:
+    """STDIO-001: told once for all lines of the message"""
+    said = (
+        f"{sender} spread one message over {len(frames)} lines (frames {frames[0].seq} to {frames[-1].seq})"
+    )
+    return Breach(
+        "STDIO-001", "R-056", said, None, tuple(f.seq for f in frames[:-1]), sender, None, frames[-1].seq
+    )
+
+
+def signalled_first(event: Signal | Close, history: History) -> Iterator[Breach]:
+    """STDIO-004
+
+    Only SIGTERM: interrupts and hang-ups come from terminals, not from clients.
+    """
+    if isinstance(event, Signal) and event.name == "SIGTERM" and history.client.closed_ns is None:
+        said = "client sent SIGTERM before it closed the server's stdin"
+        yield Breach("STDIO-004", "R-060", said, None, (), "client", None, 0, history.candidates)
+
+
+def late_exit(event: Signal | Close, history: History) -> Iterator[Breach]:
+    """STDIO-005"""
+    gone = history.client.closed_ns
+    if isinstance(event, Close) and gone is not None and event.ending in ("exited", "signalled"):
+        waited_ns = event.observed_at_ns - gone
+        if waited_ns >= PROMPT_EXIT_NS:
+            said = f"server was still running {waited_ns / 1e9:.0f} s after its stdin was closed"
+            yield Breach("STDIO-005", "R-061", said, None, (), SERVER, None, 0, history.candidates)

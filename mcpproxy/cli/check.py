@@ -1,0 +1,87 @@
+"""``mcpproxy check``: judge recordings again, from their frames alone.
+
+Findings that were recorded are not read: whoever records with an older mcpproxy gets the findings of
+this one, and nobody has to trust a trace about itself.
+"""
+
+from collections.abc import Callable
+
+from mcpproxy import catalogue
+from mcpproxy.cli import traces
+from mcpproxy.cli.selection import Selection
+from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.cli.usage import Parser
+from mcpproxy.errors import McpProxyError
+from mcpproxy.observer import Observer
+from mcpproxy.reports import json, text
+from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
+from mcpproxy.session.frame import Finding, Frame
+from mcpproxy.trace.reader import open_trace
+
+EPILOG = """\
+A RULE is a code (PROTO-007), a name (response-id-mismatch) or a family (PROTO).
+
+exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
+            2 a trace could not be judged
+
+  mcpproxy check recordings/ --strict
+  mcpproxy check session.jsonl --select PROTO,SCHEMA-004 --format json"""
+
+
+def run(argv: list[str]) -> int:
+    """Judge every trace named and print the findings."""
+    parser = Parser("check", "Judge recordings by the rules of the protocol.", EPILOG)
+    parser.add_argument("paths", nargs="+", metavar="TRACE-or-folder", help="recordings, or folders of them")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
+    parser.add_argument("--strict", action="store_true", help="let warnings count as errors do")
+    parser.add_argument("--select", action="append", metavar="RULE,...", help="judge by these rules only")
+    parser.add_argument("--ignore", action="append", metavar="RULE,...", help="leave these rules out")
+    options = parser.parse_args(argv)
+    selection = Selection.of(catalogue.load(), options.select, options.ignore)
+    found = [trace for path in options.paths for trace in traces.expand(path)]
+    as_text: bool = options.format == "text"
+    look = style()
+    verdict = judge_all(
+        list(dict.fromkeys(found)),
+        selection,
+        strict=options.strict,
+        each=lambda judged: emit(text.trace_lines(judged, look)) if as_text else None,
+    )
+    emit(text.summary_lines(verdict, look) if as_text else json.lines(verdict))
+    return verdict.exit_code
+
+
+def judge_all(
+    paths: list[str], selection: Selection, *, strict: bool, each: Callable[[JudgedTrace], None]
+) -> Verdict:
+    """Judge one after another; ``each`` gets a trace as soon as it is judged."""
+    judged: list[JudgedTrace] = []
+    unjudged: list[Unjudged] = []
+    for path in paths:
+        try:
+            trace = judge(path, selection)
+        except McpProxyError as error:
+            tell(str(error))
+            unjudged.append(Unjudged(path, str(error)))
+        else:
+            judged.append(trace)
+            each(trace)
+    return Verdict(tuple(judged), tuple(unjudged), strict)
+
+
+def judge(path: str, selection: Selection) -> JudgedTrace:
+    """Judge the frames of one trace, as they were judged when they passed.
+
+    Raises:
+        TraceError: the trace cannot be read.
+    """
+    trace = open_trace(path)
+    observer = Observer(catalogue.load())
+    frames = 0
+    findings: list[Finding] = []
+    for event in trace.events():
+        if isinstance(event, Finding):
+            continue
+        frames += isinstance(event, Frame)
+        findings += (f for f in observer.observe(event) if selection.takes(f.rule))
+    return JudgedTrace(path, trace.complete, observer.revision, frames, tuple(findings), tuple(trace.notes))

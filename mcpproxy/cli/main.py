@@ -1,0 +1,128 @@
+"""The ``mcpproxy`` command: finds out which command was meant and hands over to its module.
+
+Wrapping a server comes first and imports nothing on the way, because every start of every wrapped
+server passes through here. The other commands are a table of names; only the one asked for is
+imported. Errors meant for people leave here as one line and exit code 2.
+"""
+
+import sys
+
+COMMANDS = {
+    "Record": {
+        "run": ("mcpproxy.cli.run", "wrap a stdio server: forward, record and judge every message"),
+        "demo": ("mcpproxy.cli.demo", "watch it work on a small bundled server"),
+    },
+    "Read": {
+        "list": ("mcpproxy.cli.list", "recent recordings and how they ended"),
+        "show": ("mcpproxy.cli.show", "the conversation in a recording, finished or running"),
+    },
+    "Judge": {
+        "check": ("mcpproxy.cli.check", "judge recordings again; exit code 1 if a rule was broken"),
+        "rules": ("mcpproxy.cli.rules", "all rules and how strict each protocol revision is"),
+        "explain": ("mcpproxy.cli.explain", "what a rule means, why it matters, what to do instead"),
+    },
+}
+"""Group -> command -> the module with its ``run(argv) -> int``, and its line in the help."""
+
+RUN_OPTIONS = ("--trace", "--trace-dir", "--label", "--live", "--quiet", "--grace")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit code: 2 if it could not be run, 130 if interrupted."""
+    args = sys.argv[1:] if argv is None else argv
+    try:
+        if _wraps(args):
+            from mcpproxy.cli.run import run
+
+            return run(args)
+        return _command(args)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        from mcpproxy.errors import McpProxyError
+
+        if not isinstance(error, McpProxyError):
+            raise
+        sys.stderr.write(f"mcpproxy: {error}\n")
+        return 2
+
+
+def _wraps(args: list[str]) -> bool:
+    """Whether ``args`` wrap a server, or were meant to: run knows best what is missing."""
+    return bool(args) and (args[0] in ("run", "--") or args[0].partition("=")[0] in RUN_OPTIONS)
+
+
+def _command(args: list[str]) -> int:
+    """Everything but wrapping a server: output goes to a reader who may leave early."""
+    sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] # a TextIO in name, a TextIOWrapper in fact
+    try:
+        code = _dispatch(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        import os
+
+        # The interpreter flushes once more on its way out; let that find an open door.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + 13
+    except SystemExit as leaving:  # argparse, after --help
+        return leaving.code if isinstance(leaving.code, int) else 0
+    return code
+
+
+def _dispatch(args: list[str]) -> int:
+    first = args[0] if args else "--help"
+    if first == "help" and len(args) > 1:
+        return _dispatch([args[1], "--help"])
+    if first in ("--help", "-h", "help"):
+        sys.stdout.write(_help())
+        return 0
+    if first in ("--version", "-V"):
+        from mcpproxy import __version__
+
+        sys.stdout.write(f"mcpproxy {__version__}\n")
+        return 0
+    for group in COMMANDS.values():
+        if first in group:
+            from importlib import import_module
+
+            run = import_module(group[first][0]).run
+            code: int = run(args[1:])
+            return code
+    raise _unknown(args)
+
+
+def _help() -> str:
+    text = [
+        "mcpproxy: see what an MCP client and server really say to each other, and what is wrong with it.",
+        "",
+        "usage: mcpproxy [run] [OPTION...] -- SERVER [ARG...]",
+        "       mcpproxy COMMAND [ARG...]",
+    ]
+    for title, group in COMMANDS.items():
+        text += ["", title, *(f"  {name:<9}{line}" for name, (_, line) in group.items())]
+    text += [
+        "",
+        "Start with: mcpproxy demo",
+        "About one command: mcpproxy COMMAND --help",
+    ]
+    return "\n".join(text) + "\n"
+
+
+def _unknown(args: list[str]) -> Exception:
+    """What was probably meant: a server without ``--``, a misspelt command, or neither."""
+    import shutil
+
+    from mcpproxy.cli.usage import UsageError, nearest
+
+    first = args[0]
+    if first.startswith("-"):
+        return UsageError(first, "unknown option", "see mcpproxy --help")
+    if shutil.which(first):
+        return UsageError(
+            first, "not a command of mcpproxy", f"put -- before the server command: mcpproxy -- {first}"
+        )
+    if guess := nearest(first, [name for group in COMMANDS.values() for name in group]):
+        return UsageError(first, "unknown command", f"did you mean {guess}?")
+    return UsageError(
+        first, "unknown command", "see mcpproxy --help, or put -- before a server command to wrap it"
+    )

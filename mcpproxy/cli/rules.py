@@ -1,0 +1,85 @@
+"""``mcpproxy rules``: every rule, and how strict each protocol revision is about it."""
+
+import json
+from collections.abc import Iterable
+
+from mcpproxy import catalogue
+from mcpproxy.cli.selection import family, unknown
+from mcpproxy.cli.terminal import emit, style
+from mcpproxy.cli.usage import Parser
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.rules import SEVERITY, Level, Requirement, Rule
+from mcpproxy.reports.style import SEVERITY_COLOUR, Style, count
+from mcpproxy.reports.table import table
+
+EPILOG = """\
+error    the specification says MUST, or its schema fixes it
+warning  it says SHOULD, or the rule follows from other sentences
+info     legal but worth knowing
+-        the revision has no such requirement"""
+
+
+def run(argv: list[str]) -> int:
+    """Print the catalogue, or one family of it."""
+    parser = Parser("rules", "List the rules and their levels per protocol revision.", EPILOG)
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
+    parser.add_argument("--family", metavar="NAME", help="only one family, such as PROTO")
+    options = parser.parse_args(argv)
+    known = catalogue.load()
+    rules = sorted(known.rules.values(), key=lambda rule: rule.code)
+    if options.family is not None:
+        rules = [rule for rule in rules if family(rule.code).casefold() == options.family.strip().casefold()]
+        if not rules:
+            raise unknown("--family", known, options.family)
+    if options.format == "json":
+        emit([json.dumps({"rules": [as_object(rule) for rule in rules]}, indent=2)])
+    else:
+        emit(as_table(rules, style()))
+        emit(
+            ["", f"{count(len(rules), 'rule')}. What one means: mcpproxy explain {rules[0].code}"]
+            if rules
+            else []
+        )
+    return 0
+
+
+def level(rule: Rule, revision: str) -> Level | None:
+    """The gravest level that a breach of ``rule`` can have in ``revision``."""
+    keywords = rule.keywords(revision)
+    return SEVERITY[keywords[0]] if keywords else None
+
+
+def as_table(rules: Iterable[Rule], look: Style) -> list[str]:
+    """Code, name and a column per revision."""
+    rows = [("RULE", "NAME", *REVISIONS)]
+    rows += [(rule.code, rule.name, *(level(rule, r) or "-" for r in REVISIONS)) for rule in rules]
+
+    def paint(column: int, cell: str, padded: str) -> str:
+        return look.paint(padded, SEVERITY_COLOUR[cell]) if column > 1 and cell in SEVERITY_COLOUR else padded
+
+    return table(rows, look, paint=paint)
+
+
+def as_object(rule: Rule) -> dict[str, object]:
+    """One rule for machines. ``levels`` has a member for every revision, ``null`` where it is silent."""
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "summary": rule.summary,
+        "why": rule.why,
+        "example": rule.example,
+        "instead": rule.instead,
+        "levels": {revision: level(rule, revision) for revision in REVISIONS},
+        "requirements": [_requirement(requirement) for requirement in rule.requirements],
+    }
+
+
+def _requirement(requirement: Requirement) -> dict[str, object]:
+    return {
+        "id": requirement.id,
+        "text": requirement.text,
+        "blame": requirement.blame,
+        "keywords": dict(requirement.keywords),
+        "sources": dict(requirement.sources),
+        "unobservable": requirement.unobservable or None,
+    }

@@ -1,0 +1,140 @@
+"""``mcpproxy show``: print the conversation in a recording, finished or still running."""
+
+import os
+from collections.abc import Iterable, Iterator
+
+from mcpproxy import paths
+from mcpproxy.cli import traces
+from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.cli.usage import Parser, UsageError
+from mcpproxy.reports.style import printable
+from mcpproxy.reports.transcript import HEADING, Transcript
+from mcpproxy.session.frame import Event, Finding, Frame
+from mcpproxy.trace.reader import Header, Trace, follow, open_trace
+
+EPILOG = """\
+Each line: frame number, seconds since the start, how long an answer took, size, direction
+(→ from the client, ← from the server), and what was said. Findings stand below their frame;
+with --follow, one that only later events give away stands where it came up and names its frame.
+
+  mcpproxy show                     the latest recording
+  mcpproxy show --follow            the one that is being recorded now
+  mcpproxy show --json | jq .       one object per line: seq, t, from, kind, method, id,
+                                    answers, latency_ns, bytes, findings"""
+
+
+def run(argv: list[str]) -> int:
+    """Print one trace. Without a name the latest in the state directory."""
+    parser = Parser("show", "Print the conversation in a recording.", EPILOG)
+    parser.add_argument("trace", nargs="?", metavar="TRACE", help="the recording; without it the latest one")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on while the session is running")
+    parser.add_argument("--full", action="store_true", help="show messages whole instead of shortened")
+    parser.add_argument("--frames", type=_span, metavar="A-B", help="only these frames: 12, 3-9, 40- or -20")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.add_argument("--no-color", "--no-colour", dest="colour", action="store_false", help="no colours")
+    options = parser.parse_args(argv)
+    path = _one_trace(options.trace)
+    if options.trace is None and options.json:
+        tell(f"showing {path}")
+    span: tuple[int, int | None] = options.frames or (0, None)
+    if options.json:
+        emit(_json(path, span, full=options.full, following=options.follow), flush=options.follow)
+    else:
+        transcript = Transcript(style(colour=options.colour), full=options.full)
+        emit(_text(path, span, transcript, following=options.follow), flush=options.follow)
+    return 0
+
+
+def _text(
+    path: str, span: tuple[int, int | None], transcript: Transcript, *, following: bool
+) -> Iterator[str]:
+    trace = open_trace(path)
+    yield from header_lines(path, trace.header)
+    for event in follow(path) if following else in_place(trace):
+        lines = transcript.lines(event)  # also when out of sight: answers need their questions
+        if _shown(event, span):
+            yield from lines
+    if not following:
+        yield from (f"incomplete: {printable(note)}" for note in trace.notes)
+        if trace.tally and trace.tally.judge_error:
+            fault = printable(trace.tally.judge_error)
+            yield f"incomplete: the judge failed while recording ({fault}); judge again with mcpproxy check"
+
+
+def _json(path: str, span: tuple[int, int | None], *, full: bool, following: bool) -> Iterator[str]:
+    import json
+
+    from mcpproxy.reports import transcript_json
+
+    trace = open_trace(path)
+    header = trace.header
+    about = {"label": header.label, "command": header.command, "started_at": header.started_at}
+    yield json.dumps({"kind": "header", "path": path, **about})
+    events: Iterable[Event | Finding] = follow(path) if following else in_place(trace)
+    yield from transcript_json.lines(events, full=full, follow=following, shown=lambda e: _shown(e, span))
+    if not following:
+        yield from (json.dumps({"kind": "note", "text": note}) for note in trace.notes)
+
+
+def in_place(trace: Trace) -> Iterator[Event | Finding]:
+    """The events with every finding right behind the frame that it is about.
+
+    Some are recorded later: what a line lacks may show in the next one. So the trace is read twice,
+    first for its findings alone.
+    """
+    waiting: dict[int, list[Finding]] = {}
+    for event in trace.events():
+        if isinstance(event, Finding) and event.frame:
+            waiting.setdefault(event.frame, []).append(event)
+    for event in trace.events():
+        if isinstance(event, Frame):
+            yield event
+            yield from waiting.pop(event.seq, ())
+        elif not isinstance(event, Finding) or not event.frame:
+            yield event
+
+
+def header_lines(path: str, header: Header) -> list[str]:
+    """Which recording this is, and the heading of the columns."""
+    command = printable(" ".join(header.command))
+    started = header.started_at[:19].replace("T", " ")
+    return [printable(path), f"{printable(header.label)}, {started} UTC: {command}", "", HEADING]
+
+
+def _shown(event: Event | Finding, span: tuple[int, int | None]) -> bool:
+    """Whether ``event`` lies in ``span``; without a span everything does."""
+    first, last = span
+    if span == (0, None):
+        return True
+    number = event.seq if isinstance(event, Frame) else event.frame if isinstance(event, Finding) else None
+    return number is not None and first <= number and (last is None or number <= last)
+
+
+def _span(text: str) -> tuple[int, int | None]:
+    """``3-9``, ``12``, ``40-`` or ``-20`` as first and last frame."""
+    import argparse
+
+    first, dash, last = text.partition("-")
+    numbers = [part for part in (first, last) if part]
+    if not numbers or not all(part.isdecimal() for part in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is no range of frames such as 3-9")
+    begin = int(first or 0)
+    end = int(last) if last else None if dash else begin
+    if end is not None and end < begin:
+        raise argparse.ArgumentTypeError(f"{text!r} ends before it begins")
+    return begin, end
+
+
+def _one_trace(named: str | None) -> str:
+    if named is None:
+        folder = paths.state_dir()
+        if found := traces.recent(folder):
+            return found[0]
+        raise UsageError(
+            folder, "nothing recorded yet", "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
+        )
+    if os.path.isdir(named) and not named.rstrip(os.sep).endswith(traces.JOURNAL_SUFFIX):
+        raise UsageError(
+            named, "a folder, and show takes one trace", f"see which it holds: mcpproxy list {named}"
+        )
+    return traces.expand(named)[0]

@@ -1,0 +1,74 @@
+"""A weather server over stdio, faulty on purpose in three places. Standard library only.
+
+Each fault is one that real servers have: a ``print`` left in the code (STDIO-002), a tool whose
+schema was written from memory (SCHEMA-004), an id that went through a string on its way (PROTO-007).
+"""
+
+import json
+import sys
+from typing import Final
+
+Object = dict[str, object]
+
+REVISION: Final = "2025-11-25"
+
+FORECAST: Final[Object] = {
+    "name": "forecast",
+    "description": "Tomorrow's weather in a city",
+    # Fault: the names of required properties belong in an array.
+    "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": "city"},
+}
+STATIONS: Final[Object] = {
+    "name": "stations",
+    "description": "The weather stations there are",
+    "inputSchema": {"type": "object", "additionalProperties": False},
+}
+
+
+def main() -> None:
+    """Answer until the client closes our stdin."""
+    sys.stderr.write("weather server ready\n")
+    for line in sys.stdin:
+        message: Object = json.loads(line)
+        if "id" in message:
+            send(answer(message))
+
+
+def answer(request: Object) -> Object:
+    """The response to ``request``."""
+    asked = request["id"]
+    match request:
+        case {"method": "initialize"}:
+            about = {"name": "demo-weather", "version": "1.0.0"}
+            offer: Object = {"protocolVersion": REVISION, "capabilities": {"tools": {}}, "serverInfo": about}
+            return result(asked, offer)
+        case {"method": "ping"}:
+            return result(asked, {})
+        case {"method": "tools/list"}:
+            return result(asked, {"tools": [FORECAST, STATIONS]})
+        case {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": str(city)}}}:
+            # Fault: stdout belongs to the protocol; this line belongs on stderr.
+            sys.stdout.write(f"looking up {city} ...\n")
+            return result(asked, text(f"{city}: sunny, 21 degrees"))
+        case {"method": "tools/call", "params": {"name": "stations"}}:
+            # Fault: the client asked with a number and will not know this string.
+            return result(str(asked), text("Oslo, Lima, Kyoto"))
+        case _:
+            return {"jsonrpc": "2.0", "id": asked, "error": {"code": -32601, "message": "Method not found"}}
+
+
+def result(request_id: object, value: Object) -> Object:
+    return {"jsonrpc": "2.0", "id": request_id, "result": value}
+
+
+def text(words: str) -> Object:
+    return {"content": [{"type": "text", "text": words}]}
+
+
+def send(message: Object) -> None:
+    sys.stdout.write(json.dumps(message, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Lines out of chunks: the framing of stdio.
+
+A line ends at a line feed and nowhere else; a carriage return is a byte like any other and stays in
+the line. What comes out depends on the bytes alone, never on how they were cut into chunks; only the
+time of a line is that of a chunk: the one that completed it.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+"""
+
+from typing import Final, TypeAlias
+
+LIMIT_BYTES: Final = 64 << 20
+"""The longest line that is held in one piece."""
+
+
+Line: TypeAlias = tuple[bytes, int, bool, bool]
+"""``(raw, at_ns, terminated, continues)``: a line without its line feed, or a piece of one.
+
+``terminated`` is false where no line feed followed: the last line of a stream, or a piece. ``continues``
+is true for a piece: the next line out of the same framer goes on with it. A plain tuple, for every frame
+of a session is one for a moment.
+"""
+
+
+class LineFramer:
+    """One per stream. Feed it chunks; it gives the lines that are complete, in order."""
+
+    __slots__ = ("_held", "_held_at_ns", "_held_bytes", "_limit")
+
+    def __init__(self, limit: int = LIMIT_BYTES) -> None:
+        self._limit = limit
+        # The beginning of a line, in the chunks it came in: joined once, when the line ends.
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._held_at_ns = 0
+
+    @property
+    def held(self) -> bytes:
+        """The beginning of the line that is not over yet; empty between lines."""
+        return b"".join(self._held)
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held_bytes
+
+    @property
+    def held_at_ns(self) -> int:
+        """The time of the chunk that brought the last of the held bytes."""
+        return self._held_at_ns
+
+    def feed(self, data: bytes, at_ns: int) -> list[Line]:
+        """Take the next chunk of the stream; ``at_ns`` is when it was read."""
+        lines: list[Line] = []
+        at = data.find(b"\n")
+        if at < 0:
+            self._hold(data, at_ns, lines)
+            return lines
+        if self._held or at > self._limit:
+            self._hold(data[:at], at_ns, lines)
+            lines.append((self._take(), at_ns, True, False))
+        else:
+            lines.append((data[:at], at_ns, True, False))
+        if at + 1 == len(data):  # most chunks of a conversation are one line
+            return lines
+        *rest, tail = data[at + 1 :].split(b"\n")
+        if len(data) <= self._limit:
+            lines += [(raw, at_ns, True, False) for raw in rest]
+        else:
+            for raw in rest:
+                self._hold(raw, at_ns, lines)
+                lines.append((self._take(), at_ns, True, False))
+        self._hold(tail, at_ns, lines)
+        return lines
+
+    def end(self, *, continues: bool = False) -> list[Line]:
+        """The stream is over: what is held becomes the last line, which no line feed ended.
+
+        ``continues`` marks it as a piece, for a stream that went on without us.
+        """
+        if not self._held:
+            return []
+        return [(self._take(), self._held_at_ns, False, continues)]
+
+    def _hold(self, data: bytes, at_ns: int, lines: list[Line]) -> None:
+        """Keep the beginning of a line; what is beyond the limit goes to ``lines`` in pieces."""
+        # A piece is cut when the byte after it is seen: a line of just the limit stays whole.
+        while self._held_bytes + len(data) > self._limit:
+            fits = self._limit - self._held_bytes
+            self._held.append(data[:fits])
+            lines.append((self._take(), at_ns, False, True))
+            data = data[fits:]
+        if data:
+            self._held.append(data)
+            self._held_bytes += len(data)
+            self._held_at_ns = at_ns
+
+    def _take(self) -> bytes:
+        raw = b"".join(self._held)
+        self._held.clear()
+        self._held_bytes = 0
+        return raw

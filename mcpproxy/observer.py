@@ -1,0 +1,400 @@
+"""The judge of one session: events in, findings out.
+
+``Observer.observe`` is the only thing that changes: it finds out which revision and era a message
+belongs to, lets the checks look at it and at the history as it was before, and then writes the
+history on. It knows no clock and no file; the same events give the same findings, live and later.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.checks import BATCH_CHECKS, EVENT_CHECKS, FRAME_CHECKS, Kind, checks_for
+from mcpproxy.checks.breach import Breach, Passing, member
+from mcpproxy.checks.era import listed_versions, modern_answer
+from mcpproxy.checks.lifecycle import input_of
+from mcpproxy.checks.rpc import BOM, looks_meant
+from mcpproxy.checks.stdio import split_message
+from mcpproxy.protocol.jsonrpc import (
+    ABSENT,
+    Batch,
+    ErrorResponse,
+    Flaw,
+    JSONObject,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    Single,
+    parse_leniently,
+    request_id,
+)
+from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, VERSION_KEY
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.session.frame import (
+    CLIENT,
+    Close,
+    Eof,
+    Event,
+    Finding,
+    Frame,
+    Gap,
+    Severity,
+    Signal,
+    Stderr,
+    other,
+)
+from mcpproxy.session.history import Exchange, History
+
+_RANK: Final[dict[str, int]] = {"info": 0, "warning": 1, "error": 2}
+
+_KIND: Final[dict[type, Kind]] = {
+    Request: "request",
+    Notification: "notification",
+    Response: "response",
+    ErrorResponse: "error",
+    Malformed: "malformed",
+}
+
+
+class Observer:
+    """Judges the frames of one session.
+
+    ``revision`` settles the protocol revision beforehand, for frames that come without their
+    handshake. ``joined_late`` says that the session's start was not seen.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, *, revision: str | None = None, joined_late: bool = False
+    ) -> None:
+        self._catalogue = catalogue
+        self._history = History()
+        if revision in STATEFUL:
+            self._history.negotiated = revision
+            self._history.candidates = (revision,)
+            self._history.state = State.OPERATING
+        if joined_late:
+            self._lose_sight()
+
+    @property
+    def revision(self) -> str | None:
+        """The protocol revision that the session speaks, once that is known."""
+        history = self._history
+        if history.negotiated is not None:
+            return history.negotiated
+        return history.stateless_revision if history.stateful_seq is None else None
+
+    def observe(self, event: Event) -> list[Finding]:
+        """Judge one event. Whatever the peers send, this does not raise."""
+        match event:
+            case Frame():
+                return self._frame(event)
+            case Eof():
+                self._history.side(event.sender).closed_ns = event.observed_at_ns
+                return self._release(event.sender)
+            case Gap():
+                self._lose_sight()
+                return []
+            case Stderr():
+                return []
+            case Signal() | Close():
+                return self._end(event)
+
+    def _end(self, event: Signal | Close) -> list[Finding]:
+        found: list[Finding] = []
+        if isinstance(event, Close):
+            found += self._release("client") + self._release("server")
+        for _, check in EVENT_CHECKS:
+            found += self._findings(check(event, self._history), 0, "client", self._history.candidates)
+        return found
+
+    # From frames to messages
+
+    def _frame(self, frame: Frame) -> list[Finding]:
+        side = self._history.side(frame.sender)
+        if frame.continues or side.in_pieces:
+            side.in_pieces = frame.continues
+            side.unreadable = True
+            return []
+        if side.held.frames or isinstance(frame.message, Malformed):
+            return self._unsure(frame)
+        return self._judge(frame, frame.message)
+
+    def _unsure(self, frame: Frame) -> list[Finding]:
+        """A frame that is no message by itself, or that follows such lines."""
+        held = self._history.side(frame.sender).held
+        if not held.takes(frame):
+            return self._release(frame.sender) + self._alone(frame)
+        if (whole := held.whole()) is None:
+            return []
+        breach = split_message(frame.sender, held.release())
+        return [
+            *self._findings([breach], frame.seq, frame.sender, self._history.candidates),
+            *self._judge(frame, whole),
+        ]
+
+    def _release(self, sender: str) -> list[Finding]:
+        held = self._history.side(CLIENT if sender == CLIENT else "server").held
+        return [finding for frame in held.release() for finding in self._alone(frame)]
+
+    def _alone(self, frame: Frame) -> list[Finding]:
+        """Judge a frame by itself, read leniently if its bytes are no proper JSON text."""
+        message = frame.message
+        if not isinstance(message, Malformed) or message.flaw in (Flaw.SCALAR, Flaw.EMPTY):
+            return self._judge(frame, message)
+        found: list[Finding] = []
+        passing = Passing(frame, frame.sender, message, self._history.candidates)
+        if message.value is ABSENT:
+            lenient = parse_leniently(frame.raw.removeprefix(BOM))
+            if isinstance(lenient, Malformed):
+                lenient = None  # Forgiving or not, it is no message.
+            if lenient is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame.raw)):
+                self._history.side(frame.sender).unreadable = True
+            checks = FRAME_CHECKS if lenient is not None else FRAME_CHECKS[: looks_meant(frame.raw)]
+            for _, check in checks:
+                found += self._findings(
+                    check(passing, self._history), frame.seq, frame.sender, passing.candidates
+                )
+            if lenient is not None:
+                return found + self._judge(frame, lenient)
+            if message.flaw is Flaw.TOO_DEEP:
+                return found
+        return found + self._judge(frame, message)
+
+    def _judge(self, frame: Frame, message: Message) -> list[Finding]:
+        history = self._history
+        history.last_ns = frame.observed_at_ns
+        if not isinstance(message, Batch):
+            return self._single(frame, message, "")
+        passing = Passing(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
+        found: list[Finding] = []
+        for _, check in BATCH_CHECKS:
+            found += self._findings(
+                check(passing, message, history), frame.seq, frame.sender, history.candidates
+            )
+        for index, item in enumerate(message.items):
+            found += self._single(frame, item, f"/{index}")
+        return found
+
+    # One message
+
+    def _single(self, frame: Frame, message: Single, at: str) -> list[Finding]:
+        history = self._history
+        passing = self._passing(frame, message, at)
+        if isinstance(message, Request | Notification):
+            method = message.method
+        else:
+            method = passing.exchange.method if passing.exchange else ""
+        found: list[Finding] = []
+        for check in checks_for(_KIND[type(message)], method):
+            breaches = list(check(passing, history))
+            if breaches:
+                found += self._findings(breaches, frame.seq, frame.sender, passing.candidates)
+        self._remember(passing)
+        return found
+
+    def _passing(self, frame: Frame, message: Single, at: str) -> Passing:
+        """Find out what the message answers and by which revisions it may be judged."""
+        history = self._history
+        passing = Passing(frame, frame.sender, message, history.candidates, at=at)
+        match message:
+            case Request():
+                self._date_request(passing, message)
+            case Response() | ErrorResponse():
+                asked = passing.exchange = self._asked(passing, message)
+                if asked is not None:
+                    passing.candidates = self._date_answer(asked, message)
+                    passing.stateless = asked.stateless
+            case Notification() if history.stateless_seq is not None and history.stateful_seq is not None:
+                passing.candidates = REVISIONS  # It names no request: it may belong to either era.
+            case _:
+                pass
+        return passing
+
+    def _date_request(self, passing: Passing, message: Request) -> None:
+        if passing.sender != CLIENT or message.method == "initialize":
+            if message.method == "initialize":
+                passing.candidates = STATEFUL
+            return
+        version = member(message.params, "_meta", VERSION_KEY)
+        if version is not None or message.method == "server/discover":
+            passing.stateless = True
+            known = isinstance(version, str) and version in STATELESS
+            passing.candidates = (str(version),) if known else STATELESS
+        elif self._history.stateless_seq is not None and self._history.stateful_seq is None:
+            passing.candidates = REVISIONS
+
+    def _date_answer(self, asked: Exchange, message: Response | ErrorResponse) -> tuple[str, ...]:
+        if asked is self._history.initialize and isinstance(message, Response):
+            version = member(message.result, "protocolVersion")
+            return (str(version),) if version in STATEFUL else STATEFUL
+        if asked.stateless or asked.early:
+            return asked.candidates
+        return self._history.candidates
+
+    def _asked(self, passing: Passing, message: Response | ErrorResponse) -> Exchange | None:
+        """The request that an answer means, its id given as the wrong JSON type included."""
+        id = message.id
+        if id is ABSENT or id is None:
+            return None
+        asker = self._history.side(other(passing.sender))
+        if (asked := asker.pending.get(id)) is not None:
+            return asked
+        if asker.used.first_use(id) is not None:
+            return None
+        asked = asker.pending.get(_retyped(id))
+        if asked is None and self._answers_initialize(passing, message):
+            return self._history.initialize
+        return asked
+
+    def _answers_initialize(self, passing: Passing, message: Response | ErrorResponse) -> bool:
+        """Whether a result with a foreign id is, by its members, the awaited initialize result."""
+        history = self._history
+        if passing.sender == CLIENT or history.initialize is None or history.initialize_answered:
+            return False
+        result = message.result if isinstance(message, Response) else None
+        return isinstance(result, dict) and "protocolVersion" in result and "serverInfo" in result
+
+    # What is remembered
+
+    def _remember(self, passing: Passing) -> None:
+        """Write the history on, after the checks have seen it."""
+        history, message = self._history, passing.message
+        side = history.side(passing.sender)
+        side.last_seq = passing.seq
+        side.last_was_notification = isinstance(message, Notification)
+        happened = input_of(passing, history)
+        match message:
+            case Request():
+                self._remember_request(passing, message)
+            case Response() | ErrorResponse():
+                self._remember_answer(passing, message)
+            case Notification(method="notifications/cancelled"):
+                self._remember_cancellation(passing, message)
+            case Notification(method="notifications/initialized") if passing.sender == CLIENT:
+                history.initialized = True
+            case _:
+                pass
+        if happened is not None:
+            history.state = TRANSITIONS[history.state][happened].to
+        if history.negotiated is not None and not history.initialized and history.unconfirmed_seq is None:
+            works = (
+                not isinstance(message, Malformed | Response | ErrorResponse) and happened is not Input.PING
+            )
+            if passing.sender == CLIENT and works and not passing.stateless:
+                history.unconfirmed_seq = passing.seq
+
+    def _remember_request(self, passing: Passing, message: Request) -> None:
+        history = self._history
+        side = history.side(passing.sender)
+        if passing.stateless:
+            if history.stateless_seq is None:
+                history.stateless_seq = passing.seq
+                if history.stateful_seq is None:
+                    history.candidates = STATELESS
+            history.stateless_revision = passing.candidates[0] if len(passing.candidates) == 1 else None
+        if message.id is None:
+            side.unreadable = True  # Whatever answers it cannot be told from an answer to nothing.
+            return
+        early = history.state in (State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN)
+        asked = Exchange(
+            passing.seq,
+            passing.sender,
+            message.id,
+            message.method,
+            message.params,
+            passing.frame.observed_at_ns,
+            passing.candidates,
+            passing.stateless,
+            early,
+        )
+        before = side.pending.get(message.id)
+        if before is not None:
+            asked.answers_due += before.answers_due
+        side.pending[message.id] = asked
+        side.used.add(message.id, passing.seq)
+        if message.method == "initialize" and passing.sender == CLIENT:
+            if history.negotiated is None:
+                history.candidates = STATEFUL
+                history.initialize_answered = False
+                history.initialize = asked
+                declared = member(message.params, "capabilities")
+                history.client_capabilities = declared if isinstance(declared, dict) else None
+            if history.stateful_seq is None:
+                history.stateful_seq = passing.seq
+
+    def _remember_answer(self, passing: Passing, message: Response | ErrorResponse) -> None:
+        history = self._history
+        for version in listed_versions(passing):
+            history.supported.setdefault(version, passing.seq)
+        if (answer := modern_answer(passing)) is not None:
+            history.modern_answer = answer
+        asked = passing.exchange
+        if asked is None:
+            return
+        side = history.side(asked.sender)
+        side.last_answered_seq = max(side.last_answered_seq, asked.seq)
+        asked.answers_due -= 1
+        if asked.answers_due == 0:
+            side.pending.pop(asked.id, None)
+        if asked is history.initialize:
+            history.initialize_answered = True
+            if isinstance(message, Response) and isinstance(message.result, dict):
+                self._negotiate(message.result)
+
+    def _negotiate(self, result: JSONObject) -> None:
+        history = self._history
+        version, declared = result.get("protocolVersion"), result.get("capabilities")
+        history.server_capabilities = declared if isinstance(declared, dict) else None
+        if isinstance(version, str) and version in STATEFUL:
+            history.negotiated = version
+            history.candidates = (version,)
+
+    def _remember_cancellation(self, passing: Passing, message: Notification) -> None:
+        id = request_id(member(message.params, "requestId"), passing.frame.raw)
+        if id is not None and (asked := self._history.side(passing.sender).pending.get(id)):
+            asked.cancelled = True
+
+    def _lose_sight(self) -> None:
+        """Something passed unseen: nothing is concluded from what is missing any more."""
+        history = self._history
+        history.blind = True
+        history.state = State.UNKNOWN
+        for side in (history.client, history.server):
+            side.held.release()
+
+    # From breaches to findings
+
+    def _findings(
+        self, breaches: Iterable[Breach], seq: int, sender: str, candidates: tuple[str, ...]
+    ) -> Iterator[Finding]:
+        """Weigh each breach by the catalogue; one that holds in none of the revisions is none."""
+        for breach in breaches:
+            requirement = self._catalogue.requirements[f"{breach.rule}/{breach.requirement}"]
+            judged_by = breach.candidates or candidates
+            severity: Severity | None = requirement.severity(judged_by)
+            if severity is None:
+                continue
+            if breach.at_most is not None and _RANK[breach.at_most] < _RANK[severity]:
+                severity = breach.at_most
+            yield Finding(
+                breach.rule,
+                severity,
+                breach.blame or (CLIENT if sender == CLIENT else "server"),
+                breach.message,
+                seq if breach.frame is None else breach.frame,
+                breach.related,
+                breach.pointer,
+                judged_by[0] if len(judged_by) == 1 else None,
+                requirement.source(judged_by),
+                requirement.id,
+            )
+
+
+def _retyped(id: RequestId) -> RequestId:
+    """The same id as the other JSON type, for an answer that got the type wrong."""
+    if isinstance(id, int):
+        return str(id)
+    return int(id) if id.removeprefix("-").isdecimal() and len(id) < 20 else id

@@ -1,0 +1,91 @@
+"""Where recordings lie unless the user says otherwise, and what they are called.
+
+The folder follows the convention of the platformdirs package. It is written out here because
+importing that package takes longer (10 ms) than everything else the relay does before the server starts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+_LAUNCHERS = frozenset(
+    (
+        "npx",
+        "npm",
+        "pnpm",
+        "yarn",
+        "bun",
+        "bunx",
+        "deno",
+        "node",
+        "uv",
+        "uvx",
+        "pipx",
+        "python",
+        "py",
+        "ruby",
+        "sh",
+    )
+)
+_SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool"))
+_SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
+
+
+def state_dir() -> str:
+    """The folder for the recordings of this user. Not created here."""
+    home = os.path.expanduser("~")
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    elif sys.platform == "darwin":
+        base = os.path.join(home, "Library", "Application Support")
+    else:
+        base = os.environ.get("XDG_STATE_HOME", "")
+        if not os.path.isabs(base):  # a relative one is to be ignored, says the base directory convention
+            base = os.path.join(home, ".local", "state")
+    return os.path.join(base, "mcpproxy")
+
+
+def trace_name(label: str) -> str:
+    """``<UTC time>-<label>-<pid>.jsonl``: names sort by the time of their start."""
+    now_ms = time.time_ns() // 1_000_000
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
+    return f"{stamp}.{now_ms % 1000:03d}Z-{label}-{os.getpid()}.jsonl"
+
+
+def numbered(path: str, attempt: int) -> str:
+    """``path`` for the first attempt, then ``name-2.jsonl``, ``name-3.jsonl`` and so on."""
+    if attempt == 1:
+        return path
+    stem, suffix = os.path.splitext(path)
+    return f"{stem}-{attempt}{suffix}"
+
+
+def label_for(command: list[str]) -> str:
+    """A short name for the server that ``command`` starts, safe in a file name.
+
+    ``npx -y @scope/server-files@1.2 /srv`` is called ``server-files``, ``python -m weather`` is
+    called ``weather``: what the launcher launches says more than the launcher.
+    """
+    name = command[0]
+    if _base(name).rstrip("0123456789.") in _LAUNCHERS:
+        telling = (part for part in command[1:] if part not in _SUBCOMMANDS and not part.startswith("-"))
+        name = next((part for part in telling if "=" not in part), name)
+    return safe(_base(name)) or "server"
+
+
+def safe(text: str) -> str:
+    """``text`` with everything replaced that a file name should not hold; at most 40 characters."""
+    kept = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text)
+    return kept.strip("-.")[:40]
+
+
+def _base(path: str) -> str:
+    """The last component, without a package version and a suffix that says only how it is run."""
+    name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    head, _, _version = name[1:].partition("@")
+    name = name[:1] + head
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name

@@ -1,0 +1,186 @@
+"""JSON Schema dialects: which value each keyword takes in which of them.
+
+The table says what the dialects' own meta-schemas ask, but for three things: whether a pattern is a
+regular expression, whether a reference is a URI, and whether the choices of a draft-04 ``enum`` are
+distinct. A keyword that a dialect does not know takes any value, as do those left out here.
+
+Source: https://json-schema.org/specification-links (the meta-schema of each dialect)
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias, cast
+
+from mcpproxy.protocol.jsonrpc import JSON
+
+Dialect: TypeAlias = Literal["draft-04", "draft-06", "draft-07", "2019-09", "2020-12"]
+
+DEFAULT: Final = "2020-12"
+"""What a schema without ``$schema`` is written in."""
+
+URIS: Final[Mapping[str, Dialect]] = MappingProxyType(
+    {
+        "json-schema.org/draft-04/schema": "draft-04",
+        "json-schema.org/draft-06/schema": "draft-06",
+        "json-schema.org/draft-07/schema": "draft-07",
+        "json-schema.org/draft/2019-09/schema": "2019-09",
+        "json-schema.org/draft/2020-12/schema": "2020-12",
+    }
+)
+
+TYPES: Final = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
+"""The type names, alike in all dialects."""
+
+Takes: TypeAlias = Literal[
+    "string",
+    "boolean",
+    "number",
+    "positive",  # a number above 0
+    "count",  # an integer, 0 or more
+    "type",  # a type name, or a non-empty array of distinct ones
+    "names",  # an array of distinct strings
+    "names+",  # the same, and not empty
+    "array",
+    "choices",  # a non-empty array
+    "schema",
+    "schema?",  # a schema, or a boolean where booleans are no schemas yet
+    "schemas",  # a non-empty array of schemas
+    "items",  # a schema, or a non-empty array of schemas
+    "map",  # an object whose values are schemas
+    "needs",  # an object whose values are arrays of distinct strings
+    "either",  # an object whose values are schemas or arrays of distinct strings
+    "flags",  # an object whose values are booleans
+    "id",  # a string without a fragment
+    "name:",  # a plain name, colons allowed
+    "name_",  # a plain name, a leading underscore allowed
+]
+
+# "=" is what stands to the left, "-" a keyword that the dialect does not judge.
+_KEYWORDS: Final = """
+keyword                draft-04  draft-06  draft-07  2019-09  2020-12
+
+$schema                string    =         =         =        =
+id                     string    -         -         -        -
+$id                    -         string    =         id       =
+$ref                   -         string    =         =        =
+$anchor                -         -         -         name:    name_
+$dynamicRef            -         -         -         -        string
+$dynamicAnchor         -         -         -         -        name_
+$recursiveRef          -         -         -         string   =
+$recursiveAnchor       -         -         -         boolean  name_
+$vocabulary            -         -         -         flags    =
+$comment               -         -         string    =        =
+$defs                  -         -         -         map      =
+definitions            map       =         =         =        =
+
+type                   type      =         =         =        =
+enum                   choices   array     =         =        =
+
+multipleOf             positive  =         =         =        =
+maximum                number    =         =         =        =
+exclusiveMaximum       boolean   number    =         =        =
+minimum                number    =         =         =        =
+exclusiveMinimum       boolean   number    =         =        =
+
+maxLength              count     =         =         =        =
+minLength              count     =         =         =        =
+pattern                string    =         =         =        =
+format                 string    =         =         =        =
+contentEncoding        -         -         string    =        =
+contentMediaType       -         -         string    =        =
+contentSchema          -         -         -         schema   =
+
+prefixItems            -         -         -         -        schemas
+items                  items     =         =         =        schema
+additionalItems        schema?   schema    =         =        -
+unevaluatedItems       -         -         -         schema   =
+contains               -         schema    =         =        =
+maxItems               count     =         =         =        =
+minItems               count     =         =         =        =
+uniqueItems            boolean   =         =         =        =
+maxContains            -         -         -         count    =
+minContains            -         -         -         count    =
+
+properties             map       =         =         =        =
+patternProperties      map       =         =         =        =
+additionalProperties   schema?   schema    =         =        =
+unevaluatedProperties  -         -         -         schema   =
+propertyNames          -         schema    =         =        =
+required               names+    names     =         =        =
+maxProperties          count     =         =         =        =
+minProperties          count     =         =         =        =
+dependencies           either    =         =         =        =
+dependentRequired      -         -         -         needs    =
+dependentSchemas       -         -         -         map      =
+
+allOf                  schemas   =         =         =        =
+anyOf                  schemas   =         =         =        =
+oneOf                  schemas   =         =         =        =
+not                    schema    =         =         =        =
+if                     -         -         schema    =        =
+then                   -         -         schema    =        =
+else                   -         -         schema    =        =
+
+title                  string    =         =         =        =
+description            string    =         =         =        =
+examples               -         array     =         =        =
+readOnly               -         -         boolean   =        =
+writeOnly              -         -         boolean   =        =
+deprecated             -         -         -         boolean  =
+"""
+
+GOES_WITH: Final[Mapping[str, str]] = MappingProxyType(
+    {"exclusiveMaximum": "maximum", "exclusiveMinimum": "minimum"}
+)
+"""In draft-04 these keywords stand only beside those."""
+
+IN_PLACE: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
+)
+"""Keywords whose schemas judge the same instance as the schema that holds them."""
+
+SHELVES: Final = frozenset({"$defs", "definitions"})
+"""Keywords whose schemas judge nothing until a reference leads to them."""
+
+SUPPLIERS: Final = (
+    "patternProperties",
+    "$ref",
+    "$dynamicRef",
+    "$recursiveRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "dependentSchemas",
+    "dependencies",
+)
+"""Keywords through which an object may get properties that ``properties`` does not list."""
+
+
+def named(uri: JSON) -> Dialect | None:
+    """The dialect that a ``$schema`` value names, ``None`` for one that is not in the table.
+
+    The scheme and an empty fragment make no difference: both are written either way in practice.
+    """
+    if not isinstance(uri, str):
+        return None
+    return URIS.get(uri.removesuffix("#").removeprefix("https://").removeprefix("http://"))
+
+
+def keywords(dialect: Dialect) -> Mapping[str, Takes]:
+    """What each keyword of ``dialect`` takes."""
+    return _table()[dialect]
+
+
+@cache
+def _table() -> Mapping[Dialect, Mapping[str, Takes]]:
+    (_, *columns), *rows = (line.split() for line in _KEYWORDS.splitlines() if line)
+    table: dict[Dialect, dict[str, Takes]] = {cast("Dialect", column): {} for column in columns}
+    for keyword, *cells in rows:
+        takes = "-"
+        for dialect, cell in zip(table, cells, strict=True):
+            takes = takes if cell == "=" else cell
+            if takes != "-":
+                table[dialect][keyword] = cast("Takes", takes)
+    return table

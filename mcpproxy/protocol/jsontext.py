@@ -1,0 +1,113 @@
+"""What only the text of a frame shows, and a parser hides: repeated names, JSON that stops halfway.
+
+Source: RFC 8259 section 4, the names within an object should be unique.
+"""
+
+import json
+import re
+from collections import Counter
+from typing import Final, TypeAlias, cast
+
+import orjson
+
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.wording import token
+
+LIMIT: Final = 20
+"""No more repeated names than this are told of one frame."""
+
+PREFIX_BYTES: Final = 1 << 20
+"""A longer text is not looked at to see whether it stops halfway."""
+
+
+def repeated_names(raw: bytes, value: JSON) -> list[str]:
+    """JSON Pointers of the members whose name occurs more than once in their object.
+
+    ``value`` is what ``raw`` parsed to, where the last of the members with one name has won. Empty
+    for text that cannot be read as JSON after all.
+    """
+    # A repeated name costs the parsed value a colon, and nothing gives it one but this escape.
+    if b"\\u003a" not in raw and b"\\u003A" not in raw:
+        try:
+            if raw.count(b":") == orjson.dumps(value).count(b":"):
+                return []
+        except orjson.JSONEncodeError:
+            pass  # a number or a nesting that only the other parser knows
+    try:
+        # Numbers only have to be swallowed: int() refuses those with thousands of digits.
+        tree: object = json.loads(raw, object_pairs_hook=_Members, parse_int=float)
+    except (ValueError, RecursionError):
+        return []
+    return _walk(tree)
+
+
+class _Members(list["tuple[str, object]"]):
+    """An object with every member that was written, in order."""
+
+
+_Open: TypeAlias = "tuple[str, object]"
+
+
+def _walk(tree: object) -> list[str]:
+    found: list[str] = []
+    stack: list[_Open] = [("", tree)]
+    while stack and len(found) < LIMIT:
+        pointer, value = stack.pop()
+        children: list[_Open]
+        if isinstance(value, _Members):
+            winners = dict(value)
+            if len(winners) < len(value):
+                times = Counter(name for name, _ in value)
+                found += [pointer + token(name) for name in winners if times[name] > 1]
+            children = [(pointer + token(name), child) for name, child in winners.items()]
+        elif isinstance(value, list):
+            items = cast("list[object]", value)
+            children = [(f"{pointer}/{index}", child) for index, child in enumerate(items)]
+        else:
+            continue
+        stack.extend(reversed(children))
+    return found[:LIMIT]
+
+
+_TOKEN: Final = re.compile(
+    rb"""
+      (?P<space> [ \t\r\n]+ )
+    | (?P<open> [\[{] )
+    | (?P<close> [\]}] )
+    | (?P<other> [:,]
+        | "(?: [^"\\] | \\. )*+ (?: " | \\? \Z )   # a string may be cut off in the middle
+        | -? [0-9] [0-9.eE+-]*
+        | true | false | null
+      )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_CLOSES: Final = {b"}": b"{", b"]": b"["}
+
+
+def unclosed(text: bytes) -> bool:
+    """Whether ``text`` begins a JSON object or array and ends before it does.
+
+    True of the first line of pretty-printed JSON, false of a whole value, of a log line that happens
+    to begin with a bracket and of text longer than ``PREFIX_BYTES``. Looks at tokens and brackets
+    alone: whether commas and colons stand where they should is not asked.
+    """
+    if len(text) > PREFIX_BYTES:
+        return False
+    opened: list[bytes] = []
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            return False
+        position = match.end()
+        kind = match.lastgroup
+        if kind == "open":
+            opened.append(match[0])
+        elif kind == "close":
+            if not opened or opened.pop() != _CLOSES[match[0]] or not opened:
+                return False
+        elif kind == "other" and not opened:
+            return False
+    return bool(opened)

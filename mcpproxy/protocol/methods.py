@@ -1,0 +1,248 @@
+"""Which methods exist, who sends them, and which capability must have been declared first.
+
+Two tables, read as text so that they can be compared with the specification line by line. A row
+holds from the revision under ``since`` up to, not including, the one under ``until``; ``-`` leaves
+that end open. A method that has no row for a revision does not exist there: absence is the gate.
+
+Source: the unions ``ClientRequest``, ``ServerRequest``, ``ClientNotification`` and
+``ServerNotification`` of each revision's schema; the Capabilities section of each feature's page.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias, cast
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.revisions import REVISIONS, since, until
+
+By: TypeAlias = Literal["client", "server", "both"]
+Kind: TypeAlias = Literal["request", "notification"]
+Declarer: TypeAlias = Literal["client", "server", "receiver", "sender"]
+Condition: TypeAlias = Literal["always", "task", "tools", "context", "form", "url"]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method as one revision defines it. ``sender`` is who may send it."""
+
+    name: str
+    sender: By
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A capability that a method rests on.
+
+    ``declared_by`` is the peer whose declaration counts: client or server, or, for what goes both
+    ways, the receiver or the sender of the message. ``path`` leads into that peer's capabilities,
+    ``resources.subscribe``. ``condition`` says of which params it holds; see ``applies``.
+    """
+
+    declared_by: Declarer
+    path: str
+    condition: Condition = "always"
+
+
+# Method names that start with "notifications/" are notifications, all others requests.
+_METHODS: Final = """
+method                                    sender  since       until
+
+initialize                                client  -           2026-07-28
+notifications/initialized                 client  -           2026-07-28
+server/discover                           client  2026-07-28  -
+ping                                      both    -           2026-07-28
+notifications/cancelled                   both    -           -
+notifications/progress                    both    -           2026-07-28
+notifications/progress                    server  2026-07-28  -
+
+tools/list                                client  -           -
+tools/call                                client  -           -
+notifications/tools/list_changed          server  -           -
+
+resources/list                            client  -           -
+resources/templates/list                  client  -           -
+resources/read                            client  -           -
+resources/subscribe                       client  -           2026-07-28
+resources/unsubscribe                     client  -           2026-07-28
+notifications/resources/list_changed      server  -           -
+notifications/resources/updated           server  -           -
+
+prompts/list                              client  -           -
+prompts/get                               client  -           -
+notifications/prompts/list_changed        server  -           -
+
+completion/complete                       client  -           -
+logging/setLevel                          client  -           2026-07-28
+notifications/message                     server  -           -
+
+roots/list                                server  -           2026-07-28
+notifications/roots/list_changed          client  -           2026-07-28
+sampling/createMessage                    server  -           2026-07-28
+elicitation/create                        server  2025-06-18  2026-07-28
+notifications/elicitation/complete        server  2025-11-25  2026-07-28
+
+tasks/get                                 both    2025-11-25  2026-07-28
+tasks/result                              both    2025-11-25  2026-07-28
+tasks/list                                both    2025-11-25  2026-07-28
+tasks/cancel                              both    2025-11-25  2026-07-28
+notifications/tasks/status                both    2025-11-25  2026-07-28
+
+subscriptions/listen                      client  2026-07-28  -
+notifications/subscriptions/acknowledged  server  2026-07-28  -
+"""
+
+# A name with a condition, "tools/call?task", stands for those messages only that meet it.
+# From 2026-07-28 on the requests of a server ride inside a result as input requests; what
+# they need has not changed, so their rows stay open.
+_NEEDS: Final = """
+method                                declarer  path                                   since       until
+
+tools/list                            server    tools                                  -           -
+tools/call                            server    tools                                  -           -
+tools/call?task                       server    tasks.requests.tools.call              2025-11-25  2026-07-28
+notifications/tools/list_changed      server    tools.listChanged                      -           -
+
+resources/list                        server    resources                              -           -
+resources/templates/list              server    resources                              -           -
+resources/read                        server    resources                              -           -
+resources/subscribe                   server    resources.subscribe                    -           2026-07-28
+resources/unsubscribe                 server    resources.subscribe                    -           2026-07-28
+notifications/resources/list_changed  server    resources.listChanged                  -           -
+notifications/resources/updated       server    resources.subscribe                    -           -
+
+prompts/list                          server    prompts                                -           -
+prompts/get                           server    prompts                                -           -
+notifications/prompts/list_changed    server    prompts.listChanged                    -           -
+
+completion/complete                   server    completions                            2025-03-26  -
+logging/setLevel                      server    logging                                -           2026-07-28
+notifications/message                 server    logging                                -           -
+
+roots/list                            client    roots                                  -           -
+notifications/roots/list_changed      client    roots.listChanged                      -           2026-07-28
+sampling/createMessage                client    sampling                               -           -
+sampling/createMessage?tools          client    sampling.tools                         2025-11-25  -
+sampling/createMessage?context        client    sampling.context                       2025-11-25  -
+sampling/createMessage?task           client    tasks.requests.sampling.createMessage  2025-11-25  2026-07-28
+elicitation/create                    client    elicitation                            2025-06-18  2025-11-25
+elicitation/create?form               client    elicitation.form                       2025-11-25  -
+elicitation/create?url                client    elicitation.url                        2025-11-25  -
+elicitation/create?task               client    tasks.requests.elicitation.create      2025-11-25  2026-07-28
+notifications/elicitation/complete    client    elicitation.url                        2025-11-25  2026-07-28
+
+tasks/get                             receiver  tasks                                  2025-11-25  2026-07-28
+tasks/result                          receiver  tasks                                  2025-11-25  2026-07-28
+tasks/list                            receiver  tasks.list                             2025-11-25  2026-07-28
+tasks/cancel                          receiver  tasks.cancel                           2025-11-25  2026-07-28
+notifications/tasks/status            sender    tasks                                  2025-11-25  2026-07-28
+"""
+
+INPUT_REQUESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {"2026-07-28": ("roots/list", "sampling/createMessage", "elicitation/create")}
+)
+"""Per revision, the methods that a server asks for inside a result, never as a frame of its own."""
+
+EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "io.modelcontextprotocol/tasks": (
+            "tasks/get",
+            "tasks/update",
+            "tasks/cancel",
+            "notifications/tasks",
+        )
+    }
+)
+"""Methods that 2026-07-28 leaves to an extension, under the name that both peers declare for it."""
+
+
+def defined(method: str, revision: str) -> Method | None:
+    """``method`` as ``revision`` defines it, ``None`` where that revision does not have it."""
+    return _methods().get((method, revision))
+
+
+def known_anywhere(method: str) -> tuple[str, ...]:
+    """The revisions that define ``method``, oldest first; empty for a name no revision has."""
+    table = _methods()
+    return tuple(revision for revision in REVISIONS if (method, revision) in table)
+
+
+def sends(sender: str, method: str, kind: Kind, revision: str) -> bool:
+    """Whether ``revision`` lets ``sender`` send ``method`` as a message of this kind."""
+    found = _methods().get((method, revision))
+    return found is not None and found.kind == kind and found.sender in (sender, "both")
+
+
+def needs(method: str, revision: str) -> tuple[Need, ...]:
+    """What must have been declared for ``method`` in ``revision``; empty if nothing is needed."""
+    return _needs().get((method, revision), ())
+
+
+def applies(need: Need, params: JSON) -> bool:
+    """Whether ``need`` concerns a message with these ``params``, whatever they are."""
+    return _CONDITIONS[need.condition](params if isinstance(params, dict) else {})
+
+
+def declares(capabilities: JSONObject, path: str) -> bool:
+    """Whether ``capabilities`` hold what ``path`` names.
+
+    A flag counts only when it is ``true``. An empty ``elicitation`` object means form mode.
+    """
+    if path == "elicitation.form" and capabilities.get("elicitation") == {}:
+        return True
+    found: JSON = capabilities
+    for name in path.split("."):
+        if not isinstance(found, dict) or name not in found:
+            return False
+        found = found[name]
+    # A peer that writes null or a bare true for an object has declared it, in the wrong shape.
+    return found is True if path.endswith(_FLAGS) else found is not False
+
+
+_FLAGS: Final = (".listChanged", "resources.subscribe")
+
+_CONDITIONS: Final[Mapping[Condition, Callable[[JSONObject], bool]]] = MappingProxyType(
+    {
+        "always": lambda _: True,
+        "task": lambda params: "task" in params,
+        "tools": lambda params: "tools" in params or "toolChoice" in params,
+        "context": lambda params: params.get("includeContext") in ("thisServer", "allServers"),
+        "form": lambda params: params.get("mode", "form") == "form",
+        "url": lambda params: params.get("mode") == "url",
+    }
+)
+
+
+@cache
+def _methods() -> Mapping[tuple[str, str], Method]:
+    table: dict[tuple[str, str], Method] = {}
+    for row in _rows(_METHODS):
+        name = row["method"]
+        kind: Kind = "notification" if name.startswith("notifications/") else "request"
+        for revision in _span(row):
+            table[name, revision] = Method(name, cast("By", row["sender"]), kind)
+    return table
+
+
+@cache
+def _needs() -> Mapping[tuple[str, str], tuple[Need, ...]]:
+    table: dict[tuple[str, str], tuple[Need, ...]] = {}
+    for row in _rows(_NEEDS):
+        name, _, condition = row["method"].partition("?")
+        need = Need(cast("Declarer", row["declarer"]), row["path"], cast("Condition", condition or "always"))
+        for revision in _span(row):
+            table[name, revision] = (*table.get((name, revision), ()), need)
+    return table
+
+
+def _rows(table: str) -> list[dict[str, str]]:
+    header, *rows = [line.split() for line in table.splitlines() if line]
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def _span(row: Mapping[str, str]) -> list[str]:
+    first = REVISIONS if row["since"] == "-" else since(row["since"])
+    last = REVISIONS if row["until"] == "-" else until(row["until"])
+    return [revision for revision in first if revision in last]

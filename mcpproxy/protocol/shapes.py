@@ -1,0 +1,189 @@
+"""Do params and results have the members and types that their method has in this revision?
+
+Shapes are built once per revision, on first use, from the tables in ``shapes_types`` and
+``shapes_messages``. Members that no table lists are lawful. Of several variants the one is reported
+that the message was evidently meant to be.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import islice
+from typing import Final, Literal, TypeAlias, cast
+
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent
+from mcpproxy.protocol.methods import INPUT_REQUESTS, defined
+from mcpproxy.protocol.shapes_messages import MESSAGES
+from mcpproxy.protocol.shapes_nodes import (
+    ANY,
+    Array,
+    Both,
+    By,
+    Map,
+    Object,
+    OneOf,
+    Scalar,
+    Shape,
+    Violation,
+    With,
+    either,
+    is_integer,
+    is_number,
+)
+from mcpproxy.protocol.shapes_notation import Block, read
+from mcpproxy.protocol.shapes_types import TYPES
+
+__all__ = ["LIMIT", "Part", "Violation", "violations"]
+
+LIMIT: Final = 20
+"""No more violations than this are told of one value."""
+
+Part: TypeAlias = Literal["params", "result"]
+
+
+def violations(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str) -> Iterator[Violation]:
+    """What is wrong with ``value``, at most ``LIMIT`` things; nothing if it is as it should be.
+
+    ``shape`` is the name of a type (``ClientCapabilities``), or a method and which part of it
+    ``value`` is. Pointers lead from the message (``/params/name``) or, for a type, from the value.
+    Nothing is wrong with what belongs to a method that ``revision`` does not define.
+
+    Raises:
+        LookupError: there is no type of that name in ``revision``.
+    """
+    built, prefix = _shape(shape, revision)
+    if value is ABSENT:
+        missing = Violation(prefix, built.expected, "missing", "missing")
+        return iter((missing,) if built.insistent else ())
+    return iter(()) if built.test(value) else islice(built.report(value, prefix), LIMIT)
+
+
+@cache
+def _shape(shape: str | tuple[str, Part], revision: str) -> tuple[Shape, str]:
+    """A shape, and the pointer that leads to what has it."""
+    if isinstance(shape, str):
+        return _named(shape, revision), ""
+    method, part = shape
+    return _message(method, part, revision), f"/{part}"
+
+
+def _message(method: str, part: Part, revision: str) -> Shape:
+    own = _block(_messages(), f"{method} {part}", revision)
+    if method in INPUT_REQUESTS.get(revision, ()):
+        return _build(own, revision) if own else ANY
+    found = defined(method, revision)
+    common = _block(_messages(), f"{found.kind} {part}", revision) if found else None
+    if common is None:
+        return ANY  # nobody defines the method, or it is a notification, which has no result
+    every = _object(common, revision)
+    if own is None:
+        return every
+    body = _build(own, revision)
+    if not isinstance(body, Object):
+        return Both(every, body)
+    required = body.required | (every.required - body.members.keys())
+    return Object({**every.members, **body.members}, required, insistent=own.insistent)
+
+
+@cache
+def _messages() -> Mapping[str, tuple[Block, ...]]:
+    return read(MESSAGES)
+
+
+@cache
+def _types() -> Mapping[str, tuple[Block, ...]]:
+    return read(TYPES)
+
+
+def _block(blocks: Mapping[str, tuple[Block, ...]], name: str, revision: str) -> Block | None:
+    return next((block for block in blocks.get(name, ()) if revision in block.revisions), None)
+
+
+def _build(block: Block, revision: str) -> Shape:
+    match block.form:
+        case "object":
+            return _object(block, revision)
+        case "alias":
+            return _type(block.word, revision)
+        case "by":
+            return By(block.word, _variants(block, revision))
+        case "with":
+            return With(_variants(block, revision))
+
+
+def _variants(block: Block, revision: str) -> Mapping[str, Shape]:
+    return {row.name: _type(row.type, revision) for row in block.rows if revision in row.revisions}
+
+
+def _object(block: Block, revision: str) -> Object:
+    members: dict[str, Shape] = {}
+    required: set[str] = set()
+    for row in block.rows:
+        if revision not in row.revisions:
+            continue
+        shape = _type(row.type, revision)
+        if row.name == "...":
+            other = cast("Object", shape)
+            members.update(other.members)
+            required |= other.required
+        else:
+            members[row.name] = shape
+            if not row.optional:
+                required.add(row.name)
+    return Object(members, frozenset(required), insistent=block.insistent)
+
+
+@cache
+def _named(name: str, revision: str) -> Shape:
+    block = _block(_types(), name, revision)
+    if block is None:
+        raise LookupError(f"no type {name} in {revision}")
+    return _build(block, revision)
+
+
+@cache
+def _type(text: str, revision: str) -> Shape:
+    alternatives = _ALTERNATIVE.findall(text)
+    if alternatives[0].startswith("'"):
+        return _literals([alternative.strip("'") for alternative in alternatives])
+    if len(alternatives) > 1:
+        return OneOf([_type(alternative, revision) for alternative in alternatives])
+    if text.endswith("[]"):
+        return Array(_type(text.removesuffix("[]"), revision))
+    if text.startswith("{"):
+        return Map(_type(text[1:-1], revision))
+    if ".." in text:
+        return _range(*map(float, text.split("..")))
+    return _PLAIN.get(text) or _named(text, revision)
+
+
+_ALTERNATIVE: Final = re.compile(r"(?:\{[^}]*\}|[^|{}])+")
+
+
+def _literals(words: list[str]) -> Shape:
+    known = frozenset(words)
+    expected = either([f'"{word}"' for word in words])
+    return Scalar(expected, (str,), lambda value: type(value) is str and value in known)
+
+
+def _range(low: float, high: float) -> Shape:
+    expected = f"a number from {low:g} to {high:g}"
+    return Scalar(
+        expected, (int, float), lambda value: is_number(value) and low <= cast("float", value) <= high
+    )
+
+
+_PLAIN: Final[Mapping[str, Shape]] = {
+    "any": ANY,
+    "null": Scalar("null", (type(None),), lambda value: value is None),
+    "boolean": Scalar("a boolean", (bool,), lambda value: type(value) is bool),
+    "string": Scalar("a string", (str,), lambda value: type(value) is str),
+    "number": Scalar("a number", (int, float), is_number),
+    "integer": Scalar("an integer", (int, float), is_integer),
+    "count": Scalar(
+        "an integer of 0 or more",
+        (int, float),
+        lambda value: is_integer(value) and cast("float", value) >= 0,
+    ),
+    "object": Scalar("an object", (dict,), lambda value: type(value) is dict),
+}

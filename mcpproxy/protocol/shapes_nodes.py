@@ -1,0 +1,292 @@
+"""The kinds of shape: how each tests a value, and how it tells what is wrong with one.
+
+A test is a closure and answers yes or no; that is all the message that is as it should be ever costs.
+``report`` is asked only after the test said no, and may take its time.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from mcpproxy.protocol import wording
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON
+
+ViolationKind: TypeAlias = Literal["missing", "mismatch", "unknown-variant"]
+Test: TypeAlias = Callable[[JSON], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One member that is not as its shape has it.
+
+    ``pointer`` is a JSON Pointer into the message, or into the value where a type was asked for by
+    name; a missing member is pointed at where it would stand. ``expected`` and ``found`` are noun
+    phrases. Of kind ``unknown-variant`` is a discriminating member with a value no variant has.
+    """
+
+    pointer: str
+    expected: str
+    found: str
+    kind: ViolationKind
+
+    @property
+    def clause(self) -> str:
+        """``is missing`` or ``should be a string, is a number``."""
+        return "is missing" if self.kind == "missing" else f"should be {self.expected}, is {self.found}"
+
+
+class Shape(ABC):
+    """A shape in one revision.
+
+    ``expected`` is a noun phrase. ``json`` are the Python types of the values that may have this
+    shape. ``insistent`` is whether params of this shape may not be left out.
+    """
+
+    test: Test
+    expected: str
+    json: tuple[type, ...]
+    insistent = False
+
+    @abstractmethod
+    def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
+        """What is wrong with a value that has failed the test."""
+
+    def mismatch(self, value: JSON, pointer: str) -> Violation:
+        """Another value, or another kind of value, than expected."""
+        found = wording.shown(value) if type(value) in self.json else wording.kind(value)
+        return Violation(pointer, self.expected, found, "mismatch")
+
+
+class Scalar(Shape):
+    """A value without parts, or one whose parts are nobody's business."""
+
+    def __init__(self, expected: str, json: tuple[type, ...], test: Test) -> None:
+        self.expected = expected
+        self.json = json
+        self.test = test
+
+    def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
+        yield self.mismatch(value, pointer)
+
+
+class Array(Shape):
+    """An array whose items are of one shape."""
+
+    expected = "an array"
+    json = (list,)
+
+    def __init__(self, item: Shape) -> None:
+        self._item = item
+        test = item.test
+        self.test: Test = lambda value: type(value) is list and all(map(test, value))
+
+    def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
+        if not isinstance(value, list):
+            yield self.mismatch(value, pointer)
+            return
+        for index, item in enumerate(value):
+            if not self._item.test(item):
+                yield from self._item.report(item, f"{pointer}/{index}")
+
+
+class Map(Shape):
+    """An object with any names, whose values are of one shape."""
+
+    expected = "an object"
+    json = (dict,)
+
+    def __init__(self, item: Shape) -> None:
+        self._item = item
+        test = item.test
+        self.test: Test = lambda value: type(value) is dict and all(map(test, value.values()))
+
+    def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
+        if not isinstance(value, dict):
+            yield self.mismatch(value, pointer)
+            return
+        for name, item in value.items():
+            if not self._item.test(item):
+                yield from self._item.report(item, pointer + wording.token(name))
+
+
+class Object(Shape):
+    """An object with ``members``, of which those in ``required`` must be there."""
+
+    expected = "an object"
+    json = (dict,)
+
+    def __init__(self, members: Mapping[str, Shape], required: frozenset[str], *, insistent: bool) -> None:
+        self.members = members
+        self.required = required
+        self.insistent = insistent or bool(required)
+        names = tuple(required)
+        tests = {name: shape.test for name, shape in members.items() if shape is not ANY}
+        find = tests.get
+
+        def test(value: JSON) -> bool:
+            if type(value) is not dict:
+                return False
+            for name in names:
+                if name not in value:
+                    return False
+            for name, member in value.items():
+                test = find(name)
+                if test is not None and not test(member):
+                    return False
+            return True
+
+        self.test = test
+
+    def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
+        if not isinstance(value, dict):
+            yield self.mismatch(value, pointer)
+            return
+        for name, shape in self.members.items():
+            where = pointer + wording.token(name)
+            if name in value:
+                if not shape.test(value[name]):
+                    yield from shape.report(value[name], where)
+            elif name in self.required:
+                yield Violation(where, shape.expected, "missing", "missing")
+
+
+class By(Shape):
+    """One of several objects, told by the value of a member."""
+
+    expected = "an object"
+    json = (dict,)
+    insistent = True
+
+    def __init__(self, member: str, variants: Mapping[str, Shape]) -> None:
+        self._member = member
+        self._absent = variants.get("-")
+        self._other = variants.get("*")
+        self._variants = {key: shape for key, shape in variants.items() if key not in ("-", "*")}
+        self._keys = either([f'"{key}"' for key in self._variants])
+        tests = {key: shape.test for key, shape in self._variants.items()}
+        absent = self._absent.test if self._absent else _never
+        other = self._other.test if self._other else _never
+
+        def test(value: JSON) -> bool:
+            if type(value) is not dict:
+                return False
+            if member not in value:
+                return absent(value)
+            key = value[member]
+            return tests.get(key, other)(value) if type(key) is str else other(value)
+
+        self.test = test
+
+    def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
+        if not isinstance(value, dict):
+            yield self.mismatch(value, pointer)
+            return
+        key = value.get(self._member, ABSENT)
+        where = pointer + wording.token(self._member)
+        shape = self._absent if key is ABSENT else self._other
+        if isinstance(key, str):
+            shape = self._variants.get(key, self._other)
+        if shape is not None:
+            yield from shape.report(value, pointer)
+        elif key is ABSENT:
+            yield Violation(where, self._keys, "missing", "missing")
+        elif isinstance(key, str):
+            yield Violation(where, self._keys, wording.shown(key), "unknown-variant")
+        else:
+            yield Violation(where, self._keys, wording.kind(key), "mismatch")
+
+
+class With(Shape):
+    """One of several objects, told by a member that is there; what fits any of them will do."""
+
+    json = (dict,)
+    insistent = True
+
+    def __init__(self, variants: Mapping[str, Shape]) -> None:
+        self._variants = variants
+        keys = [key for key in variants if key != "-"]
+        self.expected = "an object" if "-" in variants else f"an object with {either(keys)}"
+        tests = [shape.test for shape in variants.values()]
+
+        def test(value: JSON) -> bool:
+            return type(value) is dict and any(fits(value) for fits in tests)
+
+        self.test = test
+
+    def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
+        if not isinstance(value, dict):
+            yield self.mismatch(value, pointer)
+            return
+        for key, shape in self._variants.items():
+            if key in value or key == "-":
+                yield from shape.report(value, pointer)
+                return
+        yield Violation(pointer, self.expected, "one without", "mismatch")
+
+
+class OneOf(Shape):
+    """Alternatives that are told apart by their JSON type."""
+
+    def __init__(self, shapes: list[Shape]) -> None:
+        self._shapes = shapes
+        self.expected = either([shape.expected for shape in shapes])
+        self.json = tuple(type for shape in shapes for type in shape.json)
+        tests = {type: shape.test for shape in shapes for type in shape.json}
+
+        def test(value: JSON) -> bool:
+            return tests.get(type(value), _never)(value)
+
+        self.test = test
+
+    def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
+        for shape in self._shapes:
+            if type(value) in shape.json:
+                yield from shape.report(value, pointer)
+                return
+        yield self.mismatch(value, pointer)
+
+
+class Both(Shape):
+    """The members that every message has, and a body that is not a plain object."""
+
+    def __init__(self, common: Object, body: Shape) -> None:
+        self._shapes = (common, body)
+        self.expected = body.expected
+        self.json = body.json
+        self.insistent = body.insistent or common.insistent
+        first, second = common.test, body.test
+        self.test: Test = lambda value: first(value) and second(value)
+
+    def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
+        common, body = self._shapes
+        if type(value) is not dict:
+            yield self.mismatch(value, pointer)
+            return
+        for shape in (common, body):
+            if not shape.test(value):
+                yield from shape.report(value, pointer)
+
+
+def _never(_: JSON) -> bool:
+    return False
+
+
+def either(words: Sequence[str]) -> str:
+    """``a, b or c``."""
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def is_integer(value: JSON) -> bool:
+    """Whether ``value`` is a whole number."""
+    # 1.0 and 1 are the same number; True is none, whatever isinstance says.
+    return type(value) is int or (type(value) is float and value.is_integer())
+
+
+def is_number(value: JSON) -> bool:
+    """Whether ``value`` is a number."""
+    return type(value) is int or type(value) is float
+
+
+ANY: Final = Scalar("any value", (), lambda _: True)

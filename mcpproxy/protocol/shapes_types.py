@@ -1,0 +1,502 @@
+"""The types that params and results are made of, in every revision, as text.
+
+How to read it is told in ``shapes_notation``. Names are those of the specification, or, for an object
+that the specification writes in place, our own.
+
+Source: ``schema.ts`` of each revision. Where the JSON Schema generated from it is narrower (integers
+for numbers), the TypeScript wins. Ranges are those of its ``@minimum`` and ``@maximum``.
+"""
+
+from typing import Final
+
+TYPES: Final = """
+# Ids are integers by the prose of the base protocol; every other number may have a fraction.
+Id = string|integer
+Role = 'user'|'assistant'
+LoggingLevel = 'debug'|'info'|'notice'|'warning'|'error'|'critical'|'alert'|'emergency'
+
+# _meta
+
+RequestMeta
+    progressToken?                              Id
+    io.modelcontextprotocol/protocolVersion     string                 2026-07-28
+    io.modelcontextprotocol/clientCapabilities  ClientCapabilities     2026-07-28
+    io.modelcontextprotocol/clientInfo?         Implementation         2026-07-28
+    io.modelcontextprotocol/logLevel?           LoggingLevel           2026-07-28
+
+NotificationMeta
+    io.modelcontextprotocol/subscriptionId?     Id                     2026-07-28
+
+ResultMeta
+    io.modelcontextprotocol/serverInfo?         Implementation         2026-07-28
+
+SubscriptionsListenResultMeta
+    ...ResultMeta
+    io.modelcontextprotocol/subscriptionId      Id
+
+# Who is speaking, and what it can do
+
+Implementation
+    name               string
+    version            string
+    title?             string                  2025-06-18
+    description?       string                  2025-11-25
+    websiteUrl?        string                  2025-11-25
+    icons?             Icon[]                  2025-11-25
+
+Icon
+    src                string
+    mimeType?          string
+    sizes?             string[]
+    theme?             'light'|'dark'
+
+ClientCapabilities
+    experimental?      {object}
+    roots?             RootsCapability
+    sampling?          SamplingCapability
+    elicitation?       ElicitationCapability   2025-06-18
+    tasks?             ClientTasksCapability   2025-11-25  2026-07-28
+    extensions?        {object}                2026-07-28
+
+RootsCapability
+    listChanged?       boolean                 -           2026-07-28
+
+SamplingCapability
+    context?           object                  2025-11-25
+    tools?             object                  2025-11-25
+
+ElicitationCapability
+    form?              object                  2025-11-25
+    url?               object                  2025-11-25
+
+ClientTasksCapability
+    list?              object
+    cancel?            object
+    requests?          ClientTaskRequests
+
+ClientTaskRequests
+    sampling?          SamplingTaskRequests
+    elicitation?       ElicitationTaskRequests
+
+SamplingTaskRequests
+    createMessage?     object
+
+ElicitationTaskRequests
+    create?            object
+
+ServerCapabilities
+    experimental?      {object}
+    logging?           object
+    completions?       object                  2025-03-26
+    prompts?           ListCapability
+    resources?         ResourcesCapability
+    tools?             ListCapability
+    tasks?             ServerTasksCapability   2025-11-25  2026-07-28
+    extensions?        {object}                2026-07-28
+
+ListCapability
+    listChanged?       boolean
+
+ResourcesCapability
+    subscribe?         boolean
+    listChanged?       boolean
+
+ServerTasksCapability
+    list?              object
+    cancel?            object
+    requests?          ServerTaskRequests
+
+ServerTaskRequests
+    tools?             ToolTaskRequests
+
+ToolTaskRequests
+    call?              object
+
+# Content
+
+Annotations
+    audience?          Role[]
+    priority?          0..1
+    lastModified?      string                  2025-06-18
+
+ContentBlock by type
+    text               TextContent
+    image              ImageContent
+    audio              AudioContent            2025-03-26
+    resource_link      ResourceLink            2025-06-18
+    resource           EmbeddedResource
+
+SamplingMessageContentBlock by type
+    text               TextContent
+    image              ImageContent
+    audio              AudioContent            2025-03-26
+    tool_use           ToolUseContent          2025-11-25
+    tool_result        ToolResultContent       2025-11-25
+
+TextContent
+    text               string
+    annotations?       Annotations
+    _meta?             object                  2025-06-18
+
+ImageContent
+    data               string
+    mimeType           string
+    annotations?       Annotations
+    _meta?             object                  2025-06-18
+
+AudioContent
+    data               string
+    mimeType           string
+    annotations?       Annotations
+    _meta?             object                  2025-06-18
+
+ResourceLink
+    ...Resource
+
+EmbeddedResource
+    resource           ResourceContents
+    annotations?       Annotations
+    _meta?             object                  2025-06-18
+
+ToolUseContent
+    id                 string
+    name               string
+    input              object
+    _meta?             object
+
+ToolResultContent
+    toolUseId          string
+    content            ContentBlock[]
+    structuredContent? object                  -           2026-07-28
+    isError?           boolean
+    _meta?             object
+
+# Tools
+
+Tool
+    name               string
+    title?             string                  2025-06-18
+    description?       string
+    inputSchema        InputSchema
+    outputSchema?      OutputSchema            2025-06-18
+    annotations?       ToolAnnotations         2025-03-26
+    execution?         ToolExecution           2025-11-25  2026-07-28
+    icons?             Icon[]                  2025-11-25
+    _meta?             object                  2025-06-18
+
+InputSchema
+    $schema?           string                  2025-11-25
+    type               'object'
+    properties?        {object}                -           2026-07-28
+    required?          string[]                -           2026-07-28
+
+OutputSchema
+    ...InputSchema                             -           2026-07-28
+    $schema?           string                  2026-07-28
+
+ToolAnnotations
+    title?             string
+    readOnlyHint?      boolean
+    destructiveHint?   boolean
+    idempotentHint?    boolean
+    openWorldHint?     boolean
+
+ToolExecution
+    taskSupport?       'forbidden'|'optional'|'required'
+
+CallToolResult
+    content            ContentBlock[]
+    structuredContent? object                  2025-06-18  2026-07-28
+    isError?           boolean
+
+# Resources
+
+Resource
+    uri                string
+    name               string
+    title?             string                  2025-06-18
+    description?       string
+    mimeType?          string
+    annotations?       Annotations
+    size?              number
+    icons?             Icon[]                  2025-11-25
+    _meta?             object                  2025-06-18
+
+ResourceTemplate
+    uriTemplate        string
+    name               string
+    title?             string                  2025-06-18
+    description?       string
+    mimeType?          string
+    annotations?       Annotations
+    icons?             Icon[]                  2025-11-25
+    _meta?             object                  2025-06-18
+
+ResourceContents with
+    text               TextResourceContents
+    blob               BlobResourceContents
+
+TextResourceContents
+    uri                string
+    mimeType?          string
+    text               string
+    _meta?             object                  2025-06-18
+
+BlobResourceContents
+    uri                string
+    mimeType?          string
+    blob               string
+    _meta?             object                  2025-06-18
+
+ReadResourceResult
+    ...Cacheable                               2026-07-28
+    contents           ResourceContents[]
+
+# Prompts and completion
+
+Prompt
+    name               string
+    title?             string                  2025-06-18
+    description?       string
+    arguments?         PromptArgument[]
+    icons?             Icon[]                  2025-11-25
+    _meta?             object                  2025-06-18
+
+PromptArgument
+    name               string
+    title?             string                  2025-06-18
+    description?       string
+    required?          boolean
+
+PromptMessage
+    role               Role
+    content            ContentBlock
+
+GetPromptResult
+    description?       string
+    messages           PromptMessage[]
+
+Reference by type
+    ref/prompt         PromptReference
+    ref/resource       ResourceTemplateReference
+
+PromptReference
+    name               string
+    title?             string                  2025-06-18
+
+ResourceTemplateReference
+    uri                string
+
+CompleteArgument
+    name               string
+    value              string
+
+CompleteContext
+    arguments?         {string}
+
+Completion
+    values             string[]
+    total?             number
+    hasMore?           boolean
+
+# What a server asks of a client
+
+Root
+    uri                string
+    name?              string
+    _meta?             object                  2025-06-18
+
+ListRootsResult
+    roots              Root[]
+
+CreateMessageParams
+    messages           SamplingMessage[]
+    modelPreferences?  ModelPreferences
+    systemPrompt?      string
+    includeContext?    'none'|'thisServer'|'allServers'
+    temperature?       number
+    maxTokens          number
+    stopSequences?     string[]
+    metadata?          object
+    tools?             Tool[]                  2025-11-25
+    toolChoice?        ToolChoice              2025-11-25
+    task?              TaskMetadata            2025-11-25  2026-07-28
+
+SamplingMessage
+    role               Role
+    content            SamplingMessageContentBlock                                -           2025-11-25
+    content            SamplingMessageContentBlock|SamplingMessageContentBlock[]  2025-11-25
+    _meta?             object                  2025-11-25
+
+ModelPreferences
+    hints?             ModelHint[]
+    costPriority?      0..1
+    speedPriority?     0..1
+    intelligencePriority?  0..1
+
+ModelHint
+    name?              string
+
+ToolChoice
+    mode?              'auto'|'required'|'none'
+
+CreateMessageResult
+    ...SamplingMessage
+    model              string
+    stopReason?        string
+
+ElicitParams = ElicitFormParams                -           2025-11-25
+
+ElicitParams by mode                           2025-11-25
+    -                  ElicitFormParams
+    form               ElicitFormParams
+    url                ElicitURLParams
+
+ElicitFormParams
+    message            string
+    requestedSchema    RequestedSchema
+    task?              TaskMetadata            2025-11-25  2026-07-28
+
+ElicitURLParams
+    message            string
+    url                string
+    elicitationId      string                  -           2026-07-28
+    task?              TaskMetadata            2025-11-25  2026-07-28
+
+ElicitResult
+    action             'accept'|'decline'|'cancel'
+    content?           {string|number|boolean}            -           2025-11-25
+    content?           {string|number|boolean|string[]}   2025-11-25
+
+# The schema of a form
+
+RequestedSchema
+    $schema?           string                  2025-11-25
+    type               'object'
+    properties         {PrimitiveSchemaDefinition}
+    required?          string[]
+
+PrimitiveSchemaDefinition by type
+    string             StringOrEnumSchema
+    number             NumberSchema
+    integer            NumberSchema
+    boolean            BooleanSchema
+    array              MultiSelectEnumSchema   2025-11-25
+
+StringOrEnumSchema with
+    enum               EnumSchema
+    oneOf              TitledEnumSchema        2025-11-25
+    -                  StringSchema
+
+StringSchema
+    title?             string
+    description?       string
+    minLength?         number
+    maxLength?         number
+    format?            'email'|'uri'|'date'|'date-time'
+    default?           string                  2025-11-25
+
+NumberSchema
+    title?             string
+    description?       string
+    minimum?           number
+    maximum?           number
+    default?           number                  2025-11-25
+
+BooleanSchema
+    title?             string
+    description?       string
+    default?           boolean
+
+# From 2025-11-25 on there is a variant without enumNames, which leaves the member free.
+EnumSchema
+    title?             string
+    description?       string
+    enum               string[]
+    enumNames?         string[]                -           2025-11-25
+    default?           string                  2025-11-25
+
+TitledEnumSchema
+    title?             string
+    description?       string
+    oneOf              TitledChoice[]
+    default?           string
+
+MultiSelectEnumSchema
+    title?             string
+    description?       string
+    minItems?          number
+    maxItems?          number
+    items              MultiSelectItems
+    default?           string[]
+
+MultiSelectItems with
+    anyOf              TitledItems
+    -                  UntitledItems
+
+UntitledItems
+    type               'string'
+    enum               string[]
+
+TitledItems
+    anyOf              TitledChoice[]
+
+TitledChoice
+    const              string
+    title              string
+
+# Tasks of 2025-11-25
+
+TaskMetadata
+    ttl?               number
+
+Task
+    taskId             string
+    status             'working'|'input_required'|'completed'|'failed'|'cancelled'
+    statusMessage?     string
+    createdAt          string
+    lastUpdatedAt      string
+    ttl                number|null
+    pollInterval?      number
+
+CreateTaskResult
+    task               Task
+
+# 2026-07-28
+
+Cacheable
+    ttlMs              count
+    cacheScope         'public'|'private'
+
+InputRequiredResult
+    inputRequests?     {InputRequest}
+    requestState?      string
+
+InputRequest by method
+    roots/list              ListRootsInput
+    sampling/createMessage  CreateMessageInput
+    elicitation/create      ElicitInput
+
+ListRootsInput
+    params?            ListRootsParams
+
+ListRootsParams
+    _meta?             object
+
+CreateMessageInput
+    params             CreateMessageParams
+
+ElicitInput
+    params             ElicitParams
+
+InputResponse with
+    action             ElicitResult
+    roots              ListRootsResult
+    model              CreateMessageResult
+
+SubscriptionFilter
+    toolsListChanged?      boolean
+    promptsListChanged?    boolean
+    resourcesListChanged?  boolean
+    resourceSubscriptions? string[]
+"""

@@ -1,0 +1,48 @@
+"""How findings speak of JSON values: where one stands, what it is, what it says."""
+
+import json
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON
+
+_SHOWN: Final = 60
+"""Characters of a peer's value that a sentence repeats at most."""
+
+
+def token(name: str | int) -> str:
+    """``name`` as a JSON Pointer goes on with it (RFC 6901): ``a/b`` becomes ``/a~1b``."""
+    if isinstance(name, int):
+        return f"/{name}"
+    return "/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def kind(value: JSON) -> str:
+    """What ``value`` is, with its article: ``a string``, ``an object``, ``null``, ``true``."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return "a string"
+        case int() | float():
+            return "a number"
+        case list():
+            return "an array"
+        case _:
+            return "an object"
+
+
+def shown(value: JSON) -> str:
+    """A scalar as JSON writes it, cut to a readable length; of anything else its kind."""
+    if isinstance(value, dict | list):
+        return kind(value)
+    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, int) else _digits(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def _digits(value: int) -> str:
+    if isinstance(value, bool):
+        return kind(value)
+    # int() and str() refuse thousands of digits, and a peer may send them.
+    return str(value) if value.bit_length() < 1024 else "a very large number"

@@ -1,0 +1,1 @@
+"""The second process: follows the journal, frames, has it judged, writes the trace, tells."""

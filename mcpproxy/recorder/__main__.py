@@ -1,0 +1,29 @@
+"""The recorder where the relay cannot fork: ``python -m mcpproxy.recorder TRACE [--live MODE] [--quiet]``.
+
+Standard input is the wake pipe, standard error the notes. Not a command for people.
+"""
+
+import argparse
+import os
+import signal
+import sys
+
+from mcpproxy.recorder.process import NOTES_FD, run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="mcpproxy.recorder")
+    parser.add_argument("trace")
+    parser.add_argument("--live", choices=("text", "json", "off"), default="text")
+    parser.add_argument("--quiet", action="store_true")
+    options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        os.set_blocking(NOTES_FD, False)
+    run(options.trace, 0, None, options.live, options.quiet)
+
+
+if __name__ == "__main__":
+    main()

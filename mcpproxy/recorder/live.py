@@ -1,0 +1,106 @@
+"""What a person is told while a session runs: lines on stderr, and nothing twice.
+
+The lines go to a pipe that the relay empties. It is never waited for: what does not fit is kept for
+the next time, up to a bound, then dropped and counted.
+"""
+
+import os
+import select
+import time
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from mcpproxy.session.frame import Finding, Sender, Severity
+from mcpproxy.trace.format import Tally, finding_object, object_line
+
+Mode = Literal["text", "json", "off"]
+
+PREFIX: Final = "mcpproxy: "
+_PENDING_BYTES: Final = 256 << 10
+
+# What peers send may hold terminal commands and line feeds: a note is one line and moves no cursor.
+_CONTROLS: Final[Mapping[int, str]] = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))
+} | {0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+class Live:
+    """The teller of one session. ``fd`` is where the lines go, ``None`` for nowhere."""
+
+    def __init__(self, fd: int | None, mode: Mode = "text") -> None:
+        self._fd = fd
+        self._mode = mode
+        self._pending = bytearray()
+        self._dropped = 0
+        self._repeats: dict[tuple[str, str, str], int] = {}
+
+    def found(self, finding: Finding) -> None:
+        """Tell a finding: in text the first of its kind, and nothing that is mere information."""
+        if self._mode == "json":
+            self._add(object_line(finding_object(finding)))
+        if self._mode != "text" or finding.severity == "info":
+            return
+        kind = (finding.rule, finding.blame, finding.requirement)
+        if kind in self._repeats:
+            self._repeats[kind] += 1
+            return
+        self._repeats[kind] = 0
+        where = f"frame {finding.frame}" if finding.frame else "session"
+        self.say(f"{finding.severity} {finding.rule} {finding.blame}, {where}: {finding.message}")
+
+    def say(self, text: str) -> None:
+        """Tell one line."""
+        self._add((PREFIX + text).translate(_CONTROLS).encode("utf-8", "backslashreplace") + b"\n")
+
+    def summarize(self, trace: str, tally: Tally, note: str = "") -> None:
+        """Tell how the session went; ``note`` is what is wrong with the trace, if anything is."""
+        parts = [_frames(tally.frames), _findings(tally.findings)]
+        if repeated := [
+            f"{rule} {blame} {count} more times" for (rule, blame, _), count in self._repeats.items() if count
+        ]:
+            parts.append(", ".join(repeated))
+        if self._dropped:
+            parts.append(f"{self._dropped} lines not shown")
+        if note:
+            parts.append(note)
+        self.say("; ".join([*parts, f"trace {trace}"]))
+
+    def flush(self) -> None:
+        """Hand over what the pipe takes now."""
+        while self._pending and self._fd is not None:
+            try:
+                del self._pending[: os.write(self._fd, self._pending)]
+            except BlockingIOError:
+                return
+            except OSError:
+                self._fd = None  # nobody listens any more
+
+    def drain(self, timeout_s: float) -> None:
+        """Hand over everything, waiting ``timeout_s`` at most."""
+        deadline = time.monotonic() + timeout_s
+        self.flush()
+        while self._pending and self._fd is not None and (left := deadline - time.monotonic()) > 0:
+            select.select([], [self._fd], [], left)
+            self.flush()
+
+    def _add(self, line: bytes) -> None:
+        if self._fd is None:
+            return
+        if len(self._pending) + len(line) > _PENDING_BYTES:
+            self._dropped += 1
+            return
+        self._pending += line
+
+
+def _frames(frames: Mapping[Sender, int]) -> str:
+    return f"{frames['client']} frames from the client, {frames['server']} from the server"
+
+
+def _findings(findings: Mapping[Severity, int]) -> str:
+    if not any(findings.values()):
+        return "no findings"
+    return ", ".join(
+        f"{count} {severity}{'' if count == 1 or severity == 'info' else 's'}"
+        for severity, count in findings.items()
+        if count
+    )

@@ -1,0 +1,343 @@
+"""From the journal to the trace: framing, judging, filing, telling.
+
+The same code runs while a session lives and when its journal is folded in later, and it is fed the same
+records, so both give the same trace.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from mcpproxy.framing.lines import Line, LineFramer
+from mcpproxy.recorder.follow import Checkpoint, Entry, Held, JournalReader
+from mcpproxy.recorder.judge import Judge, Observing
+from mcpproxy.recorder.live import Live
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import (
+    CLIENT,
+    SERVER,
+    Close,
+    Eof,
+    Event,
+    Finding,
+    Frame,
+    Gap,
+    Sender,
+    Signal,
+    Stderr,
+)
+from mcpproxy.trace.format import (
+    Header,
+    Tally,
+    encode,
+    encode_close,
+    encode_finding,
+    encode_frame,
+    encode_header,
+    frame_parts,
+)
+from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
+
+_CLOSE_BYTES: Final = 16 << 10
+"""Room for the last records on a disk that is full: a gap, the last findings, the close record."""
+
+_STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
+"""Journal kind -> place in every triple of streams: the client's, the server's, the server's stderr."""
+_ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
+_SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
+
+
+@dataclass(slots=True)
+class Filed:
+    """What the trace holds up to now, and the judge that has seen just that."""
+
+    judge: Judge
+    header: Header | None = None
+    seq: int = 0
+    at_ns: int = 0
+    tally: Tally = field(default_factory=Tally)
+    stream_bytes: list[int] = field(default_factory=lambda: [0, 0, 0])
+
+
+def restore(trace: str, size: int, make_observer: Callable[[], Observing]) -> Filed:
+    """What was filed by a recorder that is gone, read again from the ``size`` bytes of its trace.
+
+    Raises:
+        TraceError: the trace is damaged.
+    """
+    filed = Filed(Judge(make_observer))
+    if size == 0:
+        return filed
+    opened = read_trace(trace)
+    filed.header = opened.header
+    for event in opened.events():
+        match event:
+            case Finding(severity=severity):
+                filed.tally.findings[severity] += 1
+                continue
+            case Frame(seq=seq, sender=sender):
+                filed.seq = seq
+                filed.tally.frames[sender] += 1
+                filed.stream_bytes[_SENDERS.index(sender)] += len(event.raw) + event.terminated
+            case Stderr():
+                filed.stream_bytes[2] += len(event.raw) + event.terminated
+            case _:
+                pass
+        filed.at_ns = event.observed_at_ns
+        filed.judge.observe(event)
+    return filed
+
+
+class Recording:
+    """One session on its way from ``reader`` to ``writer``.
+
+    ``start`` and ``filed`` continue what an earlier recorder had filed at a checkpoint.
+    """
+
+    def __init__(
+        self,
+        reader: JournalReader,
+        writer: TraceWriter,
+        make_observer: Callable[[], Observing],
+        live: Live,
+        start: Checkpoint | None = None,
+        filed: Filed | None = None,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._make_observer = make_observer
+        self._live = live
+        self._framers = (LineFramer(), LineFramer(), LineFramer())
+        self._filed = filed or Filed(Judge(make_observer))
+        self._passed = list(self._filed.stream_bytes)
+        """How many bytes of each stream the journal has shown us, filed or not."""
+        self._started_ns = self._filed.header.started_ns if self._filed.header else 0
+        self._exit: Close | None = None
+        self._told_error = False
+        for framer, held, place in zip(self._framers, (start or Checkpoint()).held, range(3), strict=True):
+            framer.feed(held.raw, held.at_ns)
+            self._passed[place] += len(held.raw)
+        self._tell_judge_error()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the relay has said how the session ended."""
+        return self._exit is not None
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the trace cannot be written at the moment; the journal keeps what passes."""
+        return self._writer.fault is not None
+
+    @property
+    def tally(self) -> Tally:
+        return self._filed.tally
+
+    def drain(self) -> None:
+        """File all that the journal holds now, or as much as the disk takes.
+
+        Raises:
+            OSError: the journal cannot be read.
+            TraceError: the trace exists already.
+        """
+        if self.is_stuck and not self._flush():
+            return
+        while not self.is_over and (entries := self._reader.read()):
+            for entry in entries:
+                self._file(entry)
+            del entries
+            if not self._flush():
+                return
+            self._clear_filed()
+
+    def finish(self) -> bool:
+        """File how the session ended; false if the disk is too full for it.
+
+        Without an EXIT record the relay was killed: the recording is cut.
+        """
+        if self.is_stuck:
+            return False
+        for place in range(3):
+            # The stream did not end, we stopped reading it: its last line may have gone on.
+            self._file_lines(place, self._framers[place].end(continues=True))
+        self._close(self._exit or Close("cut", observed_at_ns=self._filed.at_ns))
+        return self._flush()
+
+    def give_up(self) -> bool:
+        """``finish`` for a disk that stays full: what is not filed by now becomes a gap.
+
+        The journal is deleted first: the blocks that it frees make room for the last records. Whether
+        those could be written.
+        """
+        reason = f"the trace could not be written: {self._writer.fault}"
+        lost = self._read_rest()
+        self._reader.clear()
+        for reserve in (0, _CLOSE_BYTES):
+            try:
+                size = self._writer.rewind(reserve)
+            except OSError:
+                return False
+            header = self._filed.header
+            # Judged anew, up to where the trace now ends: what is not in it must not count.
+            self._filed = restore(self._writer.path, size, self._make_observer)
+            if self._filed.header is None and header is not None:
+                self._filed.header = header
+                self._writer.write(encode_header(header))
+            missing = [self._passed[i] + lost[i] - self._filed.stream_bytes[i] for i in range(3)]
+            end = self._exit or Close("cut", observed_at_ns=self._filed.at_ns)
+            self._event(Gap(reason, *missing, observed_at_ns=end.observed_at_ns))
+            self._close(end)
+            if self._flush():
+                return True
+        return False
+
+    def _file(self, entry: Entry) -> None:
+        """Take one record of the journal."""
+        kind, payload, at_ns = entry
+        at_ns -= self._started_ns
+        if (place := _STREAMS.get(kind)) is not None:
+            self._passed[place] += len(payload)
+            self._file_lines(place, self._framers[place].feed(payload, at_ns))
+        elif (place := _ENDS.get(kind)) is not None:
+            self._file_lines(place, self._framers[place].end())
+            if place < 2:
+                self._event(Eof(_SENDERS[place], at_ns))
+        elif kind == journal.SIGNAL:
+            self._event(Signal(payload.decode("ascii", "replace"), at_ns))
+        elif kind == journal.GAP:
+            self._file_gap(gap_of(payload, at_ns))
+        elif kind == journal.START:
+            header = header_of(payload)
+            self._filed.header = header
+            self._started_ns = header.started_ns
+            self._writer.write(encode_header(header))
+        elif kind == journal.EXIT:
+            self._exit = close_of(payload, at_ns)
+
+    def _file_lines(self, place: int, lines: list[Line]) -> None:
+        filed = self._filed
+        if place == 2:
+            for raw, at_ns, terminated, _ in lines:
+                self._event(Stderr(raw, at_ns, terminated))
+            return
+        # The hot loop: every frame of the session passes here.
+        sender = _SENDERS[place]
+        write = self._writer.write
+        observe = filed.judge.observe
+        seq = filed.seq
+        for raw, at_ns, terminated, continues in lines:
+            seq += 1
+            frame = Frame(seq, sender, raw, at_ns, terminated, continues)
+            if len(raw) < BATCH_BYTES:
+                write(encode_frame(frame))
+            else:
+                self._writer.write_large(frame_parts(frame))
+            if findings := observe(frame):
+                self._found(findings)
+        if seq != filed.seq:
+            filed.at_ns = lines[-1][1]
+            filed.tally.frames[sender] += seq - filed.seq
+            filed.seq = seq
+            if filed.judge.error:
+                self._tell_judge_error()
+
+    def _file_gap(self, gap: Gap) -> None:
+        lost = (gap.client_bytes, gap.server_bytes, gap.stderr_bytes)
+        for place in range(3):
+            if lost[place]:
+                # The line goes on inside the gap: what we have of it is a piece.
+                self._file_lines(place, self._framers[place].end(continues=True))
+        self._event(gap)
+
+    def _event(self, event: Stderr | Eof | Signal | Gap) -> None:
+        self._writer.write(encode(event))
+        self._filed.at_ns = event.observed_at_ns
+        self._judge(event)
+
+    def _judge(self, event: Event) -> None:
+        self._found(self._filed.judge.observe(event))
+        self._tell_judge_error()
+
+    def _found(self, findings: list[Finding]) -> None:
+        for finding in findings:
+            self._writer.write(encode_finding(finding))
+            self._filed.tally.findings[finding.severity] += 1
+            self._live.found(finding)
+
+    def _close(self, close: Close) -> None:
+        self._judge(close)
+        self._filed.tally.judge_error = self._filed.judge.error
+        self._writer.write(encode_close(close, self._filed.tally))
+
+    def _tell_judge_error(self) -> None:
+        if (error := self._filed.judge.error) and not self._told_error:
+            self._told_error = True
+            self._live.say(
+                f"judging stopped, a fault of mcpproxy: {error}; the recording goes on, please report it"
+            )
+
+    def _flush(self) -> bool:
+        was_stuck = self.is_stuck
+        is_written = self._writer.flush()
+        if not is_written and not was_stuck:
+            self._live.say(f"cannot write the trace: {self._writer.fault}; the session goes on, trying again")
+        return is_written
+
+    def _clear_filed(self) -> None:
+        """Delete the segments that are filed, when that frees more than the checkpoint costs to write."""
+        held = sum(framer.held_bytes for framer in self._framers)
+        if self._reader.filed_segments * journal.SEGMENT_BYTES <= held:
+            return
+        client, server, stderr = (Held(framer.held, framer.held_at_ns) for framer in self._framers)
+        try:
+            self._reader.clear_filed(self._writer.size, (client, server, stderr))
+        except OSError:
+            pass  # no room for the checkpoint: the segments stay until there is
+
+    def _read_rest(self) -> list[int]:
+        """What the journal still holds of each stream, in bytes, and what it says that it lost itself."""
+        lost = [0, 0, 0]
+        while not self.is_over and (entries := self._reader.read()):
+            for kind, payload, at_ns in entries:
+                at_ns -= self._started_ns
+                if (place := _STREAMS.get(kind)) is not None:
+                    self._passed[place] += len(payload)
+                elif kind == journal.GAP:
+                    gap = gap_of(payload, at_ns)
+                    for place, count in enumerate((gap.client_bytes, gap.server_bytes, gap.stderr_bytes)):
+                        lost[place] += count
+                elif kind == journal.EXIT:
+                    self._exit = close_of(payload, at_ns)
+        return lost
+
+
+# The payloads that are JSON. They are the relay's own words; json reads the lone surrogates in a command.
+
+
+def header_of(payload: bytes) -> Header:
+    """The header that a START record asks for."""
+    start = cast("dict[str, Any]", json.loads(payload))
+    return Header(
+        mcpproxy=start["mcpproxy"],
+        transport=start["transport"],
+        command=tuple(start["command"]),
+        label=start["label"],
+        cwd=start["cwd"],
+        pid=start["pid"],
+        started_at=start["started_at"],
+        started_ns=start["started_ns"],
+    )
+
+
+def gap_of(payload: bytes, at_ns: int) -> Gap:
+    """The gap that a GAP record tells of."""
+    gap = cast("dict[str, Any]", json.loads(payload))
+    return Gap(gap["reason"], gap["client"], gap["server"], gap["stderr"], at_ns)
+
+
+def close_of(payload: bytes, at_ns: int) -> Close:
+    """The ending that an EXIT record tells of."""
+    end = cast("dict[str, Any]", json.loads(payload))
+    return Close(end["ending"], end["code"], end["signal"], at_ns)

@@ -1,0 +1,88 @@
+"""The recorder as a process: what it does from its start to its end."""
+
+import os
+import sys
+from typing import Final
+
+from mcpproxy.errors import McpProxyError
+from mcpproxy.recorder import follow
+from mcpproxy.recorder.follow import JournalReader
+from mcpproxy.recorder.judge import observer
+from mcpproxy.recorder.live import Live, Mode
+from mcpproxy.recorder.lock import Lock
+from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.recorder.wake import Flag, Wake
+from mcpproxy.relay import journal
+from mcpproxy.trace.writer import TraceWriter
+
+NOTES_FD: Final = 2
+
+RETRY_S: Final = 1.0
+"""How often a trace that cannot be written is tried again."""
+
+_LAST_WORDS_S: Final = 0.9
+"""The relay waits a second for ours."""
+
+
+def run(trace: str, wake_fd: int, asleep: Flag | None, live: Mode, quiet: bool) -> None:
+    """Record the session whose journal lies beside ``trace``, until it is over. Never raises.
+
+    ``wake_fd`` is the reading end of the wake pipe, ``asleep`` the shared byte (``None``: every record
+    wakes), file descriptor 2 the notes. The caller has made this process a world of its own: signals
+    that mean the relay are ignored, no descriptor of a peer is held.
+    """
+    teller = Live(None if quiet else NOTES_FD, live)
+    try:
+        _stand_back()
+        _record(trace, Wake(wake_fd, asleep), teller)
+    except McpProxyError as fault:
+        teller.say(f"not recorded: {fault}")
+    except Exception as fault:
+        # Nobody is above us to catch it, and the journal stays for the next command to fold in.
+        teller.say(
+            f"the recorder stopped, a fault of mcpproxy: {fault!r}; the journal is kept, please report it"
+        )
+    teller.drain(_LAST_WORDS_S)
+
+
+def _record(trace: str, wake: Wake, teller: Live) -> None:
+    folder = journal.folder(trace)
+    lock = Lock.take(folder, is_waiting=True)
+    if lock is None:
+        raise McpProxyError(f"{folder}: the journal is gone; leave it alone while a session lives")
+    reader = JournalReader(folder)
+    writer = TraceWriter(trace)
+    try:
+        recording = Recording(reader, writer, observer, teller)
+        _keep_up(recording, reader, wake, teller)
+        note = ""
+        if not recording.finish():
+            note = f"the trace is incomplete: {writer.fault}"
+            recording.give_up()
+        follow.remove(folder)
+    finally:
+        reader.close()
+        writer.close()
+        lock.release()
+    teller.summarize(trace, recording.tally, note)
+
+
+def _keep_up(recording: Recording, reader: JournalReader, wake: Wake, teller: Live) -> None:
+    """File what comes until the session is over, or the relay is gone and all that it left is filed."""
+    is_relay_gone = False
+    while True:
+        recording.drain()
+        teller.flush()
+        if recording.is_over or is_relay_gone:
+            return
+        is_relay_gone = wake.pause(RETRY_S) if recording.is_stuck else wake.await_more(reader.has_more)
+
+
+def _stand_back() -> None:
+    """Give way to the traffic, which shares the machine with us."""
+    if sys.platform == "linux":
+        try:
+            # Our share of the processor, but never at once: who wakes us goes on first.
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        except OSError:
+            pass  # not everywhere allowed

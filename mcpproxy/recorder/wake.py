@@ -1,0 +1,76 @@
+"""How the recorder waits: woken by the relay, and by the relay's end.
+
+The relay must never wait for the recorder, and need not call it for every record. A byte of shared memory
+says that the recorder sleeps; only then does the relay write to the wake pipe. Before it sleeps the
+recorder naps for some milliseconds, so that a conversation that goes back and forth costs one pass per
+nap and no calls. When nothing happens it blocks: an idle session costs nothing.
+"""
+
+import os
+import select
+import sys
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+NAP_S: Final = 0.002
+LONGEST_NAP_S: Final = 0.016
+
+
+class Flag(Protocol):
+    """A byte shared with the relay: 1 while the recorder sleeps and wants to be called."""
+
+    def __setitem__(self, index: int, value: int, /) -> None: ...
+
+
+class Wake:
+    """The recorder's end of the wake pipe ``fd``.
+
+    ``asleep`` is the shared byte; without one (``None``) every record brings a byte through the pipe.
+    Each way of waiting tells whether the relay is gone.
+    """
+
+    def __init__(self, fd: int, asleep: Flag | None) -> None:
+        self._fd = fd
+        self._asleep = asleep
+        self._nap_s = NAP_S
+
+    def await_more(self, has_more: Callable[[], bool]) -> bool:
+        """Wait until ``has_more`` may be true: a nap while things happen, else as long as it takes."""
+        if self.pause(self._nap_s):
+            return True
+        if has_more():
+            self._nap_s = min(2 * self._nap_s, LONGEST_NAP_S)
+            return False
+        self._nap_s = NAP_S
+        if self._asleep is None:
+            return not os.read(self._fd, 4096)
+        self._asleep[0] = 1
+        try:
+            # The relay may have read the byte just before we set it: look once more.
+            return not has_more() and not os.read(self._fd, 4096)
+        finally:
+            self._asleep[0] = 0
+
+    def pause(self, for_s: float) -> bool:
+        """Wait ``for_s`` seconds; less if the relay goes meanwhile."""
+        if self._asleep is not None and sys.platform != "win32":
+            # Nobody writes while the shared byte is clear: what ends the wait is the end of the pipe.
+            ready, _, _ = select.select([self._fd], [], [], for_s)
+            return bool(ready) and not os.read(self._fd, 4096)
+        time.sleep(for_s)
+        return self._is_ended()
+
+    def _is_ended(self) -> bool:
+        """Whether the pipe is empty and has no writer."""
+        if sys.platform == "win32":
+            import _winapi
+            import msvcrt
+
+            try:
+                _winapi.PeekNamedPipe(msvcrt.get_osfhandle(self._fd), 0)
+            except OSError:
+                return True
+            return False
+        ready, _, _ = select.select([self._fd], [], [], 0)
+        return bool(ready) and not os.read(self._fd, 65536)

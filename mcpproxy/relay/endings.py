@@ -1,0 +1,38 @@
+"""How a session ends: the waiting times, the exit codes, the last record. Both relays agree on them."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+GRACE_S: Final = 5.0
+"""How long a server that has to leave may take, before SIGTERM and again before SIGKILL."""
+
+LINGER_S: Final = 0.25
+"""How long children of a server that has gone may keep its pipes open."""
+
+RECORDER_S: Final = 1.0
+"""How long the end of the session waits for the recorder to complete the trace."""
+
+
+def shell_code(code: int) -> int:
+    """The exit code a shell gives for ``code``, which is negative for a signal."""
+    return code if code >= 0 else 128 - code
+
+
+def exit_payload(code: int | None) -> bytes:
+    """The payload of an EXIT record, from an exit code that is negative for a signal and ``None`` for
+    a server that was never started."""
+    if code is None:
+        return b'{"ending":"not started","code":null,"signal":null}'
+    if code < 0:
+        return b'{"ending":"signalled","code":null,"signal":%d}' % -code
+    return b'{"ending":"exited","code":%d,"signal":null}' % code
+
+
+def refusal(program: str, error: OSError) -> tuple[str, int]:
+    """Why ``program`` could not be started, as a line for people, and the exit code a shell gives."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return f"{program}: no such command; check its spelling and PATH", 127
+    return f"{program}: cannot be run ({error.strerror}); check that it is an executable file", 126

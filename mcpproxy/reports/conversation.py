@@ -1,0 +1,87 @@
+"""Frames as a conversation: who asked what, which answer belongs to which question, how long it took.
+
+This is bookkeeping for readers, not judgement: an answer that fits no open request is simply one
+without a question. Requests wait in a table keyed by the peer that asked and the id with its type,
+so memory grows with the unanswered requests alone.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import (
+    ABSENT,
+    JSON,
+    Absent,
+    Batch,
+    ErrorResponse,
+    Kind,
+    Malformed,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    Single,
+)
+from mcpproxy.session.frame import Frame, Sender, other
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a frame, seen in the conversation.
+
+    ``method`` is its own or, for an answer, that of the request with the frame number ``answers``,
+    ``latency_ns`` after which it came; all three are ``None`` for an answer to nothing known.
+    ``body`` is what it carries: params, result, error or, where that is no message, the value.
+    """
+
+    kind: Kind
+    method: str | None = None
+    id: RequestId | Absent | None = ABSENT
+    answers: int | None = None
+    latency_ns: int | None = None
+    body: "JSON | Absent" = ABSENT
+    flaw: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    seq: int
+    method: str
+    at_ns: int
+
+
+class Conversation:
+    """Reads frames in order; one per session."""
+
+    def __init__(self) -> None:
+        self._open: Final[dict[tuple[Sender, RequestId], _Open]] = {}
+
+    def turns(self, frame: Frame) -> tuple[Turn, ...]:
+        """The messages in ``frame``: one, or as many as a batch holds."""
+        message = frame.message
+        singles = message.items if isinstance(message, Batch) else (message,)
+        return tuple(self._turn(frame, single) for single in singles)
+
+    def _turn(self, frame: Frame, message: Single) -> Turn:
+        match message:
+            case Request(method=method, id=id, params=params):
+                if id is not None:
+                    self._open[frame.sender, id] = _Open(frame.seq, method, frame.observed_at_ns)
+                return Turn("request", method, id, body=params)
+            case Notification(method=method, params=params):
+                return Turn("notification", method, body=params)
+            case Response(id=id, result=result):
+                return self._answer(frame, "response", id, result)
+            case ErrorResponse(id=id, error=error):
+                return self._answer(frame, "error", id, error)
+            case Malformed(flaw=flaw, value=value):
+                return Turn("malformed", body=value, flaw=flaw.value)
+
+    def _answer(self, frame: Frame, kind: Kind, id: RequestId | Absent | None, body: "JSON | Absent") -> Turn:
+        asked = None
+        if isinstance(id, int | str):
+            asked = self._open.pop((other(frame.sender), id), None)
+        if asked is None:
+            return Turn(kind, id=id, body=body)
+        latency_ns = frame.observed_at_ns - asked.at_ns
+        return Turn(kind, asked.method, id, asked.seq, latency_ns, body)

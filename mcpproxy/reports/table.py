@@ -1,0 +1,33 @@
+"""Columns that line up: every column as wide as its widest cell, the first row in bold."""
+
+from collections.abc import Callable, Container, Sequence
+
+from mcpproxy.reports.style import PLAIN, Style
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    style: Style = PLAIN,
+    *,
+    right: Container[int] = (),
+    paint: Callable[[int, str, str], str] | None = None,
+) -> list[str]:
+    """``rows`` as lines; the columns in ``right`` are aligned to the right.
+
+    ``paint`` may colour a cell of the body: it gets the column, the cell and the padded text.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines: list[str] = []
+    for number, row in enumerate(rows):
+        cells: list[str] = []
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            padded = cell.rjust(width) if column in right else cell.ljust(width)
+            if column == len(row) - 1:
+                padded = padded.rstrip()
+            if number == 0:
+                padded = style.paint(padded, "bold")
+            elif paint:
+                padded = paint(column, cell, padded)
+            cells.append(padded)
+        lines.append("  ".join(cells))
+    return lines

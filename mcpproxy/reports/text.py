@@ -1,0 +1,66 @@
+"""Findings as a linter prints them: ``path:frame: error PROTO-007 server: what happened``."""
+
+from collections.abc import Iterator
+
+from mcpproxy.reports.style import PLAIN, Style, count, printable, tally
+from mcpproxy.reports.verdict import JudgedTrace, Verdict
+from mcpproxy.session.frame import Finding
+
+
+def lines(verdict: Verdict, style: Style = PLAIN) -> Iterator[str]:
+    """The whole run: every trace, then the summary."""
+    for trace in verdict.traces:
+        yield from trace_lines(trace, style)
+    yield from summary_lines(verdict, style)
+
+
+def trace_lines(trace: JudgedTrace, style: Style = PLAIN) -> Iterator[str]:
+    """Findings of one trace, each with its source, then what the recording lacks."""
+    path = printable(trace.path)
+    for finding in trace.findings:
+        where = style.paint(f"{path}:{finding.frame}:" if finding.frame else f"{path}:", "bold")
+        yield f"{where} {finding_line(finding, style)}"
+        if evidence := _evidence(finding):
+            yield style.paint(f"    {evidence}", "dim")
+    for note in trace.notes:
+        yield f"{style.paint(path + ':', 'bold')} {style.paint('incomplete', 'yellow')}: {printable(note)}"
+
+
+def finding_line(finding: Finding, style: Style = PLAIN) -> str:
+    """One finding without its place: severity, rule, who is to blame, what happened."""
+    message = printable(finding.message)
+    # Most messages begin with who did it; those need no second mention.
+    words = message if message.startswith(f"{finding.blame} ") else f"{finding.blame}: {message}"
+    return f"{style.severity(finding.severity)} {style.paint(finding.rule, 'bold')} {words}"
+
+
+def _evidence(finding: Finding) -> str:
+    """Where in the message, together with which frames, and which sentence says so."""
+    parts = [f"at {printable(finding.pointer)}"] if finding.pointer else []
+    if finding.related:
+        noun = "frame" if len(finding.related) == 1 else "frames"
+        parts.append(f"see {noun} {', '.join(map(str, finding.related))}")
+    if finding.source:
+        parts.append(finding.source)
+    return "  ".join(parts)
+
+
+def summary_lines(verdict: Verdict, style: Style = PLAIN) -> Iterator[str]:
+    """What was judged, what was found, and the next step where there is one."""
+    found = tally(verdict.counts["error"], verdict.counts["warning"], verdict.counts["info"])
+    colour = "red" if verdict.exit_code else "green"
+    judged = f"{count(len(verdict.traces), 'trace')}, {count(verdict.frames, 'frame')}"
+    revisions = sorted({trace.revision for trace in verdict.traces if trace.revision})
+    if len(revisions) == 1:
+        judged += f", revision {printable(revisions[0])}"
+    yield f"{style.paint(found, 'bold', colour)} in {judged}"
+    if incomplete := sum(not trace.complete for trace in verdict.traces):
+        which = (
+            "The recording is" if len(verdict.traces) == 1 else f"{count(incomplete, 'recording')} of them"
+        )
+        verb = "" if len(verdict.traces) == 1 else " is" if incomplete == 1 else " are"
+        yield f"{which}{verb} incomplete: what was not recorded was not judged."
+    if verdict.unjudged:
+        yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
+    if first := next((f for trace in verdict.traces for f in trace.findings), None):
+        yield style.paint(f"What a rule means: mcpproxy explain {first.rule}", "dim")

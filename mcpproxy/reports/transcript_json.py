@@ -1,0 +1,113 @@
+"""A session for machines: one JSON object per line, in the order of the trace.
+
+Every object has a ``kind``: ``header``, one of the message kinds, ``batch``, ``stderr``, ``eof``,
+``signal``, ``gap``, ``finding``, ``close`` or ``note``. ``t`` is nanoseconds since the start. A frame
+carries the findings that were recorded right behind it; later ones are lines of their own. While
+following nothing is held back, so there every finding is a line of its own.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from mcpproxy.protocol.jsonrpc import ABSENT, Batch
+from mcpproxy.reports.conversation import Conversation, Turn
+from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+from mcpproxy.trace.format import finding_object
+
+
+def lines(
+    events: Iterable[Event | Finding],
+    *,
+    full: bool = False,
+    follow: bool = False,
+    shown: Callable[[Event | Finding], bool] = lambda _: True,
+) -> Iterator[str]:
+    """One object per event that is ``shown``.
+
+    ``full`` adds each frame's text, ``follow`` never waits for findings.
+    """
+    conversation = Conversation()
+    held: _Held | None = None
+    for event in events:
+        if isinstance(event, Finding) and held and event.frame == held.seq:
+            held.findings.append(finding_object(event))
+            continue
+        if held:
+            yield json.dumps(held.record)
+            held = None
+        findings: list[dict[str, object]] = []
+        if not isinstance(event, Frame):
+            record = event_object(event)
+        else:  # also when it is not shown: answers need their questions
+            record = frame_object(event, conversation, findings, full=full)
+        if not shown(event):
+            continue
+        if isinstance(event, Frame) and not follow:
+            held = _Held(event.seq, record, findings)
+        else:
+            yield json.dumps(record)
+    if held:
+        yield json.dumps(held.record)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A frame that waits for the findings behind it; ``findings`` is the list inside ``record``."""
+
+    seq: int
+    record: dict[str, object]
+    findings: list[dict[str, object]]
+
+
+def frame_object(
+    frame: Frame, conversation: Conversation, findings: list[dict[str, object]], *, full: bool
+) -> dict[str, object]:
+    """A frame: what it is, what it answers, and what was found in it."""
+    turns = conversation.turns(frame)
+    head: dict[str, object] = {"seq": frame.seq, "t": frame.observed_at_ns, "from": frame.sender}
+    if isinstance(frame.message, Batch):
+        what: dict[str, object] = {"kind": "batch", "messages": [turn_object(turn) for turn in turns]}
+    else:
+        what = turn_object(turns[0])
+    tail: dict[str, object] = {"bytes": len(frame.raw), "findings": findings}
+    if full:
+        tail["text"] = frame.raw.decode("utf-8", "backslashreplace")
+    return head | what | tail
+
+
+def turn_object(turn: Turn) -> dict[str, object]:
+    """One message. ``answers`` is the frame number of the request, ``method`` that request's."""
+    shape: dict[str, object] = {
+        "kind": turn.kind,
+        "method": turn.method,
+        "id": None if turn.id is ABSENT else turn.id,
+        "answers": turn.answers,
+        "latency_ns": turn.latency_ns,
+    }
+    return shape | {"flaw": turn.flaw} if turn.flaw else shape
+
+
+def event_object(event: Stderr | Eof | Signal | Gap | Close | Finding) -> dict[str, object]:
+    """Everything that is no frame."""
+    match event:
+        case Stderr(raw=raw, observed_at_ns=t):
+            return {
+                "t": t,
+                "from": "server",
+                "kind": "stderr",
+                "text": raw.decode("utf-8", "backslashreplace"),
+            }
+        case Eof(sender=sender, observed_at_ns=t):
+            return {"t": t, "from": sender, "kind": "eof"}
+        case Signal(name=name, observed_at_ns=t):
+            return {"t": t, "kind": "signal", "signal": name}
+        case Gap(observed_at_ns=t):
+            lost = {"client": event.client_bytes, "server": event.server_bytes, "stderr": event.stderr_bytes}
+            return {"t": t, "kind": "gap", "reason": event.reason, **lost}
+        case Close(ending=ending, exit_code=exit_code, signal=signal, observed_at_ns=t):
+            return {"t": t, "kind": "close", "ending": ending, "exit_code": exit_code, "signal": signal}
+        case Finding():
+            return {"kind": "finding", **finding_object(event)}
+    assert_never(event)

@@ -1,0 +1,166 @@
+"""What one session has said so far, as far as a rule may need it.
+
+Two id spaces, never mixed: what the client asked and what the server asked. An id keeps its JSON
+type (``1`` and ``"1"`` are two ids). Checks read this state as it was *before* the frame they judge;
+only the observer writes it.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
+from mcpproxy.protocol.lifecycle import State
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.session.frame import CLIENT, Sender
+from mcpproxy.session.split import SplitMessage
+
+RECENT_IDS: Final = 16_384
+"""How many ids remember the frame that used them first."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and what became of it.
+
+    ``candidates`` are the revisions it may have been meant for, one once that is settled; a
+    ``stateless`` request names its own. An ``early`` one came before the handshake was through.
+    ``answers_due`` is above one when its id was reused while it was in flight.
+    """
+
+    seq: int
+    sender: Sender
+    id: RequestId
+    method: str
+    params: "JSON | Absent"
+    at_ns: int
+    candidates: tuple[str, ...]
+    stateless: bool
+    early: bool = False
+    cancelled: bool = False
+    answers_due: int = 1
+
+
+class UsedIds:
+    """Every id one side has used, in little room however long the session.
+
+    The last ``RECENT_IDS`` remember their frame. Older whole numbers shrink to ranges (ids mostly
+    count up), older texts stay as they are.
+    """
+
+    def __init__(self) -> None:
+        self._recent: dict[RequestId, int] = {}
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._texts: set[str] = set()
+
+    def add(self, id: RequestId, seq: int) -> None:
+        """Note that frame ``seq`` used ``id``; the first use counts."""
+        if id in self._recent:
+            return
+        self._recent[id] = seq
+        if len(self._recent) > RECENT_IDS:
+            oldest = next(iter(self._recent))
+            del self._recent[oldest]
+            if isinstance(oldest, str):
+                self._texts.add(oldest)
+            else:
+                self._add_number(oldest)
+
+    def first_use(self, id: RequestId) -> int | None:
+        """The frame that used ``id`` first; 0 if it is too long ago to say; ``None`` if never used."""
+        seq = self._recent.get(id)
+        if seq is not None:
+            return seq
+        return 0 if (id in self._texts if isinstance(id, str) else self._has_number(id)) else None
+
+    def _has_number(self, number: int) -> bool:
+        at = bisect_right(self._starts, number) - 1
+        return at >= 0 and number <= self._ends[at]
+
+    def _add_number(self, number: int) -> None:
+        if self._has_number(number):
+            return
+        at = bisect_right(self._starts, number)
+        joins_left = at > 0 and self._ends[at - 1] == number - 1
+        joins_right = at < len(self._starts) and self._starts[at] == number + 1
+        if joins_left and joins_right:
+            self._ends[at - 1] = self._ends.pop(at)
+            del self._starts[at]
+        elif joins_left:
+            self._ends[at - 1] = number
+        elif joins_right:
+            self._starts[at] = number
+        else:
+            self._starts.insert(at, number)
+            self._ends.insert(at, number)
+
+
+@dataclass(slots=True)
+class Side:
+    """What one peer has sent."""
+
+    pending: dict[RequestId, Exchange] = field(default_factory=dict[RequestId, Exchange])
+    used: UsedIds = field(default_factory=UsedIds)
+    held: SplitMessage = field(default_factory=SplitMessage)
+    closed_ns: int | None = None
+    last_seq: int = 0
+    last_was_notification: bool = False
+    last_answered_seq: int = 0  # the latest of its requests that was answered
+    unreadable: bool = False  # it sent something meant as a message that nobody could read
+    in_pieces: bool = False  # it is in the middle of a line too long to hold
+
+
+@dataclass(slots=True)
+class History:
+    """The state of one session.
+
+    ``candidates`` are the revisions it may speak: all at first, the stateful ones after initialize,
+    one once it is negotiated. ``blind`` is set when something passed unseen: from then on nothing is
+    concluded from what is missing.
+    """
+
+    client: Side = field(default_factory=Side)
+    server: Side = field(default_factory=Side)
+    state: State = State.IDLE
+    candidates: tuple[str, ...] = REVISIONS
+    negotiated: str | None = None
+    blind: bool = False
+
+    initialize: Exchange | None = None  # the latest initialize request
+    initialize_answered: bool = False
+    initialized: bool = False
+    unconfirmed_seq: int | None = None  # what the client sent, instead of initialized, after the result
+    last_ns: int = 0
+
+    client_capabilities: JSONObject | None = None
+    server_capabilities: JSONObject | None = None
+
+    stateful_seq: int | None = None  # the first initialize
+    stateless_seq: int | None = None  # the first request with its own protocol version
+    stateless_revision: str | None = None  # the version that the latest of them named
+    modern_answer: "ModernAnswer | None" = None
+    supported: dict[str, int] = field(default_factory=dict[str, int])  # version -> frame that listed it
+
+    def side(self, sender: Sender) -> Side:
+        return self.client if sender == CLIENT else self.server
+
+    def capabilities(self, of: Sender) -> JSONObject | None:
+        """What ``of`` declared in the handshake; ``None`` before that or if it was no object."""
+        return self.client_capabilities if of == CLIENT else self.server_capabilities
+
+    def pending(self, asker: Sender, id: RequestId) -> Exchange | None:
+        """The request of ``asker`` with this id that has no answer yet."""
+        return self.side(asker).pending.get(id)
+
+
+@dataclass(frozen=True, slots=True)
+class ModernAnswer:
+    """Proof that the server speaks a stateless revision: a DiscoverResult or a modern error."""
+
+    seq: int
+    versions: tuple[str, ...]  # what it listed, if it listed any
+
+    @property
+    def stateless_versions(self) -> tuple[str, ...]:
+        return tuple(v for v in self.versions if v in REVISIONS[4:])

@@ -1,0 +1,1 @@
+"""The recording that people keep: its format, its one writer, its one reader."""

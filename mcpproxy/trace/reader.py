@@ -1,0 +1,262 @@
+"""The one reader of a trace: streams it, in constant memory, as often as asked.
+
+Whatever is wrong with a file becomes one ``TraceError``. What is wrong with a *recording* (cut off, a
+gap, still being written) is no error: it is read as far as it goes, and ``Trace.notes`` says what is
+missing.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NoReturn
+
+from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.framing.lines import LIMIT_BYTES
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap
+from mcpproxy.trace import upgrades
+from mcpproxy.trace.format import CloseRecord, Header, NotARecordError, Tally, decode, header_format
+
+__all__ = ["Header", "Trace", "follow", "open_trace", "read_trace"]
+
+# JSON spells a control character in six bytes; nothing else makes a frame longer than that.
+_LINE_LIMIT: Final = 6 * LIMIT_BYTES + (64 << 10)
+_HEADER_LIMIT: Final = 16 << 20
+
+_NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
+
+
+class Trace:
+    """A trace that was opened; see ``open_trace``.
+
+    ``complete``, ``notes`` and ``tally`` speak of the last full iteration over ``events()``:
+    ``complete`` is true when nothing is known to be missing, ``notes`` says what is, one sentence
+    fragment each, and ``tally`` is what the close record counted, if there was one.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        header: Header,
+        *,
+        rungs: tuple[upgrades.Rung, ...] = (),
+        is_recording: bool = False,
+        trouble: str = "",
+    ) -> None:
+        self.path = path
+        self.header = header
+        self.complete = False
+        self.notes: list[str] = []
+        self.tally: Tally | None = None
+        self._is_recording = is_recording
+        self._trouble = trouble
+        self.rungs = rungs
+        """What every line goes through before it is decoded; empty for today's format."""
+
+    def events(self) -> Iterator[Event | Finding]:
+        """The recording from its beginning: what was seen and, in between, what was found then.
+
+        Raises:
+            TraceError: the file cannot be read, or a line of it is damaged.
+        """
+        self.complete = False
+        self.notes = [self._trouble] if self._trouble else []
+        self.tally = None
+        frames = {CLIENT: 0, SERVER: 0}
+        closed: CloseRecord | None = None
+        with _open(self.path) as file:
+            for number, line in _lines(self.path, file):
+                if number == 1 or not line.strip():
+                    continue
+                try:
+                    record = decode(upgrades.climb(line, self.rungs))
+                except NotARecordError as fault:
+                    if not line.endswith(b"\n"):
+                        self._note_torn(number)
+                        break
+                    self._refuse(number, str(fault))
+                if closed:
+                    self._refuse(number, "a record behind the close record")
+                match record:
+                    case CloseRecord():
+                        closed = record
+                        self.tally = record.tally
+                        yield record.close
+                        continue
+                    case Header():
+                        self._refuse(number, "a second header: two traces in one file")
+                    case Frame():
+                        frames[record.sender] += 1
+                    case Gap():
+                        self.notes.append(_gap_note(record))
+                    case _:
+                        pass
+                yield record
+        self._note_ending(closed, frames)
+        self.complete = not self.notes
+
+    def _refuse(self, number: int, fact: str) -> NoReturn:
+        raise TraceError(self.path, number, fact, f"the {number - 1} records before it are whole")
+
+    def _note_torn(self, number: int) -> None:
+        if not self._is_recording:  # a line that is being written is not torn
+            self.notes.append(f"line {number}: cut off mid-record; {number - 1} records read")
+
+    def _note_ending(self, closed: CloseRecord | None, frames: dict[str, int]) -> None:
+        if closed is None:
+            missing = (
+                "still recording" if self._is_recording else "no close record: the recording was cut off"
+            )
+            self.notes.append(missing)
+        elif closed.close.ending == "cut":
+            self.notes.append("the recording was cut: mcpproxy was killed before the session ended")
+        if closed and closed.tally and closed.tally.frames != frames:
+            told = sum(closed.tally.frames.values())
+            self.notes.append(f"the close record counts {told} frames, the file holds {sum(frames.values())}")
+
+
+def open_trace(path: str | os.PathLike[str]) -> Trace:
+    """Open a trace; a journal that a killed session left beside it is folded in first.
+
+    Raises:
+        TraceError: there is no trace there, or none that this mcpproxy can read.
+    """
+    # Not at the top: the recorder, which owns the folding, imports the trace.
+    from mcpproxy.recorder.fold import fold
+
+    name = os.fspath(path)
+    trouble = ""
+    try:
+        fold(name)
+    except (OSError, McpProxyError) as fault:
+        reason = fault.fact if isinstance(fault, TraceError) else str(fault)
+        trouble = f"the journal beside it could not be folded in: {reason}"
+    return read_trace(name, is_recording=not trouble and os.path.isdir(journal.folder(name)), trouble=trouble)
+
+
+def read_trace(path: str, *, is_recording: bool = False, trouble: str = "") -> Trace:
+    """Open the file as it stands, whatever lies beside it.
+
+    Raises:
+        TraceError: there is no trace there, or none that this mcpproxy can read.
+    """
+    with _open(path) as file:
+        header, rungs = _read_header(path, file, is_recording)
+    return Trace(path, header, rungs=rungs, is_recording=is_recording, trouble=trouble)
+
+
+def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:
+    """The recording from its beginning, then what is added, until it is closed or nobody adds any more.
+
+    ``poll_s`` is how long to wait before looking again, in seconds.
+
+    Raises:
+        TraceError: as ``open_trace`` and ``Trace.events``.
+    """
+    from mcpproxy.recorder.fold import fold
+
+    name = os.fspath(path)
+    trace = _wait_for_trace(name, poll_s)
+    with _open(name) as file:
+        number = 0
+        line = b""
+        is_over = False
+        while True:
+            line += file.readline()
+            if line.endswith(b"\n"):
+                number += 1
+                is_over = False
+                if number > 1 and line.strip():
+                    try:
+                        record = decode(upgrades.climb(line, trace.rungs))
+                    except NotARecordError as fault:
+                        raise TraceError(
+                            name, number, str(fault), "the records before it are whole"
+                        ) from None
+                    if isinstance(record, CloseRecord):
+                        yield record.close
+                        return
+                    if not isinstance(record, Header):
+                        yield record
+                line = b""
+            elif is_over:
+                return
+            elif os.path.isdir(journal.folder(name)):
+                # Alive, or left behind by a recorder that was killed; folding tells, and mends it.
+                if not fold(name):
+                    time.sleep(poll_s)
+            else:
+                is_over = True  # the journal goes when the trace is closed: look once more
+
+
+def _wait_for_trace(name: str, poll_s: float) -> Trace:
+    """The trace, as soon as the recorder that is starting has written its header."""
+    while True:
+        try:
+            return open_trace(name)
+        except TraceError:
+            if not os.path.isdir(journal.folder(name)):
+                raise
+        time.sleep(poll_s)
+
+
+def _open(path: str) -> BinaryIO:
+    try:
+        if stat.S_ISDIR(mode := os.stat(path).st_mode):
+            raise TraceError(path, None, "is a directory", "name a trace file in it")
+        if not stat.S_ISREG(mode):
+            raise TraceError(path, None, "is not a regular file", "copy what it gives into one first")
+        return open(path, "rb")  # the callers close it
+    except FileNotFoundError:
+        raise TraceError(path, None, "no such file", "mcpproxy list shows the recorded traces") from None
+    except PermissionError:
+        raise TraceError(path, None, "permission denied", "run as the user who recorded it") from None
+    except (OSError, ValueError) as fault:
+        reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
+        raise TraceError(path, None, reason, "check the path") from None
+
+
+def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header, tuple[upgrades.Rung, ...]]:
+    line = file.readline(_HEADER_LIMIT)
+    if not line.endswith(b"\n"):
+        if is_recording and len(line) < _HEADER_LIMIT:
+            raise TraceError(path, None, "nothing is recorded yet", "try again in a moment")
+        if not line:
+            raise TraceError(path, None, "the file is empty", "nothing was recorded: record again")
+        if line.startswith(b'{"type":"header"'):
+            raise TraceError(path, 1, "cut off in the header", "nothing can be read from it: record again")
+    try:
+        version = header_format(line)
+        rungs = upgrades.rungs(version, to=upgrades.FORMAT, ladder=upgrades.LADDER)
+        header = decode(upgrades.climb(line, rungs))
+    except NotARecordError:
+        raise TraceError(path, 1, *_NOT_OURS) from None
+    except LookupError as fault:
+        raise TraceError(path, 1, str(fault.args[0]), "please update") from None
+    assert isinstance(header, Header)
+    return header, rungs
+
+
+def _lines(path: str, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    while True:
+        try:
+            line = file.readline(_LINE_LIMIT)
+        except OSError as fault:
+            raise TraceError(
+                path, number + 1, fault.strerror or str(fault), "copy the file and try again"
+            ) from None
+        if not line:
+            return
+        number += 1
+        if len(line) == _LINE_LIMIT:
+            raise TraceError(
+                path, number, "a line longer than any record", "the file is damaged: record again"
+            )
+        yield number, line
+
+
+def _gap_note(gap: Gap) -> str:
+    lost = gap.client_bytes + gap.server_bytes + gap.stderr_bytes
+    return f"{lost} bytes are missing: {gap.reason}"

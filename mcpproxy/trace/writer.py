@@ -1,0 +1,135 @@
+"""The one writer of a trace: appends records, several of them in one write.
+
+A full disk is no exception here but a state: what could not be written stays pending, ``fault`` says
+why, and the next ``flush`` tries again.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from mcpproxy.errors import TraceError
+
+BATCH_BYTES: Final = 256 << 10
+"""Records are collected up to this size before they are written."""
+
+_BLOCK_BYTES: Final = 64 << 10
+_BINARY: Final[int] = getattr(os, "O_BINARY", 0)  # Windows would turn line feeds into two bytes
+
+
+class TraceWriter:
+    """Appends to the trace at ``path``, which is made on the first write, readable by its owner only.
+
+    ``resume_at`` continues a trace that exists: what it holds beyond that size is thrown away. Without
+    it a file that is already there is never touched.
+    """
+
+    def __init__(self, path: str, resume_at: int | None = None) -> None:
+        self.path = path
+        self.size = resume_at or 0
+        """Bytes in the file; after a flush that succeeded, whole records."""
+        self.fault: str | None = None
+        """Why the last flush failed, in the system's words; ``None`` when it did not."""
+        self._is_new = resume_at is None
+        self._fd = -1
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+
+    def write(self, record: bytes) -> None:
+        """Take one record. It is on disk after the next flush that succeeds.
+
+        Raises:
+            TraceError: the file is there already, and is not ours to continue.
+        """
+        self._pending.append(record)
+        self._pending_bytes += len(record)
+        if self._pending_bytes >= BATCH_BYTES and not self.fault:
+            self.flush()
+
+    def write_large(self, parts: Sequence[bytes]) -> None:
+        """``write`` for a record in parts, which are written from where they lie.
+
+        Raises:
+            TraceError: the file is there already, and is not ours to continue.
+        """
+        if self._pending and not self.fault:
+            self.flush()
+        self._pending += parts
+        self._pending_bytes += sum(map(len, parts))
+        if not self.fault:
+            self.flush()
+
+    def flush(self) -> bool:
+        """Write what is pending; whether all of it is written now.
+
+        Raises:
+            TraceError: the file is there already, and is not ours to continue.
+        """
+        parts = self._pending
+        if self._pending_bytes < 2 * BATCH_BYTES:
+            parts = [b"".join(parts)]
+        rest = memoryview(b"")
+        written = 0
+        self.fault = None
+        try:
+            fd = self._open()
+            for part in parts:
+                rest = memoryview(part)
+                while rest:
+                    count = os.write(fd, rest)
+                    self.size += count
+                    rest = rest[count:]
+                written += 1
+        except FileExistsError:
+            raise TraceError(self.path, None, "exists already", "name another file") from None
+        except OSError as fault:
+            self.fault = fault.strerror or str(fault)
+            unwritten = parts[written + 1 :] if rest else parts[written:]
+            self._pending = [bytes(rest), *unwritten] if rest else unwritten
+            self._pending_bytes = sum(map(len, self._pending))
+            return False
+        self._pending = []
+        self._pending_bytes = 0
+        return True
+
+    def rewind(self, reserve: int = 0) -> int:
+        """Give up what is pending, and whole records until ``reserve`` bytes are free; the new size.
+
+        For a disk that stays full: afterwards the file ends with a whole record.
+
+        Raises:
+            OSError: the file cannot be shortened.
+        """
+        self._pending = []
+        self._pending_bytes = 0
+        self.fault = None
+        if self._fd >= 0:
+            self.size = self._last_boundary(max(0, self.size - reserve))
+            os.ftruncate(self._fd, self.size)
+        return self.size
+
+    def close(self) -> None:
+        """Let go of the file. What is still pending is lost."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self) -> int:
+        if self._fd < 0:
+            create = os.O_CREAT | os.O_EXCL if self._is_new else os.O_CREAT
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | create | _BINARY, 0o600)
+            if not self._is_new:
+                os.ftruncate(self._fd, self.size)
+            self._is_new = False
+        return self._fd
+
+    def _last_boundary(self, end: int) -> int:
+        """Where the last record ends that lies before ``end``: a line feed is in no record but at its end."""
+        while end > 0:
+            start = max(0, end - _BLOCK_BYTES)
+            os.lseek(self._fd, start, os.SEEK_SET)
+            block = os.read(self._fd, end - start)
+            if (found := block.rfind(b"\n")) >= 0:
+                return start + found + 1
+            end = start
+        return 0

@@ -1,0 +1,1 @@
+"""The tests mirror the package; see README.md for the one command that runs them all."""

@@ -1,0 +1,1 @@
+"""What mcpproxy costs, measured: ``python -m tests.benchmarks stdio``."""

@@ -1,0 +1,46 @@
+"""``python -m tests.benchmarks stdio|start [--rounds N] [--short]``: prints Markdown on stdout.
+
+``--short`` takes seconds and is for the gate: like the long run it fails when a frame is lost or a byte
+changed, and never because of a time.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from tests.benchmarks import start, stdio
+from tests.benchmarks.report import machine
+from tests.benchmarks.sessions import Kind, WrongBytesError
+
+BENCHMARKS: Final[dict[str, Callable[[int, bool, tuple[Kind, ...]], str]]] = {
+    "stdio": stdio.run,
+    "start": start.run,
+}
+
+KINDS: Final[dict[str, tuple[Kind, ...]]] = {
+    "pipe": ("pipe",),
+    "socketpair": ("socketpair",),
+    "both": ("pipe", "socketpair"),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("benchmark", choices=BENCHMARKS)
+    parser.add_argument("--rounds", type=int, default=5, help="how often each variant is measured")
+    parser.add_argument("--short", action="store_true", help="a few seconds; checks bytes, not times")
+    parser.add_argument("--channels", choices=KINDS, default="both", help="what connects the processes")
+    options = parser.parse_args()
+    try:
+        rounds = 1 if options.short else options.rounds
+        tables = BENCHMARKS[options.benchmark](rounds, options.short, KINDS[options.channels])
+    except WrongBytesError as wrong:
+        sys.stderr.write(f"benchmarks: {wrong}\n")
+        return 1
+    sys.stdout.write(f"Measured {machine()}; median of {rounds} (least–most).\n\n{tables}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

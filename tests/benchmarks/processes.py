@@ -1,0 +1,52 @@
+"""What the processes of a session use, read from ``/proc``; nothing on other systems."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+AVAILABLE: Final = Path("/proc/self/smaps_rollup").exists()
+
+
+@dataclass(frozen=True)
+class Pids:
+    """The two processes of mcpproxy in one session."""
+
+    relay: int
+    recorder: int
+
+
+def find(relay: int) -> Pids | None:
+    """The recorder is that child of the relay which was forked from it: it has the same command line."""
+    if not AVAILABLE:
+        return None
+    children = Path(f"/proc/{relay}/task/{relay}/children").read_text(encoding="ascii").split()
+    forked = [int(child) for child in children if _command_line(child) == _command_line(relay)]
+    return Pids(relay, forked[0]) if len(forked) == 1 else None
+
+
+def _command_line(pid: int | str) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of all threads so far, user and system."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def pss_mib(pid: int) -> float:
+    """Resident memory with shared pages counted by share."""
+    return _kib(f"/proc/{pid}/smaps_rollup", "Pss:") / 1024
+
+
+def peak_mib(pid: int) -> float:
+    """The most that was ever resident, shared pages counted in full."""
+    return _kib(f"/proc/{pid}/status", "VmHWM:") / 1024
+
+
+def _kib(file: str, name: str) -> int:
+    for line in Path(file).read_text(encoding="utf-8").splitlines():
+        if line.startswith(name):
+            return int(line.split()[1])
+    return 0

@@ -1,0 +1,37 @@
+"""What a wrapper adds to start-up and to the end: from start to the first answer, from close to exit."""
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.benchmarks.report import Samples, table
+from tests.benchmarks.sessions import CLOSE, VARIANTS, Kind, Load, Session, verify, wait_until_recorded
+
+BOOT_MS: Final = (0, 30)
+
+LOAD: Final = Load(150, 1, 1)
+
+
+def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
+    """Start and end sessions of one call, every variant in turn; a Markdown table.
+
+    Raises:
+        WrongBytesError: a frame was lost or changed.
+    """
+    samples = Samples()
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as folder:
+        trace = Path(folder) / "trace.jsonl"
+        for _ in range(rounds if short else 4 * rounds):
+            for boot_ms in BOOT_MS:
+                server = f"server that takes {boot_ms} ms" if boot_ms else "server that is there at once"
+                for variant in VARIANTS:
+                    with Session(variant, "pipe", LOAD, trace, boot_ms) as session:
+                        session.go()
+                        exit_us = session.close()
+                    samples.add(f"start to first answer, {server}, ms", variant.name, session.start_us / 1000)
+                    samples.add(f"close to exit, {server}, ms", variant.name, exit_us / 1000)
+                    if variant.records:
+                        wait_until_recorded(trace, CLOSE)
+                        verify(trace, LOAD)
+                        trace.unlink()
+    return f"### start and end\n\n{table(samples, [variant.name for variant in VARIANTS])}"

@@ -1,0 +1,120 @@
+"""The cost of the stdio data path: latency, throughput, memory, processor time, lag of the recorder."""
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.benchmarks import processes
+from tests.benchmarks.report import Samples, table
+from tests.benchmarks.sessions import (
+    CLOSE,
+    VARIANTS,
+    Kind,
+    Load,
+    Session,
+    Variant,
+    last_frame,
+    verify,
+    wait_until_recorded,
+)
+
+PING_PONG: Final = "one call at a time"
+SMALL: Final = "calls of 150 B, 64 in flight"
+MEDIUM: Final = "calls of 4 KB, 64 in flight"
+LARGE: Final = "messages of 1 MB, 4 in flight"
+
+LOADS: Final = {
+    PING_PONG: Load(150, 10_000, 1),
+    SMALL: Load(150, 100_000, 64),
+    MEDIUM: Load(4096, 25_000, 64),
+    LARGE: Load(1 << 20, 150, 4),
+}
+
+SHORT: Final = {
+    PING_PONG: Load(150, 500, 1),
+    SMALL: Load(150, 5_000, 64),
+    MEDIUM: Load(4096, 1_000, 64),
+    LARGE: Load(1 << 20, 12, 4),
+}
+
+
+def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
+    """Measure every variant in turn, ``rounds`` times; a Markdown table for each kind of channel.
+
+    Raises:
+        WrongBytesError: a frame was lost or changed.
+    """
+    tables: list[str] = []
+    loads = SHORT if short else LOADS
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as folder:
+        for kind in kinds:
+            samples = Samples()
+            for _ in range(rounds):
+                for name, load in loads.items():
+                    for variant in VARIANTS:
+                        measure(samples, variant, kind, name, load, Path(folder) / "trace.jsonl")
+            look_at_memory(samples, kind, loads[SMALL], Path(folder) / "trace.jsonl")
+            title = "pipes" if kind == "pipe" else "socket pairs"
+            tables.append(f"### stdio, {title}\n\n{table(samples, [variant.name for variant in VARIANTS])}")
+    return "\n\n".join(tables)
+
+
+def measure(samples: Samples, variant: Variant, kind: Kind, name: str, load: Load, trace: Path) -> None:
+    """One session under ``load``; its figures go to ``samples``."""
+    with Session(variant, kind, load, trace) as session:
+        pids = processes.find(session.pid) if variant.records and name == SMALL else None
+        before = [processes.cpu_seconds(pid) for pid in (pids.relay, pids.recorder)] if pids else []
+        outcome = session.go()
+        if variant.records and name == SMALL:
+            lag_ns = wait_until_recorded(trace, last_frame(load)) - outcome.finished_ns
+            samples.add(f"recorder is behind after {load.count:,} calls, ms", variant.name, lag_ns / 1e6)
+        if pids:
+            for role, pid, used in zip(
+                ("relay", "recorder"), (pids.relay, pids.recorder), before, strict=True
+            ):
+                seconds = (processes.cpu_seconds(pid) - used) * 100_000 / load.count
+                samples.add(f"CPU of the {role} for 100,000 calls, s", variant.name, seconds)
+        session.close()
+    match name:
+        case "one call at a time":
+            samples.add(f"{name}, p50, µs", variant.name, outcome.p50_us)
+            samples.add(f"{name}, p99, µs", variant.name, outcome.p99_us)
+        case "messages of 1 MB, 4 in flight":
+            samples.add(
+                f"{name}, MB/s each way", variant.name, load.size * load.count / 1e6 / outcome.seconds
+            )
+        case _:
+            samples.add(f"{name}, calls/s", variant.name, load.count / outcome.seconds)
+    if variant.records:
+        finish(trace, load)
+
+
+def look_at_memory(samples: Samples, kind: Kind, load: Load, trace: Path) -> None:
+    """A session of its own, since looking costs time."""
+    variant = VARIANTS[-1]
+    with Session(variant, kind, load, trace) as session:
+        pids = processes.find(session.pid)
+        if pids is not None:
+            both = {"relay": pids.relay, "recorder": pids.recorder}
+            most = dict.fromkeys(both, 0.0)
+
+            def look() -> None:
+                for role, pid in both.items():
+                    most[role] = max(most[role], processes.pss_mib(pid))
+
+            session.go_meanwhile(look)
+            wait_until_recorded(trace, last_frame(load))
+            for role, pid in both.items():
+                samples.add(f"memory of the {role} under load (PSS), MiB", variant.name, most[role])
+                samples.add(f"peak of the {role} (VmHWM), MiB", variant.name, processes.peak_mib(pid))
+        else:
+            session.go()
+        session.close()
+    finish(trace, load)
+
+
+def finish(trace: Path, load: Load) -> None:
+    """Wait for the end of the recording, compare all of it, and make room for the next."""
+    wait_until_recorded(trace, CLOSE)
+    verify(trace, load)
+    trace.unlink()

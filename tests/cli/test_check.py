@@ -1,0 +1,151 @@
+"""``mcpproxy check``: the findings of a file, whatever the file says about itself."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.cli.selection import Selection
+from mcpproxy.cli.usage import UsageError
+from tests.cli import recordings
+from tests.cli.catalogues import SMALL
+from tests.cli.conftest import Mcpproxy
+from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE, HEADER, close, finding, frame
+
+
+def test_a_clean_trace(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    checked = mcpproxy("check", recordings.write(tmp_path / "t.jsonl", CLEAN), "--strict")
+    assert (checked.code, checked.err) == (0, "")
+    assert checked.out == "no findings in 1 trace, 5 frames, revision 2025-11-25\n"
+
+
+def test_reads_like_a_linter(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = recordings.write(tmp_path / "t.jsonl", FAULTY)
+    checked = mcpproxy("check", path)
+    assert (checked.code, checked.err) == (1, "")
+    first, second, *rest = checked.out.splitlines()
+    assert first.startswith(f"{path}:5: error PROTO-007 server answered ")
+    assert second.startswith("    ")
+    assert "https://modelcontextprotocol.io/specification/2025-11-25/" in second
+    assert rest[-2:] == [
+        "1 error in 1 trace, 5 frames, revision 2025-11-25",
+        "What a rule means: mcpproxy explain PROTO-007",
+    ]
+
+
+def test_recorded_findings_are_not_believed(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    lie = finding("PROTO-001", 2, "not so")
+    path = recordings.write(tmp_path / "t.jsonl", (*CLEAN[:-1], lie, close(3, 2, errors=1)))
+    assert mcpproxy("check", path).code == 0
+
+
+def test_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = recordings.write(tmp_path / "t.jsonl", FAULTY)
+    checked = mcpproxy("check", path, "--format", "json")
+    assert checked.code == 1
+    report = json.loads(checked.out)
+    (trace,) = report["traces"]
+    assert {name: trace[name] for name in ("path", "complete", "revision", "frames", "notes")} == {
+        "path": path,
+        "complete": True,
+        "revision": "2025-11-25",
+        "frames": 5,
+        "notes": [],
+    }
+    (found,) = trace["findings"]
+    assert (found["rule"], found["severity"], found["blame"], found["frame"]) == (
+        "PROTO-007",
+        "error",
+        "server",
+        5,
+    )
+    assert set(found) == {
+        *("rule", "severity", "blame", "message", "frame", "related", "pointer", "revision", "source"),
+        "requirement",
+    }
+    assert (report["summary"]["error"], report["summary"]["exit_code"]) == (1, 1)
+
+
+def test_a_folder_is_every_trace_below_it(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    (tmp_path / "deeper").mkdir()
+    one = recordings.write(tmp_path / "a.jsonl", CLEAN)
+    two = recordings.write(tmp_path / "deeper" / "b.jsonl", FAULTY)
+    (tmp_path / "notes.txt").write_text("not a trace")
+    report = json.loads(mcpproxy("check", str(tmp_path), one, "--format=json").out)
+    assert [trace["path"] for trace in report["traces"]] == [one, two]
+    assert report["summary"]["frames"] == 10
+
+
+def test_an_incomplete_recording_says_so_in_words(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = recordings.write(tmp_path / "t.jsonl", HANDSHAKE)
+    with Path(path).open("a") as file:
+        file.write('{"type":"frame","seq":4,"t":36')
+    checked = mcpproxy("check", path)
+    assert checked.code == 0
+    assert f"{path}: incomplete: line 5: cut off mid-record; 4 records read\n" in checked.out
+    assert f"{path}: incomplete: no close record: the recording was cut off\n" in checked.out
+    assert "The recording is incomplete: what was not recorded was not judged.\n" in checked.out
+
+
+def test_one_unreadable_trace_does_not_hide_the_others(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    good = recordings.write(tmp_path / "a.jsonl", FAULTY)
+    bad = recordings.write(tmp_path / "b.jsonl", ("hello",))
+    checked = mcpproxy("check", str(tmp_path))
+    assert checked.code == 2
+    assert f"{good}:5: error PROTO-007" in checked.out
+    assert "1 trace could not be judged.\n" in checked.out
+    assert checked.err.startswith(f"mcpproxy: {bad}:1: not an mcpproxy trace; ")
+    report = json.loads(mcpproxy("check", str(tmp_path), "--format", "json").out)
+    assert [unreadable["path"] for unreadable in report["unreadable"]] == [bad]
+
+
+CHOICES: dict[str, tuple[list[str] | None, list[str] | None, list[str]]] = {
+    "everything": (None, None, ["PROTO-007", "PROTO-009", "SCHEMA-003"]),
+    "a code": (["PROTO-007"], None, ["PROTO-007"]),
+    "a code in small letters": (["proto-007"], None, ["PROTO-007"]),
+    "a name": (["undeclared-capability"], None, ["PROTO-009"]),
+    "a family": (["PROTO"], None, ["PROTO-007", "PROTO-009"]),
+    "a list": (["SCHEMA-003, PROTO-007"], None, ["PROTO-007", "SCHEMA-003"]),
+    "two options": (["SCHEMA"], None, ["SCHEMA-003"]),
+    "all but one": (None, ["response-id-mismatch"], ["PROTO-009", "SCHEMA-003"]),
+    "a family but one": (["PROTO"], ["PROTO-009"], ["PROTO-007"]),
+    "nothing at all": ([""], None, []),
+}
+
+
+@pytest.mark.parametrize(("select", "ignore", "taken"), CHOICES.values(), ids=CHOICES)
+def test_selection(select: list[str] | None, ignore: list[str] | None, taken: list[str]) -> None:
+    chosen = Selection.of(SMALL, select, ignore)
+    assert [code for code in SMALL.rules if chosen.takes(code)] == taken
+
+
+@pytest.mark.parametrize(
+    ("named", "guess"),
+    [("PROTO-07", "PROTO-007"), ("PROTOS", "PROTO"), ("undeclared-capabilty", "undeclared-capability")],
+)
+def test_selection_of_nothing_known(named: str, guess: str) -> None:
+    with pytest.raises(UsageError, match=f"did you mean {guess}\\?"):
+        Selection.of(SMALL, None, [f"PROTO-007,{named}"])
+
+
+def test_ignored_findings_do_not_count(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = recordings.write(tmp_path / "t.jsonl", FAULTY)
+    assert mcpproxy("check", path, "--ignore", "PROTO").code == 0
+    assert mcpproxy("check", path, "--select", "SCHEMA").code == 0
+    assert mcpproxy("check", path, "--select", "PROTO-007,SCHEMA").code == 1
+
+
+def test_warnings_count_when_strict(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    unknown = '{"jsonrpc":"2.0","method":"notifications/unheard_of"}'
+    path = recordings.write(
+        tmp_path / "t.jsonl", (*HANDSHAKE, frame(4, "server", unknown, ms=355), close(2, 2))
+    )
+    relaxed, strict = mcpproxy("check", path), mcpproxy("check", path, "--strict")
+    assert (relaxed.code, strict.code) == (0, 1)
+    assert f"{path}:4: warning PROTO-006 server" in relaxed.out
+    assert relaxed.out == strict.out
+
+
+def test_an_empty_session_is_clean(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = recordings.write(tmp_path / "t.jsonl", (HEADER, close(0, 0)))
+    assert mcpproxy("check", path).out == "no findings in 1 trace, 0 frames\n"

@@ -1,0 +1,140 @@
+"""The entry point: which command is meant, and how refusals leave it."""
+
+import os
+import signal
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import mcpproxy.cli.main as entry
+from mcpproxy.cli.main import COMMANDS, RUN_OPTIONS
+from tests.cli.conftest import Mcpproxy
+
+WRAPS = {
+    "the dashes come first": ["--", "server"],
+    "the command is named": ["run", "--", "server"],
+    "named without a server, so that run can say what is missing": ["run"],
+    "an option of run comes first": ["--quiet", "--", "server"],
+    "one with a value": ["--trace", "t.jsonl", "--", "server"],
+    "one with its value attached": ["--trace=t.jsonl", "--", "server"],
+    "options of run alone, so that run can say what is missing": ["--quiet", "server"],
+    "the server has options of ours": ["--", "server", "--help", "--version"],
+}
+
+
+@pytest.mark.parametrize("argv", WRAPS.values(), ids=WRAPS)
+def test_hands_over_to_run_unchanged(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+
+    def run(args: list[str]) -> int:
+        seen.append(args)
+        return 42
+
+    monkeypatch.setattr("mcpproxy.cli.run.run", run)
+    assert entry.main(argv) == 42
+    assert seen == [argv]
+
+
+def test_the_way_to_run_imports_no_other_command() -> None:
+    script = (
+        "import sys, types\n"
+        "run = types.ModuleType('mcpproxy.cli.run'); run.run = lambda argv: 0\n"
+        "sys.modules['mcpproxy.cli.run'] = run\n"
+        "before = set(sys.modules)\n"
+        "from mcpproxy.cli.main import main\n"
+        "main(['--', 'server'])\n"
+        "print(*sorted(set(sys.modules) - before))\n"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert set(loaded.stdout.split()) <= {"mcpproxy", "mcpproxy.cli", "mcpproxy.cli.main"}
+
+
+def test_every_command_in_the_table_can_be_imported() -> None:
+    for group in COMMANDS.values():
+        for module, _ in group.values():
+            assert callable(import_module(module).run)
+
+
+def test_help_says_what_this_is_and_names_every_command(mcpproxy: Mcpproxy) -> None:
+    shown = mcpproxy("--help")
+    assert shown.code == 0
+    assert "MCP client and server" in shown.out.splitlines()[0]
+    for group, commands in COMMANDS.items():
+        assert f"\n{group}\n" in shown.out
+        for name, (_, line) in commands.items():
+            assert f"  {name:<9}{line}\n" in shown.out
+    assert max(map(len, shown.out.splitlines())) <= 100
+    assert mcpproxy().out == mcpproxy("-h").out == mcpproxy("help").out == shown.out
+
+
+@pytest.mark.parametrize("command", ["show", "list", "check", "rules", "explain", "demo"])
+def test_each_command_has_a_help_of_its_own(mcpproxy: Mcpproxy, command: str) -> None:
+    shown = mcpproxy(command, "--help")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith(f"usage: mcpproxy {command}")
+    assert mcpproxy("help", command) == shown
+
+
+def test_version(mcpproxy: Mcpproxy) -> None:
+    from mcpproxy import __version__
+
+    assert mcpproxy("--version").out == f"mcpproxy {__version__}\n"
+
+
+REFUSED = {
+    "nothing like a command": (["frobnicate"], "frobnicate: unknown command; see mcpproxy --help"),
+    "a misspelt command": (["chekc", "t.jsonl"], "chekc: unknown command; did you mean check?"),
+    "a server without dashes": (["sh", "-c", "x"], "put -- before the server command: mcpproxy -- sh"),
+    "a server with an option but no dashes": (
+        ["--label", "x", "sh"],
+        "put -- before the command: mcpproxy -- sh",
+    ),
+    "an unknown option": (["--verbose"], "--verbose: unknown option; see mcpproxy --help"),
+}
+
+
+@pytest.mark.parametrize(("argv", "expected"), REFUSED.values(), ids=REFUSED)
+def test_refuses_in_one_line(mcpproxy: Mcpproxy, argv: list[str], expected: str) -> None:
+    refused = mcpproxy(*argv)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("mcpproxy: ")
+    assert expected in refused.err
+    assert refused.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", RUN_OPTIONS)
+def test_run_knows_the_options_that_lead_to_it(mcpproxy: Mcpproxy, option: str) -> None:
+    refused = mcpproxy(option)
+    assert refused.code == 2
+    assert "unknown option" not in refused.err
+
+
+def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(argv: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mcpproxy.cli.rules.run", interrupted)
+    assert entry.main(["rules"]) == 130
+
+
+def test_a_fault_of_our_own_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(argv: list[str]) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("mcpproxy.cli.rules.run", broken)
+    with pytest.raises(ZeroDivisionError):
+        entry.main(["rules"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a closed pipe is told differently there")
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)  # nobody will ever read
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcpproxy", "--help"], stdout=writing, stderr=subprocess.PIPE
+    )
+    os.close(writing)
+    _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (128 + signal.SIGPIPE, b"")

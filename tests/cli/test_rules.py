@@ -1,0 +1,110 @@
+"""``mcpproxy rules`` and ``mcpproxy explain``: the catalogue, as a table and page by page."""
+
+import json
+
+import pytest
+
+from mcpproxy import catalogue
+from mcpproxy.protocol.revisions import REVISIONS
+from tests.cli.catalogues import SMALL
+from tests.cli.conftest import Mcpproxy
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "load", lambda: SMALL)
+
+
+@pytest.mark.usefixtures("small")
+def test_rules_are_a_table_of_levels(mcpproxy: Mcpproxy) -> None:
+    assert mcpproxy("rules").out.splitlines() == [
+        "RULE        NAME                       2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28",
+        "PROTO-007   response-id-mismatch       error       error       error       error       error",
+        "PROTO-009   undeclared-capability      warning     warning     error       error       -",
+        "SCHEMA-003  object-without-properties  info        info        info        info        info",
+        "",
+        "3 rules. What one means: mcpproxy explain PROTO-007",
+    ]
+
+
+@pytest.mark.usefixtures("small")
+def test_rules_of_one_family(mcpproxy: Mcpproxy) -> None:
+    listed = mcpproxy("rules", "--family", "schema").out
+    assert [line.split()[0] for line in listed.splitlines()[1:2]] == ["SCHEMA-003"]
+    assert "1 rule." in listed
+
+
+@pytest.mark.usefixtures("small")
+def test_rules_as_json(mcpproxy: Mcpproxy) -> None:
+    rules = json.loads(mcpproxy("rules", "--format", "json").out)["rules"]
+    assert [rule["code"] for rule in rules] == ["PROTO-007", "PROTO-009", "SCHEMA-003"]
+    assert rules[1]["levels"] == dict(
+        zip(REVISIONS, ["warning", "warning", "error", "error", None], strict=True)
+    )
+    assert rules[1]["requirements"][0]["id"] == "R-044"
+    assert rules[0]["requirements"][0]["sources"]["2025-11-25"].endswith("/2025-11-25/basic/index#responses")
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "named", ["PROTO-009", "proto-009", "undeclared-capability", "Undeclared-Capability"]
+)
+def test_explain_takes_codes_and_names(mcpproxy: Mcpproxy, named: str) -> None:
+    assert mcpproxy("explain", named).out.splitlines() == [
+        "PROTO-009 undeclared-capability",
+        "",
+        "  The summary of undeclared-capability.",
+        "",
+        "Levels",
+        "  2024-11-05 to 2025-03-26  warning  (SHOULD)",
+        "  2025-06-18 to 2025-11-25  error    (MUST)",
+        "  2026-07-28                does not apply",
+        "",
+        "Why it matters",
+        "  The why of undeclared-capability.",
+        "",
+        "Breaks it",
+        '  {"breaks":"undeclared-capability"}',
+        "",
+        "Do instead",
+        "  The instead of undeclared-capability.",
+        "",
+        "Rests on",
+        "  R-044 (binds the client): Only declared features are used.",
+        "    https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#operation",
+        "    https://modelcontextprotocol.io/specification/2025-06-18/basic/lifecycle#operation",
+        "    https://modelcontextprotocol.io/specification/2025-03-26/basic/lifecycle#operation",
+        "    https://modelcontextprotocol.io/specification/2024-11-05/basic/lifecycle#operation",
+    ]
+
+
+def test_every_rule_that_ships_can_be_explained(mcpproxy: Mcpproxy) -> None:
+    codes = sorted(catalogue.load().rules)
+    assert codes
+    explained = mcpproxy("explain", *codes)
+    assert explained.code == 0
+    for code in codes:
+        assert f"{code} {catalogue.load().rules[code].name}\n" in explained.out
+
+
+UNKNOWN = {
+    "a mistyped code": (
+        ["explain", "PROTO-07"],
+        "'PROTO-07' is no rule and no family of rules; did you mean PROTO-007?",
+    ),
+    "a mistyped name": (["explain", "response-id-missmatch"], "did you mean response-id-mismatch?"),
+    "nothing near": (["explain", "%%%"], "see mcpproxy rules"),
+    "a family": (["explain", "PROTO"], "PROTO is a family of rules; see mcpproxy rules --family PROTO"),
+    "an unknown family": (["rules", "--family", "SCHEME"], "did you mean SCHEMA?"),
+    "an unknown format": (["rules", "--format", "xml"], "invalid choice: 'xml'"),
+    "no rule at all": (["explain"], "required: RULE"),
+}
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("argv", "expected"), UNKNOWN.values(), ids=UNKNOWN)
+def test_refuses_what_is_no_rule(mcpproxy: Mcpproxy, argv: list[str], expected: str) -> None:
+    refused = mcpproxy(*argv)
+    assert (refused.code, refused.out) == (2, "")
+    assert expected in refused.err
+    assert refused.err.count("\n") == 1

@@ -1,0 +1,1 @@
+"""Framing: the same frames for any split of the bytes."""

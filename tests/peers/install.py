@@ -1,0 +1,147 @@
+"""Install real peers once per machine: two lines of the Python SDK, the TypeScript ones, a reference server.
+
+Each environment is a folder ``<cache>/<name>-<hash of what is pinned>``, built beside its place and
+renamed into it, so that it is either whole or not there. The cache is ``$MCPPROXY_TEST_CACHE``, else
+``mcpproxy-tests`` in the platform's cache folder. To test with newer peers, change the pins below.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+PYTHON_SDKS: Final = {1: ("mcp==1.30.0",), 2: ("mcp==2.3.0",)}
+
+NODE_PACKAGES: Final = (
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/sdk@1.32.2",
+    "@modelcontextprotocol/client@2.4.0",
+)
+
+OLDEST_NODE: Final = 20
+
+INSTALL_TIMEOUT_S: Final = 240
+
+
+class PeerUnavailableError(Exception):
+    """A peer cannot be had on this machine; the text is one of the reasons ``.ci/run`` knows."""
+
+
+def cache_folder() -> Path:
+    """Where the environments lie."""
+    if chosen := os.environ.get("MCPPROXY_TEST_CACHE"):
+        return Path(chosen)
+    match sys.platform:
+        case "darwin":
+            base = Path.home() / "Library" / "Caches"
+        case "win32":
+            base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        case _:
+            base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "mcpproxy-tests"
+
+
+def python_with_sdk(line: int) -> Path:
+    """An interpreter that imports the Python SDK of major version ``line``.
+
+    Raises:
+        PeerUnavailableError: it is not installed and cannot be fetched.
+    """
+
+    def build(folder: Path) -> None:
+        _run(sys.executable, "-m", "venv", str(folder))
+        pip = (str(_interpreter(folder)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        _run(*pip, "--retries", "2", "--timeout", "20", *PYTHON_SDKS[line])
+
+    pins = (*PYTHON_SDKS[line], sys.version)
+    return _interpreter(environment(f"python-sdk-{line}", pins, build))
+
+
+def node_modules() -> Path:
+    """A ``node_modules`` folder with the TypeScript SDKs and the reference server.
+
+    Raises:
+        PeerUnavailableError: there is no Node.js to run it, or it is not installed and cannot be fetched.
+    """
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        raise PeerUnavailableError("no Node.js")
+    version = _run(node, "--version").strip()
+    if int(version.removeprefix("v").split(".")[0]) < OLDEST_NODE:
+        raise PeerUnavailableError(f"no Node.js: {version} is older than {OLDEST_NODE}")
+
+    def build(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+        quiet = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--fetch-retries=2")
+        _run(npm, "install", "--prefix", str(folder), *quiet, *NODE_PACKAGES)
+
+    return environment("node", (*NODE_PACKAGES, version), build) / "node_modules"
+
+
+def environment(name: str, pins: tuple[str, ...], build: Callable[[Path], None]) -> Path:
+    """The folder that ``build`` fills for these ``pins``; built when it is not there yet.
+
+    ``build`` gets a path to create. What it raises passes through, and leaves nothing behind.
+    """
+    digest = hashlib.sha256("\n".join((sys.platform, *pins)).encode()).hexdigest()[:12]
+    folder = cache_folder() / f"{name}-{digest}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(folder.with_suffix(".lock")):
+        if folder.is_dir():  # another worker built it while this one waited
+            return folder
+        with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=folder.parent) as scratch:
+            build(Path(scratch) / "new")
+            (Path(scratch) / "new").rename(folder)
+    return folder
+
+
+@contextmanager
+def _alone(lock: Path) -> Generator[None]:
+    """Hold an exclusive lock across processes, where the platform has ``flock``.
+
+    Elsewhere two workers may build the same environment, and the rename lets one of them win.
+    """
+    with lock.open("w") as file:
+        try:
+            import fcntl
+        except ImportError:
+            yield
+            return
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _interpreter(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def _run(*command: str) -> str:
+    """Run a command that installs something; its stdout.
+
+    Raises:
+        PeerUnavailableError: it failed; with the line that says most.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=INSTALL_TIMEOUT_S,
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        raise PeerUnavailableError(f"no network: {command[0]} took over {INSTALL_TIMEOUT_S} s") from None
+    except subprocess.CalledProcessError as failed:
+        said = [line for line in str(failed.stderr).splitlines() if line.strip()]
+        raise PeerUnavailableError(f"no network: {said[-1] if said else failed}") from None
+    return done.stdout

@@ -1,0 +1,169 @@
+"""Drive a stdio server with the Python SDK, and print what came of it as one JSON document.
+
+It runs inside an environment of its own that holds one version of the SDK (1.x or 2.x):
+
+    python sdk_client.py {legacy|auto} PLAN -- COMMAND [ARG...]
+
+``PLAN`` is the JSON text of a list of steps (see ``plans.py``). ``auto``, which needs 2.x, asks the
+server for its era first. The document holds no time, process id or path, so that a session with a
+proxy in between can be compared with one without.
+"""
+
+# The SDK is installed where this runs, not where it is type-checked.
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+
+import asyncio
+import json
+import re
+import sys
+from contextlib import AsyncExitStack
+from typing import Any
+
+from mcp import ClientSession, StdioServerParameters, types
+
+try:
+    from mcp import Client
+except ImportError:  # the 1.x line
+    from mcp.client.stdio import stdio_client
+
+    Client = None
+
+DEADLINE_S = 60
+CLOCK = re.compile(r"\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z?")
+
+
+class Host:
+    """What a host application gives a client: answers for the server, an ear for its notifications."""
+
+    def __init__(self) -> None:
+        self.heard: list[dict[str, Any]] = []
+        self.asked: list[str] = []
+        self.progress: list[list[Any]] = []
+        self._news = asyncio.Event()
+
+    def _note(self) -> None:
+        self._news.set()
+
+    async def sample(self, context: Any, params: Any) -> Any:
+        self.asked.append("sampling/createMessage")
+        self._note()
+        answer = types.TextContent(type="text", text="four")
+        return types.CreateMessageResult(role="assistant", content=answer, model="none")
+
+    async def elicit(self, context: Any, params: Any) -> Any:
+        self.asked.append("elicitation/create")
+        self._note()
+        wanted = getattr(params, "requestedSchema", None) or getattr(params, "requested_schema", {})
+        known = {"name": "Ada", "check": True, "integer": 7, "colour": "green"}
+        content = {name: value for name, value in known.items() if name in wanted.get("properties", {})}
+        return types.ElicitResult(action="accept", content=content)
+
+    async def roots(self, context: Any) -> Any:
+        self.asked.append("roots/list")
+        self._note()
+        return types.ListRootsResult(roots=[types.Root(uri="file:///srv/example", name="example")])
+
+    async def hear(self, message: Any) -> None:
+        if isinstance(message, Exception):
+            self.heard.append({"exception": f"{type(message).__name__}: {message}"})
+        elif hasattr(message, "responder") or hasattr(message, "request_id"):
+            return  # 1.x shows requests here too; they are noted where they are answered
+        else:
+            self.heard.append(plain(getattr(message, "root", message)))
+        self._note()
+
+    async def on_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self.progress.append([progress, total, message])
+
+    async def wait_until(self, method: str) -> None:
+        """Until the server has asked for or notified of ``method`` at least once."""
+        while method not in self.asked and all(method != message.get("method") for message in self.heard):
+            self._news.clear()
+            await self._news.wait()
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON, with the names that stand on the wire and the times taken out."""
+    text = json.dumps(value.model_dump(mode="json", by_alias=True, exclude_none=True), ensure_ascii=False)
+    return json.loads(CLOCK.sub("<time>", text))
+
+
+async def perform(step: dict[str, Any], client: Any, host: Host) -> Any:
+    """One step of the plan; what it gave, as JSON."""
+    match step:
+        case {"do": "list tools"}:
+            return plain(await client.list_tools())
+        case {"do": "call", "tool": name, "arguments": arguments}:
+            host.progress.clear()
+            callback = host.on_progress if step.get("progress") else None
+            result = plain(await client.call_tool(name, arguments, progress_callback=callback))
+            return {"result": result, "progress": list(host.progress)}
+        case {"do": "call together", "tool": name, "arguments": many}:
+            calls = [client.call_tool(name, arguments) for arguments in many]
+            return [plain(result) for result in await asyncio.gather(*calls)]
+        case {"do": "list resources"}:
+            return plain(await client.list_resources())
+        case {"do": "list templates"}:
+            return plain(await client.list_resource_templates())
+        case {"do": "read", "uri": uri}:
+            return plain(await client.read_resource(uri))
+        case {"do": "subscribe", "uri": uri}:
+            return plain(await client.subscribe_resource(uri))
+        case {"do": "unsubscribe", "uri": uri}:
+            return plain(await client.unsubscribe_resource(uri))
+        case {"do": "list prompts"}:
+            return plain(await client.list_prompts())
+        case {"do": "get prompt", "name": name, "arguments": arguments}:
+            return plain(await client.get_prompt(name, arguments))
+        case {"do": "complete", "prompt": name, "argument": [argument, value]}:
+            ref = types.PromptReference(type="ref/prompt", name=name)
+            return plain(await client.complete(ref, {"name": argument, "value": value}))
+        case {"do": "ping"}:
+            return plain(await client.send_ping())
+        case {"do": "log level", "level": level}:
+            return plain(await client.set_logging_level(level))
+        case {"do": "wait for", "method": method}:
+            await host.wait_until(method)
+            return None
+    raise SystemExit(f"sdk_client.py: no such step: {step}")
+
+
+async def session(mode: str, plan: list[dict[str, Any]], command: list[str]) -> dict[str, Any]:
+    host = Host()
+    server = StdioServerParameters(command=command[0], args=command[1:])
+    callbacks: dict[str, Any] = {
+        "sampling_callback": host.sample,
+        "elicitation_callback": host.elicit,
+        "list_roots_callback": host.roots,
+        "message_handler": host.hear,
+    }
+    results: list[Any] = []
+    async with AsyncExitStack() as stack:
+        if Client is None:
+            streams = await stack.enter_async_context(stdio_client(server))
+            client: Any = await stack.enter_async_context(ClientSession(*streams, **callbacks))
+            opening = plain(await client.initialize())
+        else:
+            client = await stack.enter_async_context(Client(server, mode=mode, **callbacks))
+            opening = {"protocolVersion": client.protocol_version, "server": plain(client.server_info)}
+        for step in plan:
+            try:
+                outcome = {"gave": await perform(step, client, host)}
+            except Exception as error:  # whatever the SDK makes of it is the result to compare
+                outcome = {"raised": f"{type(error).__name__}: {CLOCK.sub('<time>', str(error))}"}
+            results.append({"step": step} | outcome)
+    # Notifications have no fixed place between answers: they are compared as a set with counts.
+    heard = sorted(host.heard, key=lambda message: json.dumps(message, sort_keys=True))
+    return {"opening": opening, "steps": results, "heard": heard, "asked": sorted(host.asked)}
+
+
+async def main() -> None:
+    mode, plan, separator, *command = sys.argv[1:]
+    assert separator == "--"
+    async with asyncio.timeout(DEADLINE_S):
+        document = await session(mode, json.loads(plan), command)
+    sys.stdout.write(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,149 @@
+// Drive a stdio server with the TypeScript SDK, and print what came of it as one JSON document.
+//
+//     node ts_client.mjs {1|2|2-auto} NODE_MODULES PLAN -- COMMAND [ARG...]
+//
+// 1 is @modelcontextprotocol/sdk 1.x, 2 @modelcontextprotocol/client 2.x, which with "-auto" asks the
+// server for its era first (on stdio by starting the command twice). PLAN is the JSON text of a list
+// of steps (see plans.py). As in sdk_client.py, the document holds no time, process id or path.
+
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [line, modules, planText, separator, command, ...args] = process.argv.slice(2);
+if (separator !== "--") throw new Error("usage: ts_client.mjs {1|2|2-auto} NODE_MODULES PLAN -- COMMAND");
+
+const require = createRequire(join(modules, "anywhere.js"));
+const load = (name) => import(pathToFileURL(require.resolve(name)).href);
+
+const CLOCK = /\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z?/g;
+const plain = (value) => JSON.parse((JSON.stringify(value) ?? "null").replace(CLOCK, "<time>"));
+
+// What a host application gives a client: answers for the server, an ear for its notifications.
+const heard = [];
+const asked = [];
+let news = () => {};
+const note = (list, item) => {
+  list.push(item);
+  news();
+};
+const ANSWERS = {
+  "sampling/createMessage": () => ({
+    role: "assistant",
+    content: { type: "text", text: "four" },
+    model: "none",
+  }),
+  "elicitation/create": (params) => {
+    const known = { name: "Ada", check: true, integer: 7, colour: "green" };
+    const wanted = params.requestedSchema?.properties ?? {};
+    const content = Object.fromEntries(Object.entries(known).filter(([name]) => name in wanted));
+    return { action: "accept", content };
+  },
+  "roots/list": () => ({ roots: [{ uri: "file:///srv/example", name: "example" }] }),
+};
+const answer = (method) => (request) => {
+  note(asked, method);
+  return ANSWERS[method](request.params ?? {});
+};
+const waitFor = async (method) => {
+  while (!asked.includes(method) && !heard.some((message) => message.method === method)) {
+    await new Promise((resolve) => (news = resolve));
+  }
+};
+
+const info = { name: "ts-client", version: "1.0.0" };
+const capabilities = { sampling: {}, elicitation: {}, roots: {} };
+const hear = async (message) => note(heard, plain(message));
+
+async function connect() {
+  if (line === "1") {
+    const { Client } = await load("@modelcontextprotocol/sdk/client/index.js");
+    const { StdioClientTransport } = await load("@modelcontextprotocol/sdk/client/stdio.js");
+    const types = await load("@modelcontextprotocol/sdk/types.js");
+    const client = new Client(info, { capabilities });
+    client.setRequestHandler(types.CreateMessageRequestSchema, answer("sampling/createMessage"));
+    client.setRequestHandler(types.ElicitRequestSchema, answer("elicitation/create"));
+    client.setRequestHandler(types.ListRootsRequestSchema, answer("roots/list"));
+    client.fallbackNotificationHandler = hear;
+    await client.connect(new StdioClientTransport({ command, args }));
+    return client;
+  }
+  const { Client } = await load("@modelcontextprotocol/client");
+  const { StdioClientTransport } = await load("@modelcontextprotocol/client/stdio");
+  const mode = line === "2-auto" ? "auto" : "legacy";
+  const client = new Client(info, { capabilities, versionNegotiation: { mode } });
+  for (const method of Object.keys(ANSWERS)) client.setRequestHandler(method, answer(method));
+  client.fallbackNotificationHandler = hear;
+  await client.connect(new StdioClientTransport({ command, args }));
+  return client;
+}
+
+async function call(client, name, args, onprogress) {
+  const params = { name, arguments: args };
+  const options = onprogress ? { onprogress } : {};
+  return line === "1" ? client.callTool(params, undefined, options) : client.callTool(params, options);
+}
+
+async function perform(step, client) {
+  switch (step.do) {
+    case "list tools":
+      return client.listTools();
+    case "call": {
+      // The 1.x line forgets the callback as soon as it has read the answer: whether it still tells the
+      // last progress depends on what came in one chunk, so that one is not compared.
+      const progress = [];
+      const keep = (told) => told.progress < told.total && progress.push(told);
+      const result = await call(client, step.tool, step.arguments, step.progress && keep);
+      return { result, progress };
+    }
+    case "call together":
+      return Promise.all(step.arguments.map((args) => call(client, step.tool, args)));
+    case "list resources":
+      return client.listResources();
+    case "list templates":
+      return client.listResourceTemplates();
+    case "read":
+      return client.readResource({ uri: step.uri });
+    case "subscribe":
+      return client.subscribeResource({ uri: step.uri });
+    case "unsubscribe":
+      return client.unsubscribeResource({ uri: step.uri });
+    case "list prompts":
+      return client.listPrompts();
+    case "get prompt":
+      return client.getPrompt({ name: step.name, arguments: step.arguments });
+    case "complete":
+      return client.complete({
+        ref: { type: "ref/prompt", name: step.prompt },
+        argument: { name: step.argument[0], value: step.argument[1] },
+      });
+    case "ping":
+      return client.ping();
+    case "log level":
+      return client.setLoggingLevel(step.level);
+    case "wait for":
+      return waitFor(step.method);
+    default:
+      throw new Error(`ts_client.mjs: no such step: ${JSON.stringify(step)}`);
+  }
+}
+
+const client = await connect();
+const steps = [];
+for (const step of JSON.parse(planText)) {
+  try {
+    steps.push({ step, gave: plain(await perform(step, client)) });
+  } catch (error) {
+    // Whatever the SDK makes of it is the result to compare.
+    steps.push({ step, raised: plain(`${error.constructor.name}: ${error.message}`) });
+  }
+}
+const opening = {
+  server: client.getServerVersion() ?? null,
+  capabilities: client.getServerCapabilities() ?? null,
+  protocolVersion: client.getNegotiatedProtocolVersion?.() ?? null,
+};
+await client.close();
+// Notifications have no fixed place between answers: they are compared as a set with counts.
+heard.sort((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));
+process.stdout.write(JSON.stringify({ opening, steps, heard, asked: asked.sort() }, null, 1) + "\n");

@@ -1,0 +1,34 @@
+"""How findings speak of JSON values."""
+
+import pytest
+
+from mcpproxy.protocol import wording
+from mcpproxy.protocol.jsonrpc import JSON
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "shown"),
+    [
+        (None, "null", "null"),
+        (True, "true", "true"),
+        (False, "false", "false"),
+        (7, "a number", "7"),
+        (0.5, "a number", "0.5"),
+        ("é", "a string", '"é"'),
+        ([1], "an array", "an array"),
+        ({}, "an object", "an object"),
+        ("x" * 80, "a string", '"' + "x" * 58 + "…"),
+    ],
+)
+def test_a_value_in_words(value: JSON, kind: str, shown: str) -> None:
+    assert wording.kind(value) == kind
+    assert wording.shown(value) == shown
+
+
+def test_a_pointer_goes_on_with_an_escaped_name_or_an_index() -> None:
+    assert wording.token("a/b~c") == "/a~1b~0c"
+    assert wording.token(3) == "/3"
+
+
+def test_a_number_of_thousands_of_digits_is_not_written_out() -> None:
+    assert wording.shown(10**5000) == "a very large number"

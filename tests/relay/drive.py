@@ -1,0 +1,78 @@
+"""The relay alone, as a process: ``python drive.py KIND TRACE RECORDER GRACE COMMAND [ARG...]``.
+
+``KIND`` is ``stdio`` or ``threads``. ``RECORDER`` names one of the fakes below, or ``none``.
+"""
+
+import mmap
+import os
+import signal
+import sys
+import time
+
+from mcpproxy.relay.journal import Journal
+
+
+def note(text: str) -> None:
+    os.write(2, text.encode() + b"\n")
+
+
+def patient(wake_fd: int, asleep: mmap.mmap) -> None:
+    """Waits for the end of the session and tells about itself."""
+    while os.read(wake_fd, 4096):
+        pass
+    open_fds = [int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")]
+    note(f"descriptors {sorted(set(open_fds) - {wake_fd})}, own session {os.getsid(0) == os.getpid()}")
+
+
+def sleepy(wake_fd: int, asleep: mmap.mmap) -> None:
+    """Asks once to be woken, and says when it was."""
+    asleep[0] = 1
+    note("asleep")
+    woken = os.read(wake_fd, 4096)
+    note(f"woken by {len(woken)} byte, flag {asleep[0]}")
+    while more := os.read(wake_fd, 4096):
+        note(f"woken again by {len(more)}")
+
+
+def raising(wake_fd: int, asleep: mmap.mmap) -> None:
+    raise RuntimeError("out of tape")
+
+
+def killed(wake_fd: int, asleep: mmap.mmap) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stopped(wake_fd: int, asleep: mmap.mmap) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    note("went on")
+
+
+def hanging(wake_fd: int, asleep: mmap.mmap) -> None:
+    note(f"recorder {os.getpid()}")
+    while True:
+        signal.pause()
+
+
+def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int:
+    journal = Journal(trace, b"{}", time.monotonic_ns()) if trace else None
+    if kind == "threads":
+        from mcpproxy.relay import threads
+
+        follow = [sys.executable, __file__, "follow"] if recorder != "none" else None
+        return threads.run(list(command), journal, follow, grace_s=float(grace))
+    from mcpproxy.relay import stdio
+
+    fake = None if recorder == "none" else globals()[recorder]
+    return stdio.run(list(command), journal, fake, grace_s=float(grace))
+
+
+def follow() -> int:
+    """The fake recorder of the portable relay: counts what woke it."""
+    while os.read(0, 4096):
+        pass
+    note("followed to the end")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(follow() if sys.argv[1:] == ["follow"] else main(*sys.argv[1:]))

@@ -1,0 +1,148 @@
+"""Small servers for the relay's tests: ``python peers.py NAME [ARG...]``. None speaks MCP: the relay does not."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+
+def put(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def lines() -> "list[bytes]":
+    return list(sys.stdin.buffer)
+
+
+def echo() -> None:
+    """Everything back as it comes, until EOF."""
+    while data := os.read(0, 1 << 20):
+        put(1, data)
+
+
+def leave(code: str) -> None:
+    sys.exit(int(code))
+
+
+def die(name: str) -> None:
+    signal.signal(getattr(signal, name), signal.SIG_DFL) if name != "SIGKILL" else None
+    os.kill(os.getpid(), getattr(signal, name))
+
+
+def late(count: str) -> None:
+    """Answers only when no more questions can come."""
+    asked = lines()
+    for number in range(int(count)):
+        put(1, b"late answer %d to %d lines\n" % (number, len(asked)))
+    sys.exit(4)
+
+
+def waiting() -> None:
+    """Says that it is there and waits for a signal, which ends it as signals do."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    put(1, b"ready\n")
+    signal.pause()
+
+
+def polite(name: str) -> None:
+    """Takes its leave when told to by a signal."""
+
+    def leave(number: int, frame: object) -> None:
+        put(1, b"bye\n")
+        os._exit(6)
+
+    signal.signal(getattr(signal, name), leave)
+    put(1, b"ready\n")
+    while True:
+        signal.pause()
+
+
+def deaf() -> None:
+    """Ignores SIGTERM, serves until EOF."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    put(1, b"ready\n")
+    echo()
+
+
+def stubborn() -> None:
+    """Leaves neither at EOF nor for SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    put(1, b"%d\n" % os.getpid())
+    while True:
+        signal.pause()
+
+
+def unheard() -> None:
+    """Writes to a host that has gone."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    lines()
+    try:
+        put(1, b"x" * (1 << 20))
+    except BrokenPipeError:
+        sys.exit(7)
+
+
+def close(fd: str) -> None:
+    """Closes one of its streams and goes on with the others."""
+    put(1, b"ready\n")
+    os.close(int(fd))
+    if fd == "0":
+        put(2, b"closed\n")
+        sys.stderr.flush()
+        signal.pause()
+    asked = sys.stdin.buffer.readline()
+    put(2 if fd == "1" else 1, b"got " + asked)
+    os._exit(5)
+
+
+def flood(fd: str, size: str) -> None:
+    put(int(fd), b"0123456789abcde\n" * (int(size) // 16))
+    put(3 - int(fd), b"done\n")
+
+
+def duplex(size: str) -> None:
+    """Writes and reads at once, and says at the end what it read."""
+    writer = threading.Thread(target=put, args=(1, b"s" * int(size)))
+    writer.start()
+    got = 0
+    while data := os.read(0, 1 << 16):
+        got += len(data)
+        assert data.strip(b"c") == b""
+    writer.join()
+    put(2, b"%d bytes\n" % got)
+
+
+def sip(size: str) -> None:
+    """Reads little by little."""
+    left = int(size)
+    while left:
+        left -= len(os.read(0, min(left, 2048)))
+    put(1, b"full\n")
+    lines()
+
+
+def descriptors() -> None:
+    """Which descriptors it was given, not counting the one that lists them."""
+    listing = [fd for fd in sorted(map(int, os.listdir("/proc/self/fd"))) if os.path.exists(f"/proc/self/fd/{fd}")]
+    put(1, repr(listing).encode() + b"\n")
+
+
+def let_go(fd: str) -> None:
+    """Closes a descriptor of its host's and stays."""
+    put(int(fd), b"hello")
+    os.close(int(fd))
+    lines()
+
+
+def parent() -> None:
+    """Leaves a child behind that holds all its pipes."""
+    child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    put(1, b"%d\n" % child.pid)
+    os._exit(9)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

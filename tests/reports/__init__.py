@@ -1,0 +1,1 @@
+"""The output formats, from findings and events made by hand."""

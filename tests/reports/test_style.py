@@ -1,0 +1,88 @@
+"""Sizes, durations, colours and what a terminal must never see."""
+
+import pytest
+
+from mcpproxy.reports.style import PLAIN, Style, count, decoded, duration, printable, size, tally
+
+SIZES = {
+    0: "0 B",
+    999: "999 B",
+    1000: "1.00 kB",
+    9_994: "9.99 kB",
+    9_999: "10.0 kB",
+    99_960: "100 kB",
+    999_499: "999 kB",
+    999_500: "1.00 MB",
+    33_554_432: "33.6 MB",
+    4_200_000_000: "4.20 GB",
+}
+
+S = 1_000_000_000
+DURATIONS = {
+    0: "0.00 µs",
+    1_500: "1.50 µs",
+    25_000: "25.0 µs",
+    12_100_000: "12.1 ms",
+    338_000_000: "338 ms",
+    2_412_000_000: "2.41 s",
+    59 * S: "59.0 s",
+    60 * S: "1m00s",
+    192 * S: "3m12s",
+    7_500 * S: "2h05m",
+}
+
+
+@pytest.mark.parametrize(("number", "text"), SIZES.items())
+def test_size(number: int, text: str) -> None:
+    assert size(number) == text
+    assert len(text) <= 7
+
+
+@pytest.mark.parametrize(("ns", "text"), DURATIONS.items())
+def test_duration(ns: int, text: str) -> None:
+    assert duration(ns) == text
+    assert len(text) <= 7
+
+
+def test_counts_are_said_as_people_do() -> None:
+    assert (count(1, "frame"), count(0, "frame"), count(12_000, "frame")) == (
+        "1 frame",
+        "0 frames",
+        "12,000 frames",
+    )
+    assert tally(2, 1, 0) == "2 errors, 1 warning"
+    assert tally(0, 0, 3) == "3 notes"
+    assert tally(0, 0, 0) == "no findings"
+
+
+HARMFUL = {
+    "a clear-screen sequence": ("\x1b[2J", "\\x1b[2J"),
+    "a bell": ("ding\x07", "ding\\x07"),
+    "a carriage return": ("a\rb", "a\\rb"),
+    "a C1 control": ("\x9b31m", "\\x9b31m"),
+    "text that turns around": ("\u202eevil", "\\u202eevil"),
+    "a lone surrogate": ("\ud800", "\\ud800"),
+    "nothing harmful": ("größer → 東京", "größer → 東京"),
+}
+
+
+@pytest.mark.parametrize(("text", "shown"), HARMFUL.values(), ids=HARMFUL)
+def test_printable(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_bytes_that_are_no_text_stay_visible() -> None:
+    assert decoded(b"caf\xe9 \x00") == "caf\\xe9 \\x00"
+
+
+def test_colours_only_where_they_are_wanted() -> None:
+    assert PLAIN.paint("x", "red", "bold") == "x"
+    assert Style(colour=True).paint("x", "bold", "red") == "\x1b[1;31mx\x1b[0m"
+    assert Style(colour=True).paint("", "red") == ""
+
+
+def test_shortening_shows() -> None:
+    assert PLAIN.shorten("abcdef", 6) == "abcdef"
+    assert PLAIN.shorten("abcdefg", 6) == "abcde…"
+    assert Style(unicode=False).shorten("abcdefg", 6) == "abc..."
+    assert Style(unicode=False).arrow("client") == "->"

@@ -1,0 +1,100 @@
+"""Findings as lines and as JSON, from verdicts made by hand."""
+
+import json
+
+from mcpproxy.reports import json as as_json
+from mcpproxy.reports import text
+from mcpproxy.reports.style import Style
+from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
+from mcpproxy.session.frame import Finding
+
+SOURCE = "https://example.test/spec#ids"
+WRONG_ID = Finding("PROTO-007", "error", "server", "wrong id", 12, (3,), "/id", "2025-11-25", SOURCE, "R-008")
+NO_READY = Finding("SEQ-002", "warning", "client", "client never \x1b[31mready", 0)
+REMARK = Finding("SCHEMA-003", "info", "server", "no properties", 4, (1, 2))
+
+
+def verdict(*findings: Finding, strict: bool = False, notes: tuple[str, ...] = ()) -> Verdict:
+    return Verdict((JudgedTrace("s.jsonl", not notes, "2025-11-25", 82, findings, notes),), strict=strict)
+
+
+def test_a_finding_is_a_line_and_its_evidence() -> None:
+    assert list(text.lines(verdict(WRONG_ID, NO_READY, REMARK))) == [
+        "s.jsonl:12: error PROTO-007 server: wrong id",
+        "    at /id  see frame 3  https://example.test/spec#ids",
+        "s.jsonl: warning SEQ-002 client never \\x1b[31mready",
+        "s.jsonl:4: info SCHEMA-003 server: no properties",
+        "    see frames 1, 2",
+        "1 error, 1 warning, 1 note in 1 trace, 82 frames, revision 2025-11-25",
+        "What a rule means: mcpproxy explain PROTO-007",
+    ]
+
+
+def test_colours_mark_the_severity() -> None:
+    (first, *_) = text.lines(verdict(WRONG_ID), Style(colour=True))
+    assert "\x1b[1;31merror\x1b[0m" in first
+
+
+def test_what_is_missing_is_said_once_per_trace_and_once_for_the_run() -> None:
+    lines = list(text.lines(verdict(notes=("cut off",))))
+    assert lines[0] == "s.jsonl: incomplete: cut off"
+    assert lines[-1] == "The recording is incomplete: what was not recorded was not judged."
+
+
+def test_several_traces_are_summed_up() -> None:
+    whole = JudgedTrace("a.jsonl", True, "2025-06-18", 10, (REMARK,))
+    cut = JudgedTrace("b.jsonl", False, None, 1, (), ("cut",))
+    run = Verdict((whole, cut), (Unjudged("c.jsonl", "no"),))
+    assert list(text.summary_lines(run)) == [
+        "1 note in 2 traces, 11 frames, revision 2025-06-18",
+        "1 recording of them is incomplete: what was not recorded was not judged.",
+        "1 trace could not be judged.",
+        "What a rule means: mcpproxy explain SCHEMA-003",
+    ]
+
+
+def test_exit_codes() -> None:
+    assert verdict().exit_code == 0
+    assert verdict(REMARK, strict=True).exit_code == 0
+    assert verdict(NO_READY).exit_code == 0
+    assert verdict(NO_READY, strict=True).exit_code == 1
+    assert verdict(WRONG_ID).exit_code == 1
+    assert Verdict((), (Unjudged("x", "no"),)).exit_code == 2
+
+
+def test_json_carries_everything() -> None:
+    report = json.loads("\n".join(as_json.lines(verdict(WRONG_ID, notes=("cut",)))))
+    assert report["traces"] == [
+        {
+            "path": "s.jsonl",
+            "complete": False,
+            "revision": "2025-11-25",
+            "frames": 82,
+            "findings": [
+                {
+                    "rule": "PROTO-007",
+                    "severity": "error",
+                    "blame": "server",
+                    "message": "wrong id",
+                    "frame": 12,
+                    "related": [3],
+                    "pointer": "/id",
+                    "revision": "2025-11-25",
+                    "source": SOURCE,
+                    "requirement": "R-008",
+                }
+            ],
+            "notes": ["cut"],
+        }
+    ]
+    assert report["summary"] == {
+        "traces": 1,
+        "incomplete": 1,
+        "unreadable": 0,
+        "frames": 82,
+        "error": 1,
+        "warning": 0,
+        "info": 0,
+        "strict": False,
+        "exit_code": 1,
+    }

@@ -1,0 +1,77 @@
+"""The transcript on terminals of all kinds; what it says is tested where people call it."""
+
+import pytest
+
+from mcpproxy.reports.style import Style
+from mcpproxy.reports.transcript import INDENT, Transcript
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Ending, Finding, Frame, Stderr
+
+CALL = b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%b"}}}'
+
+
+def one(style: Style, raw: bytes, **facts: bool) -> str:
+    (line,) = Transcript(style).lines(Frame(1, CLIENT, raw, 5_000_000, **facts))
+    return line
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_a_frame_fits_the_terminal(width: int) -> None:
+    line = one(Style(width=width), CALL % (b"x" * 500))
+    assert len(line) <= width
+    assert "→ tools/call id 3" in line
+    assert line.endswith("…") or width == 60
+
+
+def test_a_batch_and_a_line_of_stderr_fit_too() -> None:
+    transcript = Transcript(Style(width=80))
+    batch = b"[" + b",".join([CALL % b"x"] * 9) + b"]"
+    lines = [*transcript.lines(Frame(1, CLIENT, batch)), *transcript.lines(Stderr(b"y" * 500))]
+    assert [len(line) for line in lines] == [80, 80]
+    assert "batch of 9: tools/call, tools/call" in lines[0]
+
+
+def test_colours_change_nothing_but_colours() -> None:
+    import re
+
+    plain, coloured = (one(Style(colour=c, width=100), CALL % b"hi") for c in (False, True))
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain != coloured
+
+
+def test_a_terminal_without_arrows_gets_ascii() -> None:
+    transcript = Transcript(Style(unicode=False, width=80))
+    lines = transcript.lines(Frame(1, SERVER, CALL % (b"x" * 500)))
+    lines += transcript.lines(Finding("PROTO-007", "error", "server", "wrong", 1))
+    assert "\n".join(lines).isascii()
+    assert lines[1] == f"{INDENT}` error PROTO-007 server: wrong"
+
+
+UNUSUAL: dict[str, tuple[bytes, dict[str, bool], str]] = {
+    "a last line without its end": (b'{"method":"n"}', {"terminated": False}, "→ n (no line feed)"),
+    "a piece": (
+        b"x",
+        {"terminated": False, "continues": True},
+        "→ the frame is not JSON (a piece, the line goes on)",
+    ),
+    "an empty line": (b"", {}, "→ the frame is empty"),
+    "bytes that are no text": (b"\xff\xfe", {}, "→ the frame is not UTF-8  \\xff\\xfe"),
+    "an id that is a list": (b'{"id":[1],"method":"m"}', {}, "→ m id unusable"),
+    "a method with a terminal command": (b'{"method":"\\u001b[2J"}', {}, "→ \\x1b[2J"),
+}
+
+
+@pytest.mark.parametrize(("raw", "facts", "expected"), UNUSUAL.values(), ids=UNUSUAL)
+def test_unusual_frames(raw: bytes, facts: dict[str, bool], expected: str) -> None:
+    assert expected in one(Style(), raw, **facts)
+
+
+ENDINGS: dict[str, tuple[Ending, int | None, int | None]] = {
+    "the server exited with 3": ("exited", 3, None),
+    "signal 9 ended the server": ("signalled", None, 9),
+    "the server could not be started": ("not started", 127, None),
+    "the recording was cut here; how the session ended is unknown": ("cut", None, None),
+}
+
+
+@pytest.mark.parametrize(("words", "ending"), ENDINGS.items(), ids=ENDINGS)
+def test_endings(words: str, ending: tuple[Ending, int | None, int | None]) -> None:
+    assert Transcript().lines(Close(*ending))[0].endswith(f"close {words}")

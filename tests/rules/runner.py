@@ -1,0 +1,237 @@
+"""Reads a rule fixture, spells it out for one revision and lets the observer judge it.
+
+A fixture is JSON Lines. The first line is its header, every other line one event of a session:
+
+    {"about": "one sentence", "revisions": ["2025-06-18"]}
+    {"handshake": {"client": {}, "server": {"tools": {}}}}
+    {"from": "client", "message": {...}}      or "raw": "text", or "base64": "..."; "terminated": false
+    {"eof": "client"}   {"signal": "SIGTERM"}   {"stderr": "text"}   {"gap": "reason"}
+    {"close": {"ending": "exited", "exit_code": 0}}
+
+``handshake`` stands for initialize (id 0), its result and the initialized notification. ``$REVISION``
+is the revision under test wherever it occurs. ``t`` sets the time in seconds; otherwise an event comes
+a millisecond after the one before. A close is added where there is none.
+
+``expect`` names the rules found at a line, in order; a line without it expects nothing. Beside it,
+``blame``, ``pointer``, ``frame``, ``requirement`` and ``severity`` say more of each of them.
+"""
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from mcpproxy import catalogue
+from mcpproxy.observer import Observer
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+
+FOLDER: Final = Path(__file__).parent
+
+STEP_NS: Final = 1_000_000
+
+ABOUT_FINDINGS: Final = ("expect", "blame", "pointer", "frame", "requirement", "severity")
+
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """One file. ``named`` are the revisions in its header; empty means those of the rule."""
+
+    path: Path
+    about: str
+    named: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+    @property
+    def rule(self) -> str:
+        return self.path.parent.name
+
+    @property
+    def bad(self) -> bool:
+        return self.path.name.startswith("bad")
+
+    @property
+    def stateless(self) -> bool:
+        """Whether it speaks the revision without a handshake."""
+        return self.path.stem.endswith("-stateless")
+
+    @property
+    def revisions(self) -> tuple[str, ...]:
+        """Where it is to be tried."""
+        if self.named:
+            return self.named
+        era = STATELESS if self.stateless else STATEFUL
+        return tuple(revision for revision in era if revision in holds(self.rule))
+
+    def __str__(self) -> str:
+        return f"{self.rule}/{self.path.stem}"
+
+
+def read(path: Path) -> Fixture:
+    """Parse one file."""
+    header, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return Fixture(path, header["about"], tuple(header.get("revisions", ())), tuple(lines))
+
+
+@cache
+def fixtures() -> tuple[Fixture, ...]:
+    """All of them, sorted by rule and name."""
+    return tuple(read(path) for path in sorted(FOLDER.glob("*/*.jsonl")))
+
+
+def holds(rule: str) -> tuple[str, ...]:
+    """The revisions in which some requirement of ``rule`` holds, oldest first."""
+    requirements = catalogue.load().rules[rule].requirements
+    return tuple(revision for revision in REVISIONS if any(revision in r.keywords for r in requirements))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event and the line that it stands on."""
+
+    event: Event
+    line: Line
+
+
+def steps(fixture: Fixture, revision: str) -> Iterator[Step]:
+    """The events of ``fixture`` in ``revision``."""
+    at_ns = seq = 0
+    lines = list(fixture.lines)
+    if not any("close" in line for line in lines):
+        lines.append({"close": {"ending": "exited", "exit_code": 0}})
+    for line in lines:
+        for event in _spelled_out(line, revision):
+            at_ns = round(event["t"] * 1e9) if "t" in event else at_ns + STEP_NS
+            seq += "from" in event
+            yield Step(_event(event, seq, at_ns), event)
+
+
+def _spelled_out(line: Line, revision: str) -> list[dict[str, Any]]:
+    event: dict[str, Any] = json.loads(json.dumps(line).replace("$REVISION", revision))
+    if "handshake" not in event:
+        return [event]
+    capabilities = event["handshake"]
+    opening = {"protocolVersion": revision, "capabilities": capabilities["client"]}
+    answer = {"protocolVersion": revision, "capabilities": capabilities["server"]}
+    return [
+        {
+            "from": "client",
+            "message": {
+                "jsonrpc": "2.0",
+                "id": 0,
+                "method": "initialize",
+                "params": {**opening, "clientInfo": {"name": "client", "version": "1.0"}},
+            },
+        },
+        {
+            "from": "server",
+            "message": {
+                "jsonrpc": "2.0",
+                "id": 0,
+                "result": {**answer, "serverInfo": {"name": "server", "version": "1.0"}},
+            },
+        },
+        {"from": "client", "message": {"jsonrpc": "2.0", "method": "notifications/initialized"}},
+    ]
+
+
+def _event(line: Line, seq: int, at_ns: int) -> Event:
+    match line:
+        case {"from": sender, "message": message}:
+            return Frame(seq, sender, json.dumps(message).encode(), at_ns, line.get("terminated", True))
+        case {"from": sender, "raw": text}:
+            return Frame(seq, sender, text.encode(), at_ns, line.get("terminated", True))
+        case {"from": sender, "base64": text}:
+            return Frame(seq, sender, base64.b64decode(text), at_ns, line.get("terminated", True))
+        case {"eof": sender}:
+            return Eof(sender, at_ns)
+        case {"signal": name}:
+            return Signal(name, at_ns)
+        case {"stderr": text}:
+            return Stderr(text.encode(), at_ns)
+        case {"gap": reason}:
+            return Gap(reason, observed_at_ns=at_ns)
+        case {"close": close}:
+            return Close(**close, observed_at_ns=at_ns)
+        case _:
+            raise ValueError(f"no event: {line}")
+
+
+@dataclass
+class Verdict:
+    """What a session gave: the findings in order, and a transcript up to the first surprise."""
+
+    findings: list[Finding] = field(default_factory=list[Finding])
+    surprise: str = ""
+
+
+def judge(fixture: Fixture, revision: str) -> Verdict:
+    """Run a fixture and compare each event's findings with its line."""
+    observer = Observer(catalogue.load())
+    verdict = Verdict()
+    told: list[str] = [f"{fixture} in {revision}: {fixture.about}"]
+    for step in steps(fixture, revision):
+        found = observer.observe(step.event)
+        verdict.findings += found
+        told.append(shown(step.event))
+        if not verdict.surprise and (surprise := _compare(step.line, found)):
+            told += [f"    {surprise}", *(f"    found {described(finding)}" for finding in found)]
+            verdict.surprise = "\n".join(told)
+    return verdict
+
+
+def _compare(line: Line, found: list[Finding]) -> str:
+    expected: list[str] = line.get("expect", [])
+    if [finding.rule for finding in found] != expected:
+        return f"expected {', '.join(expected) or 'nothing'}"
+    for finding in found:
+        for name in ABOUT_FINDINGS[1:]:
+            if name in line and getattr(finding, name) != line[name]:
+                return f"expected {name} {line[name]!r}, found {getattr(finding, name)!r}"
+    return ""
+
+
+def shown(event: Event) -> str:
+    """One line of a transcript."""
+    match event:
+        case Frame(sender="client"):
+            return f"{event.seq:>3} client -> {event.raw.decode('utf-8', 'backslashreplace')}"
+        case Frame():
+            return f"{event.seq:>3} server <- {event.raw.decode('utf-8', 'backslashreplace')}"
+        case _:
+            return f"    {event}"
+
+
+def described(finding: Finding) -> str:
+    """A finding on one line, its requirement included."""
+    return (
+        f"{finding.rule} {finding.requirement} {finding.severity}, {finding.blame}, frame {finding.frame}"
+        f" {finding.pointer or ''}: {finding.message}"
+    )
+
+
+def distance(one: Fixture, another: Fixture) -> int:
+    """In how many events two sessions differ, whatever is expected of them and whenever they come."""
+    here, there = Counter(_bare(one)), Counter(_bare(another))
+    return max((here - there).total(), (there - here).total())
+
+
+def methods(fixture: Fixture) -> set[str]:
+    """The methods that it names, those of the handshake included; ``""`` for a frame without one."""
+    revision = fixture.revisions[0]
+    events = [step.event for step in steps(fixture, revision)]
+    return {getattr(event.message, "method", "") for event in events if isinstance(event, Frame)}
+
+
+def _bare(fixture: Fixture) -> list[str]:
+    revision = fixture.revisions[0]
+    return [
+        json.dumps({k: v for k, v in step.line.items() if k not in (*ABOUT_FINDINGS, "t")}, sort_keys=True)
+        for step in steps(fixture, revision)
+    ]

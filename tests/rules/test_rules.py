@@ -1,0 +1,161 @@
+"""Every rule finds what breaks it, at the very frame, and leaves the nearest lawful session alone."""
+
+from functools import cache
+from typing import Final
+
+import pytest
+
+from mcpproxy import catalogue
+from mcpproxy.checks import decided_rules
+from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.protocol.rules import SEVERITY, Requirement
+from mcpproxy.session.frame import Finding
+
+from . import runner
+from .runner import Fixture
+
+CATALOGUE: Final = catalogue.load()
+FIXTURES: Final = runner.fixtures()
+BAD: Final = [fixture for fixture in FIXTURES if fixture.bad]
+GOOD: Final = [fixture for fixture in FIXTURES if not fixture.bad]
+RULES: Final = sorted(CATALOGUE.rules)
+
+RANK: Final = {"info": 0, "warning": 1, "error": 2}
+
+NEAR: Final = 3
+"""A lawful session may differ from the unlawful one in so many events."""
+
+
+def trials(fixtures: list[Fixture]) -> list[tuple[Fixture, str]]:
+    return [(fixture, revision) for fixture in fixtures for revision in fixture.revisions]
+
+
+def named(trial: object) -> str:
+    return str(trial)
+
+
+def permission(rule: str) -> bool:
+    """Whether a rule can only keep others quiet."""
+    return all(
+        SEVERITY[keyword] is None
+        for requirement in CATALOGUE.rules[rule].requirements
+        for keyword in requirement.keywords.values()
+    )
+
+
+def unobservable(rule: str) -> bool:
+    return all(requirement.unobservable for requirement in CATALOGUE.rules[rule].requirements)
+
+
+def breakable(requirement: Requirement) -> bool:
+    return not requirement.unobservable and any(SEVERITY[k] for k in requirement.keywords.values())
+
+
+@pytest.mark.parametrize(("fixture", "revision"), trials(BAD), ids=named)
+def test_a_bad_session_breaks_the_rule_where_it_says(fixture: Fixture, revision: str) -> None:
+    verdict = runner.judge(fixture, revision)
+    assert not verdict.surprise, "\n" + verdict.surprise
+    assert fixture.rule in {finding.rule for finding in verdict.findings}
+
+
+@pytest.mark.parametrize(("fixture", "revision"), trials(GOOD), ids=named)
+def test_a_good_session_breaks_nothing(fixture: Fixture, revision: str) -> None:
+    verdict = runner.judge(fixture, revision)
+    assert not verdict.surprise, "\n" + verdict.surprise
+    assert verdict.findings == []
+
+
+@pytest.mark.parametrize(("fixture", "revision"), trials(BAD), ids=named)
+def test_the_severity_follows_from_requirement_and_revision(fixture: Fixture, revision: str) -> None:
+    capped = {line["requirement"] for line in fixture.lines if "severity" in line and "requirement" in line}
+    for finding in runner.judge(fixture, revision).findings:
+        requirement = CATALOGUE.requirements[f"{finding.rule}/{finding.requirement}"]
+        judged_by = finding.revision or revision
+        severity = requirement.severity([judged_by])
+        assert severity is not None, f"{requirement.id} does not hold in {judged_by}"
+        assert finding.source == requirement.sources[judged_by] or finding.revision is None
+        if finding.revision is None or finding.requirement in capped:
+            assert RANK[finding.severity] <= RANK[severity]
+        else:
+            assert finding.severity == severity, runner.described(finding)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_has_its_sessions(rule: str) -> None:
+    names = {fixture.path.stem.partition("-")[0] for fixture in FIXTURES if fixture.rule == rule}
+    if unobservable(rule):
+        assert names == set()
+    elif permission(rule):
+        assert names == {"good"}
+    else:
+        assert names == {"bad", "good"}
+
+
+def test_every_folder_belongs_to_a_rule() -> None:
+    folders = {path.name for path in runner.FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders <= set(RULES)
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=named)
+def test_a_fixture_is_tried_where_its_rule_holds(fixture: Fixture) -> None:
+    assert fixture.revisions, "no revision in which the rule holds"
+    assert fixture.named == () or fixture.bad <= (set(fixture.named) <= set(runner.holds(fixture.rule)))
+    expected = [code for line in fixture.lines for code in line.get("expect", [])]
+    assert (fixture.rule in expected) == fixture.bad
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_sessions_of_a_rule_cover_its_revisions(rule: str) -> None:
+    if unobservable(rule):
+        return
+    for fixtures in (GOOD,) if permission(rule) else (BAD, GOOD):
+        covered = {revision for f in fixtures if f.rule == rule for revision in f.revisions}
+        assert covered >= set(runner.holds(rule))
+
+
+@cache
+def everything_found() -> tuple[tuple[str, Finding], ...]:
+    """Each finding of each bad session, with the revision under test."""
+    return tuple(
+        (revision, finding)
+        for fixture, revision in trials(BAD)
+        for finding in runner.judge(fixture, revision).findings
+        if finding.rule == fixture.rule
+    )
+
+
+@pytest.mark.parametrize("key", sorted(k for k, r in CATALOGUE.requirements.items() if breakable(r)))
+def test_every_requirement_is_broken_in_every_revision_in_which_it_holds(key: str) -> None:
+    requirement = CATALOGUE.requirements[key]
+    broken = {revision for revision, f in everything_found() if f"{f.rule}/{f.requirement}" == key}
+    assert broken >= {revision for revision, k in requirement.keywords.items() if SEVERITY[k]}
+
+
+def test_a_finding_blames_whom_its_requirement_binds() -> None:
+    for _, finding in everything_found():
+        requirement = CATALOGUE.requirements[f"{finding.rule}/{finding.requirement}"]
+        assert requirement.blame in (finding.blame, "either"), runner.described(finding)
+
+
+@pytest.mark.parametrize("bad", BAD, ids=named)
+def test_a_lawful_session_is_near(bad: Fixture) -> None:
+    candidates = [good for good in GOOD if good.rule == bad.rule and good.stateless == bad.stateless]
+    nearest = min(candidates, key=lambda good: runner.distance(bad, good))
+    assert runner.distance(bad, nearest) <= NEAR, f"nearest is {nearest}"
+    assert runner.methods(bad) & runner.methods(nearest)
+    assert bad.lines != nearest.lines
+
+
+@pytest.mark.parametrize("fixture", [f for f in BAD if not f.stateless], ids=named)
+def test_a_rule_is_silent_in_revisions_that_do_not_have_it(fixture: Fixture) -> None:
+    for revision in STATEFUL:
+        for finding in runner.judge(fixture, revision).findings:
+            requirement = CATALOGUE.requirements[f"{finding.rule}/{finding.requirement}"]
+            judged_by = (finding.revision,) if finding.revision else STATEFUL
+            assert requirement.severity(judged_by) is not None or finding.revision is None
+            if revision not in runner.holds(finding.rule):
+                assert finding.revision not in (revision, None), runner.described(finding)
+
+
+def test_every_rule_is_decided_somewhere() -> None:
+    assert decided_rules() == {r for r in RULES if not unobservable(r) and not permission(r)}

@@ -1,0 +1,129 @@
+"""Real clients talk to real servers, once directly and once through mcpproxy: nothing may differ.
+
+And what mcpproxy says about such a session has to be deserved: see ``DESERVED``.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.peers.fixtures import Peers
+
+ROOT: Final = Path(__file__).parent.parent
+
+DEADLINE_S: Final = 120
+
+PAIRS: Final = [
+    *((client, "everything") for client in Peers.CLIENTS),
+    ("python 1", "python 1"),
+    ("python 2 auto", "python 1"),
+    ("typescript 2 auto", "python 1"),
+    ("python 1", "python 2"),
+    ("python 2 auto", "python 2"),
+    ("typescript 1", "python 2"),
+    ("typescript 2 auto", "python 2"),
+]
+
+NOT_DECLARED: Final = (
+    "Our scripts subscribe and set a log level without looking at what the server declared, which these servers do "
+    "not: only capabilities that were negotiated are to be used (2025-11-25, basic/lifecycle, Operation)."
+)
+IMPATIENT: Final = (
+    "To end the process that it asked for the era, the client sends SIGTERM in the same moment in which it closes "
+    "stdin: it should close, wait for the exit, and only then signal (2026-07-28, basic/transports/stdio, Shutdown)."
+)
+DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
+    "PROTO-009": {
+        ("python 1", "python 1"): NOT_DECLARED,
+        ("python 2 auto", "python 1"): NOT_DECLARED,
+        ("typescript 2 auto", "python 1"): NOT_DECLARED,
+        ("python 1", "python 2"): NOT_DECLARED,
+        ("typescript 1", "python 2"): NOT_DECLARED,
+    },
+    "STDIO-004": {
+        ("typescript 2 auto", "everything"): IMPATIENT,
+        ("typescript 2 auto", "python 1"): IMPATIENT,
+        ("typescript 2 auto", "python 2"): IMPATIENT,
+    },
+}
+"""Rule -> (client, server) -> the sentence on which an error or a warning rests that this pair deserves."""
+
+
+@pytest.mark.parametrize(("client", "server"), PAIRS, ids=[" - ".join(pair) for pair in PAIRS])
+def test_a_real_session_is_the_same_and_found_clean(
+    peers: Peers, client: str, server: str, tmp_path: Path
+) -> None:
+    drive = [*peers.client(client, peers.plan(server)), "--"]
+    command = peers.server(server)
+    wrapper = [sys.executable, "-m", "mcpproxy", "--trace-dir", str(tmp_path), "--"]
+
+    directly = run([*drive, *command])
+    wrapped = run([*drive, *wrapper, *command])
+
+    assert document(wrapped) == document(directly)
+    traces = sorted(tmp_path.glob("*.jsonl"))
+    # The 2.x TypeScript client asks a first process of the server for its era, then starts another.
+    assert len(traces) == (2 if client == "typescript 2 auto" else 1)
+    checked = check(tmp_path)
+    assert [trace["complete"] for trace in checked] == [True] * len(traces)
+    assert [trace["frames"] for trace in checked] == [frames(path) for path in traces]
+    assert undeserved(client, server, checked) == []
+    assert_every_answer_was_seen(traces[-1])
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a client to its end; the wrapped server inherits the folder, so ``-m mcpproxy`` is found."""
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=DEADLINE_S
+    )
+
+
+def document(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def check(folder: Path) -> list[dict[str, Any]]:
+    """The JSON report on every trace in ``folder``, sorted by path."""
+    done = run([sys.executable, "-m", "mcpproxy", "check", "--format", "json", str(folder)])
+    assert done.stdout, done.stderr
+    return sorted(json.loads(done.stdout)["traces"], key=lambda trace: trace["path"])
+
+
+def records(trace: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in trace.read_bytes().splitlines()]
+
+
+def frames(trace: Path) -> int:
+    return sum(record["type"] == "frame" for record in records(trace))
+
+
+def undeserved(client: str, server: str, checked: list[dict[str, Any]]) -> list[str]:
+    return [
+        "{rule} ({severity}, {blame}) frame {frame}: {message}".format_map(finding)
+        for trace in checked
+        for finding in trace["findings"]
+        if finding["severity"] != "info" and (client, server) not in DESERVED.get(finding["rule"], {})
+    ]
+
+
+def assert_every_answer_was_seen(trace: Path) -> None:
+    """Every request in the trace has its response, after it; and there are many of them."""
+    waiting: dict[tuple[str, object], int] = {}
+    answered = 0
+    for record in records(trace):
+        if record["type"] != "frame":
+            continue
+        message, sender = record["message"], record["from"]
+        if "method" in message and "id" in message:
+            waiting[sender, message["id"]] = record["seq"]
+        elif "id" in message:
+            receiver = "server" if sender == "client" else "client"
+            assert waiting.pop((receiver, message["id"])) < record["seq"]
+            answered += 1
+    assert waiting == {}
+    assert answered > 30

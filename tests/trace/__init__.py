@@ -1,0 +1,1 @@
+"""The trace: what is written is read, and nothing else is."""

@@ -1,0 +1,91 @@
+"""Hypothesis strategies for everything that a trace can hold."""
+
+from typing import get_args
+
+from hypothesis import strategies as st
+
+from mcpproxy.session.frame import (
+    Blame,
+    Close,
+    Ending,
+    Eof,
+    Finding,
+    Frame,
+    Gap,
+    Sender,
+    Severity,
+    Signal,
+    Stderr,
+)
+from mcpproxy.trace.format import Header, Tally
+
+times = st.integers(-(2**62), 2**62)
+counts = st.integers(0, 2**62)
+strings = st.text(st.characters(exclude_categories=[]), max_size=20)  # lone surrogates too
+senders = st.sampled_from(get_args(Sender))
+
+JSONISH = [
+    b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
+    b' {"a" : 1, "a":18446744073709551616}\t',
+    b'{"jsonrpc":"2.0","id":1,"result":{}}\r',
+    b'"\\ud800"',
+    b"[]",
+    b"null",
+    b"NaN",
+    b"[" * 5000,
+    b"[" * 5000 + b"]" * 5000,
+    '"ä\u2028"'.encode(),
+    b'\xef\xbb\xbf{"id":1}',
+    b'","message":{}}',
+    b"",
+]
+"""Lines that are JSON, nearly JSON, and JSON that not every parser reads."""
+
+raws = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from(JSONISH),
+    st.text(max_size=20).map(lambda text: text.encode("utf-8")),
+)
+lines = raws.filter(lambda raw: b"\n" not in raw)
+
+frames = st.builds(Frame, st.integers(0, 2**62), senders, raws, times, st.booleans(), st.booleans())
+events = st.one_of(
+    frames,
+    st.builds(Stderr, raws, times, st.booleans()),
+    st.builds(Eof, senders, times),
+    st.builds(Signal, strings, times),
+    st.builds(Gap, strings, counts, counts, counts, times),
+)
+findings = st.builds(
+    Finding,
+    strings,
+    st.sampled_from(get_args(Severity)),
+    st.sampled_from(get_args(Blame)),
+    strings,
+    counts,
+    st.lists(counts, max_size=3).map(tuple),
+    st.none() | strings,
+    st.none() | strings,
+    strings,
+    strings,
+)
+closes = st.builds(Close, st.sampled_from(get_args(Ending)), st.none() | times, st.none() | times, times)
+tallies = st.builds(
+    Tally,
+    st.fixed_dictionaries({"client": counts, "server": counts}),
+    st.fixed_dictionaries({"error": counts, "warning": counts, "info": counts}),
+    st.none() | strings,
+)
+headers = st.builds(
+    Header,
+    st.just(1),
+    strings,
+    strings,
+    st.lists(strings, max_size=4).map(tuple),
+    strings,
+    strings,
+    counts,
+    strings,
+    counts,
+    strings,
+)

@@ -1,0 +1,221 @@
+"""Records: their exact form, the way back, and what is refused."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+from mcpproxy.trace.format import (
+    CloseRecord,
+    Header,
+    NotARecordError,
+    Tally,
+    decode,
+    encode,
+    encode_close,
+    encode_finding,
+    encode_frame,
+    encode_header,
+    frame_parts,
+    header_format,
+    is_embeddable,
+)
+from tests.trace import events as some
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+EVENTS: dict[str, tuple[Frame | Stderr | Eof | Signal | Gap, bytes]] = {
+    "JSON stands as it came": (
+        Frame(1, "client", b' {"a" : 1.0,"a":2}\r', 1234),
+        b'{"type":"frame","seq":1,"t":1234,"from":"client","message": {"a" : 1.0,"a":2}\r}',
+    ),
+    "text is a string": (
+        Frame(2, "server", b'say "hi"', 5),
+        b'{"type":"frame","seq":2,"t":5,"from":"server","text":"say \\"hi\\""}',
+    ),
+    "bytes are base64": (
+        Frame(3, "server", b"\xff", 5),
+        b'{"type":"frame","seq":3,"t":5,"from":"server","base64":"/w=="}',
+    ),
+    "a blank line": (Frame(4, "client", b"", 5), b'{"type":"frame","seq":4,"t":5,"from":"client","text":""}'),
+    "a last line without its line feed": (
+        Frame(5, "client", b"[]", 5, terminated=False),
+        b'{"type":"frame","seq":5,"t":5,"from":"client","eol":"","message":[]}',
+    ),
+    "a piece of a line": (
+        Frame(6, "client", b"[", 5, terminated=False, continues=True),
+        b'{"type":"frame","seq":6,"t":5,"from":"client","eol":"","continues":true,"text":"["}',
+    ),
+    "JSON over two lines is text": (
+        Frame(7, "client", b"[\n]", 5),
+        b'{"type":"frame","seq":7,"t":5,"from":"client","text":"[\\n]"}',
+    ),
+    "stderr": (Stderr(b"log", 7), b'{"type":"stderr","t":7,"text":"log"}'),
+    "stderr without line feed": (Stderr(b"log", 7, False), b'{"type":"stderr","t":7,"eol":"","text":"log"}'),
+    "stderr in bytes": (Stderr(b"\xff", 7), b'{"type":"stderr","t":7,"base64":"/w=="}'),
+    "end of a stream": (Eof("client", 8), b'{"type":"eof","t":8,"from":"client"}'),
+    "a signal": (Signal("SIGTERM", 9), b'{"type":"signal","t":9,"signal":"SIGTERM"}'),
+    "a gap": (
+        Gap("full", 1, 2, 3, 4),
+        b'{"type":"gap","t":4,"reason":"full","client":1,"server":2,"stderr":3}',
+    ),
+}
+
+
+@pytest.mark.parametrize(("event", "line"), EVENTS.values(), ids=EVENTS)
+def test_an_event_looks_like_this(event: Frame | Stderr | Eof | Signal | Gap, line: bytes) -> None:
+    assert encode(event) == line + b"\n"
+    assert decode(line) == event
+
+
+def test_a_header_looks_like_this() -> None:
+    header = Header(1, "0.1.0", "stdio", ("srv", "-v"), "srv", "/tmp", 7, "2026-11-21T10:20:30.123456Z", 99)
+    assert encode_header(header) == (
+        b'{"type":"header","format":1,"mcpproxy":"0.1.0","transport":"stdio","command":["srv","-v"],"label":"srv",'
+        b'"cwd":"/tmp","pid":7,"started_at":"2026-11-21T10:20:30.123456Z","started_ns":99,"redaction":"none"}\n'
+    )
+
+
+def test_a_finding_looks_like_this() -> None:
+    finding = Finding(
+        "PROTO-007", "error", "server", "no", 12, (3,), "/id", "2025-11-25", "https://x", "R-008"
+    )
+    assert encode_finding(finding) == (
+        b'{"type":"finding","rule":"PROTO-007","severity":"error","blame":"server","message":"no","frame":12,'
+        b'"related":[3],"pointer":"/id","revision":"2025-11-25","source":"https://x","requirement":"R-008"}\n'
+    )
+
+
+def test_a_close_record_looks_like_this() -> None:
+    tally = Tally({"client": 1, "server": 2}, {"error": 3, "warning": 0, "info": 0})
+    assert encode_close(Close("exited", 0, None, 5), tally) == (
+        b'{"type":"close","t":5,"ending":"exited","exit_code":0,"signal":null,"frames":{"client":1,"server":2},'
+        b'"findings":{"error":3,"warning":0,"info":0},"judge_error":null}\n'
+    )
+
+
+@given(some.events)
+def test_every_event_comes_back(event: Frame | Stderr | Eof | Signal | Gap) -> None:
+    line = encode(event)
+    assert line.count(b"\n") == 1
+    assert decode(line) == event
+
+
+@given(some.frames)
+def test_a_frame_in_parts_is_the_same_line(frame: Frame) -> None:
+    assert b"".join(frame_parts(frame)) == encode_frame(frame)
+
+
+@given(some.frames)
+def test_every_record_of_a_frame_is_json(frame: Frame) -> None:
+    record = json.loads(encode_frame(frame))
+    assert list(record)[-1] in ("message", "text", "base64")
+
+
+@given(some.headers)
+def test_every_header_comes_back(header: Header) -> None:
+    assert decode(encode_header(header)) == header
+    assert header_format(encode_header(header)) == header.format
+
+
+@given(some.findings)
+def test_every_finding_comes_back(finding: Finding) -> None:
+    assert decode(encode_finding(finding)) == finding
+
+
+@given(some.closes, some.tallies)
+def test_every_close_record_comes_back(close: Close, tally: Tally) -> None:
+    assert decode(encode_close(close, tally)) == CloseRecord(close, tally)
+
+
+@given(st.binary())
+def test_any_other_line_is_refused_and_nothing_else(line: bytes) -> None:
+    with pytest.raises(NotARecordError):
+        decode(line)
+
+
+def test_a_message_that_nests_too_deep_is_kept_as_text() -> None:
+    frame = Frame(1, "client", b"[" * 100_000 + b"]" * 100_000)
+    assert frame.message == Malformed(Flaw.TOO_DEEP)
+    assert not is_embeddable(frame)
+    assert decode(encode_frame(frame)) == frame
+
+
+# What other tools make of a trace is still one, as long as the members stay in their order.
+RETOLD: dict[str, tuple[bytes, Event | Header | Finding | CloseRecord]] = {
+    "spaces": (
+        b'{"type": "frame", "seq": 1, "t": 2, "from": "client", "message":[1]}',
+        Frame(1, "client", b"[1]", 2),
+    ),
+    "members that are not known": (
+        b'{"type":"frame","seq":1,"t":2,"from":"client","expect":["RPC-005"],"eol":"","continues":true,"message":[]}',
+        Frame(1, "client", b"[]", 2, terminated=False, continues=True),
+    ),
+    "CRLF": (
+        b'{"type":"frame","seq":1,"t":2,"from":"client","message":[]}\r\n',
+        Frame(1, "client", b"[]", 2),
+    ),
+    "a short header": (b'{"type":"header","format":1}', Header()),
+    "a close record that counts nothing": (
+        b'{"type":"close","t":1,"ending":"cut"}',
+        CloseRecord(Close("cut", observed_at_ns=1)),
+    ),
+    "a short finding": (
+        b'{"type":"finding","rule":"A","severity":"info","blame":"proxy","message":"m","frame":0}',
+        Finding("A", "info", "proxy", "m", 0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "record"), RETOLD.values(), ids=RETOLD)
+def test_a_line_from_elsewhere_is_read(line: bytes, record: object) -> None:
+    assert decode(line) == record
+
+
+DAMAGED: dict[str, tuple[bytes, str]] = {
+    "no JSON": (b"{", "not a trace record"),
+    "not UTF-8": (b'{"type":"\xff"}', "not a trace record"),
+    "no object": (b"[]", "not a trace record"),
+    "too deep": (b"[" * 100_000, "not a trace record"),
+    "of no type": (b"{}", "a record of no known type"),
+    "of a new type": (b'{"type":"photo"}', "a record of no known type"),
+    "a member is missing": (b'{"type":"eof","t":1}', "a record without from"),
+    "a time that is text": (b'{"type":"eof","t":"1","from":"client"}', "a record with a bad t"),
+    "a time that is true": (b'{"type":"eof","t":true,"from":"client"}', "a record with a bad t"),
+    "an unknown sender": (b'{"type":"eof","t":1,"from":"me"}', "a record with a bad from"),
+    "a command that is no list": (
+        b'{"type":"header","format":1,"command":"x"}',
+        "a record with a bad command",
+    ),
+    "a command of numbers": (b'{"type":"header","format":1,"command":[1]}', "a record with a bad command"),
+    "bad base64": (b'{"type":"stderr","t":1,"base64":"/w="}', "damaged text"),
+    "base64 that is no text": (b'{"type":"stderr","t":1,"base64":1}', "a record with a bad base64"),
+    "text with half a character": (b'{"type":"stderr","t":1,"text":"\\ud800"}', "damaged text"),
+    "a flipped byte": (
+        b'{"type":"frame","seq":1,"t":2,"from":"client","message":{"a":1]}',
+        "a damaged message",
+    ),
+    "no closing brace": (b'{"type":"frame","seq":1,"t":2,"from":"client","message":[]]', "a damaged message"),
+    "a message that is not last": (
+        b'{"type":"frame","seq":1,"t":2,"from":"client","message":[],"seen":1}',
+        "a damaged message",
+    ),
+    "a message before the rest": (b'{"type":"frame","message":[],"seq":1}', "a record without seq"),
+    "a frame of nothing": (b'{"type":"frame","seq":1,"t":2,"from":"client"}', "a record without text"),
+}
+
+
+@pytest.mark.parametrize(("line", "fact"), DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_line_is_refused(line: bytes, fact: str) -> None:
+    with pytest.raises(NotARecordError, match=f"^{fact}$"):
+        decode(line)
+
+
+def test_only_a_header_has_a_format() -> None:
+    with pytest.raises(NotARecordError, match="no header"):
+        header_format(encode(Eof("client")))
+    with pytest.raises(NotARecordError, match="without format"):
+        header_format(b'{"type":"header"}')

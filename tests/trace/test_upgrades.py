@@ -1,0 +1,48 @@
+"""The ladder: old formats climb it, newer ones are told so."""
+
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.errors import TraceError
+from mcpproxy.session.frame import Frame
+from mcpproxy.trace import upgrades
+from mcpproxy.trace.reader import open_trace
+
+LADDER: dict[int, upgrades.Rung] = {
+    1: lambda line: line.replace(b"sender", b"author"),
+    2: lambda line: line.replace(b'"author"', b'"from"'),
+}
+
+
+def test_todays_format_climbs_nothing() -> None:
+    assert upgrades.rungs(upgrades.FORMAT) == ()
+
+
+def test_a_record_climbs_every_rung() -> None:
+    assert upgrades.climb(b'{"sender":1}', upgrades.rungs(1, to=3, ladder=LADDER)) == b'{"from":1}'
+    assert upgrades.climb(b'{"author":1}', upgrades.rungs(2, to=3, ladder=LADDER)) == b'{"from":1}'
+
+
+@pytest.mark.parametrize("version", [0, -1, 4])
+def test_a_format_without_a_way_is_named(version: int) -> None:
+    with pytest.raises(LookupError, match=f"written by format {version}, this mcpproxy reads up to 3"):
+        upgrades.rungs(version, to=3, ladder=LADDER)
+
+
+def test_an_old_trace_is_read_as_todays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrades, "FORMAT", 3)
+    monkeypatch.setattr(upgrades, "LADDER", LADDER)
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(
+        b'{"type":"header","format":1}\n{"type":"frame","seq":1,"t":2,"sender":"client","message":[]}\n'
+    )
+    assert list(open_trace(path).events()) == [Frame(1, "client", b"[]", 2)]
+
+
+def test_a_trace_from_the_future_asks_for_an_update(tmp_path: Path) -> None:
+    path = tmp_path / "new.jsonl"
+    path.write_bytes(b'{"type":"header","format":4,"command":{"argv":[]}}\n')
+    with pytest.raises(TraceError) as told:
+        open_trace(path)
+    assert str(told.value) == f"{path}:1: written by format 4, this mcpproxy reads up to 1; please update"
