@@ -29,12 +29,14 @@ PAIRS: Final = [
 ]
 
 NOT_DECLARED: Final = (
-    "Our scripts subscribe and set a log level without looking at what the server declared, which these servers do "
-    "not: only capabilities that were negotiated are to be used (2025-11-25, basic/lifecycle, Operation)."
+    "Our scripts subscribe and set a log level without looking at what the server declared, and these "
+    "servers declare neither: only capabilities that were negotiated are to be used "
+    "(2025-11-25, basic/lifecycle, Operation)."
 )
 IMPATIENT: Final = (
-    "To end the process that it asked for the era, the client sends SIGTERM in the same moment in which it closes "
-    "stdin: it should close, wait for the exit, and only then signal (2026-07-28, basic/transports/stdio, Shutdown)."
+    "The client asks a first process for its era and then ends that process by SIGTERM in the moment in "
+    "which it closes its stdin: it should close, wait for the exit, and only then signal "
+    "(2026-07-28, basic/transports/stdio, Shutdown)."
 )
 DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
     "PROTO-009": {

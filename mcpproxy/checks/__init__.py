@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from mcpproxy.checks import capabilities, era, lifecycle, rpc, shapes, stdio, tools
-from mcpproxy.checks.breach import Check, EventCheck
+from mcpproxy.checks.breach import Check, EventCheck, HttpCheck
 
 Kind = Literal["request", "notification", "response", "error", "malformed"]
 
@@ -108,6 +108,23 @@ EVENT_CHECKS: Final[tuple[tuple[tuple[str, ...], EventCheck], ...]] = (
 """Checks of what is no frame: signals, and the end, when what is missing can be told."""
 
 
+Moment = Literal["request", "response", "frame", "end", "close"]
+"""When an HTTP check looks: the request is all there; the response's head has come; a body or an SSE
+event has come from the server; the exchange is over; the recording ends while it is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpDecider:
+    """One check of an exchange and the moment at which it looks."""
+
+    rules: tuple[str, ...]
+    check: HttpCheck
+    moment: Moment
+
+
+HTTP_CHECKS: Final[tuple[HttpDecider, ...]] = ()
+
+
 @lru_cache(maxsize=1024)  # peers choose the method names
 def checks_for(kind: Kind, method: str) -> tuple[Check, ...]:
     """The checks that a message of this kind and method meets, in the table's order."""
@@ -126,5 +143,6 @@ def decided_rules() -> frozenset[str]:
         *BATCH_CHECKS,
         *SPLIT_CHECKS,
         *EVENT_CHECKS,
+        *((decider.rules, decider.check) for decider in HTTP_CHECKS),
     )
     return frozenset(code for rules, _ in rows for code in rules)

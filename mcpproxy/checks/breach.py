@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId, Single
 from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal
-from mcpproxy.session.history import Exchange, History
+from mcpproxy.session.history import Asked, History
+from mcpproxy.session.http import HttpExchange, HttpHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Breach:
 class Passing:
     """One message on its way: a frame's, or one element of its batch.
 
-    ``at`` is the JSON Pointer of the message in the frame (empty unless batched). ``exchange`` is
+    ``at`` is the JSON Pointer of the message in the frame (empty unless batched). ``answers`` is
     the request that a response answers, if it is known. ``candidates`` are the revisions by which
     the message may be judged.
     """
@@ -47,7 +48,7 @@ class Passing:
     sender: Sender
     message: Single
     candidates: tuple[str, ...]
-    exchange: Exchange | None = None
+    answers: Asked | None = None
     stateless: bool = False
     at: str = ""
 
@@ -57,6 +58,9 @@ class Passing:
 
 
 Check: TypeAlias = Callable[[Passing, History], Iterator[Breach]]
+HttpCheck: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame | None], Iterator[Breach]]
+"""A check of an exchange; the frame is the one at hand, where a frame is looked at."""
+
 EventCheck: TypeAlias = Callable[[Signal | Close, History], Iterator[Breach]]
 
 

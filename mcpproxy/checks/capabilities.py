@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
+from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import Need, applies, declares, needs
 from mcpproxy.session.frame import CLIENT, Sender, other
@@ -31,6 +32,8 @@ def undeclared_request(passing: Passing, history: History) -> Iterator[Breach]:
             said,
             passing.at + "/method",
             _handshake(history),
+            # The one MUST NOT among these is for tools/call; other requests only SHOULD ask first.
+            at_most="warning" if need.condition == "task" and message.method != "tools/call" else None,
         )
 
 
@@ -74,7 +77,7 @@ def undeclared_notification(passing: Passing, history: History) -> Iterator[Brea
 
 def undeclared_service(passing: Passing, history: History) -> Iterator[Breach]:
     """PROTO-009: the server answers a feature request although it never declared the feature"""
-    asked, message = passing.exchange, passing.message
+    asked, message = passing.answers, passing.message
     assert isinstance(message, Response)
     if asked is None or asked.sender != CLIENT or asked.stateless:
         return
@@ -88,7 +91,7 @@ def undeclared_service(passing: Passing, history: History) -> Iterator[Breach]:
 
 def unserved_capability(passing: Passing, history: History) -> Iterator[Breach]:
     """PROTO-009: the server refuses the very method its declaration promises"""
-    asked, message = passing.exchange, passing.message
+    asked, message = passing.answers, passing.message
     assert isinstance(message, ErrorResponse)
     if asked is None or asked.method not in LISTS or asked.stateless or history.server_capabilities is None:
         return
@@ -122,6 +125,9 @@ def _unmet(method: str, params: object, sender: Sender, passing: Passing, histor
     """The needs of ``method`` that the handshake left unmet; none while it is not known."""
     if history.negotiated is None or passing.candidates != (history.negotiated,) or history.blind:
         return
+    defined = methods.defined(method, history.negotiated)
+    if defined is None or defined.sender not in (sender, "both"):
+        return  # It is not this peer's to send: RPC-019 and PROTO-006 say so.
     for need in needs(method, history.negotiated):
         declared = history.capabilities(_declarer(need, sender))
         if declared is not None and applies(need, as_object(params)) and not declares(declared, need.path):

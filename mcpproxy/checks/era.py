@@ -19,7 +19,7 @@ MODERN_CODES: Final = (-32020, -32021, -32022)
 
 def modern_answer(passing: Passing) -> ModernAnswer | None:
     """Whether this answer shows that the server speaks a stateless revision, and which it lists."""
-    message, asked = passing.message, passing.exchange
+    message, asked = passing.message, passing.answers
     if asked is None or not asked.stateless:
         return None
     if isinstance(message, Response) and asked.method == "server/discover":
@@ -34,7 +34,7 @@ def modern_answer(passing: Passing) -> ModernAnswer | None:
 def listed_versions(passing: Passing) -> tuple[str, ...]:
     """The versions that a server names as supported, in a DiscoverResult or an error's data."""
     message = passing.message
-    if isinstance(message, Response) and passing.exchange and passing.exchange.method == "server/discover":
+    if isinstance(message, Response) and passing.answers and passing.answers.method == "server/discover":
         return _texts(member(message.result, "supportedVersions"))
     if isinstance(message, ErrorResponse):
         return _texts(member(as_object(message.error), "data", "supported"))

@@ -51,7 +51,7 @@ def input_of(passing: Passing, history: History) -> Input | None:
             return Input.CLIENT_REQUEST if sender == "client" else Input.SERVER_REQUEST
         case Notification(method="notifications/initialized") if sender == "client":
             return Input.INITIALIZED
-        case Response() | ErrorResponse() if passing.exchange and passing.exchange is history.initialize:
+        case Response() | ErrorResponse() if passing.answers and passing.answers is history.initialize:
             return Input.INITIALIZE_RESULT if isinstance(message, Response) else Input.INITIALIZE_ERROR
         case _:
             return None
@@ -63,6 +63,8 @@ def handshake_order(passing: Passing, history: History) -> Iterator[Breach]:
     if happened is None:
         return
     breaks = TRANSITIONS[history.state][happened].breaks
+    if history.over_http and happened is Input.INITIALIZED and history.state is State.EAGER:
+        yield from _late_initialized(history)
     if breaks is None or (breaks == AGAIN and _lawful_repeat(history)):
         return
     method = shortened(passing.message.method) if isinstance(passing.message, Request | Notification) else ""
@@ -78,7 +80,19 @@ def handshake_order(passing: Passing, history: History) -> Iterator[Breach]:
         AGAIN: f"client sent initialize again in a session that it opened in frame {initialize}",
         OVER: f"client sent {method} although initialize (frame {initialize}) was refused",
     }[breaks]
-    yield Breach(*breaks, said, related=(initialize,) if initialize else ())
+    if passing.frame.exchange and breaks == CONFIRM:
+        return  # Two POSTs may overtake each other: told when initialized turns out to be late.
+    stateful = tuple(revision for revision in passing.candidates if revision in STATEFUL)
+    yield Breach(*breaks, said, related=(initialize,) if initialize else (), candidates=stateful)
+
+
+def _late_initialized(history: History) -> Iterator[Breach]:
+    """Over HTTP, initialized is late only if what was asked before it has its answer already."""
+    early = history.eager
+    if early is not None and history.client.pending.get(early.id) is not early:
+        rule, requirement = CONFIRM
+        said = f"client sent {shortened(early.method)} before notifications/initialized"
+        yield Breach(rule, requirement, said, frame=early.seq)
 
 
 def _lawful_repeat(history: History) -> bool:
@@ -178,7 +192,8 @@ def _capability_shapes(capabilities: "JSON", who: Sender, at: str) -> Iterator[B
 def batched_initialize(passing: Passing, batch: Batch, history: History) -> Iterator[Breach]:
     """LIFE-001"""
     for index, item in enumerate(batch.items):
-        if isinstance(item, Request) and item.method == "initialize":
+        asks_for = member(item.params, "protocolVersion") if isinstance(item, Request) else None
+        if isinstance(item, Request) and item.method == "initialize" and asks_for == "2025-03-26":
             yield Breach(
                 "LIFE-001",
                 "R-031",
@@ -195,6 +210,8 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[B
         return
     if history.blind or history.server.unreadable or event.ending in ("cut", "not started"):
         return
+    if history.over_http:
+        return  # The exchange that carried it tells: its status, its stream, its end.
     gone = history.client.closed_ns
     died = event.ending == "signalled" or event.exit_code != 0
     if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
@@ -227,7 +244,7 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Bre
 
 def ping_answer(passing: Passing, history: History) -> Iterator[Breach]:
     """LIFE-004"""
-    asked, message = passing.exchange, passing.message
+    asked, message = passing.answers, passing.message
     if asked is None:
         return
     if isinstance(message, ErrorResponse):
@@ -254,7 +271,7 @@ def requested_version(passing: Passing, history: History) -> Iterator[Breach]:
 
 def answered_version(passing: Passing, history: History) -> Iterator[Breach]:
     """PROTO-008: the version the server settles for"""
-    asked, message = passing.exchange, passing.message
+    asked, message = passing.answers, passing.message
     assert isinstance(message, Response)
     version = member(message.result, "protocolVersion")
     yield from _handshake_version(version, passing, "/result/protocolVersion")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.checks.breach import Breach, Passing, as_object, shortened, spelled
+from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -19,13 +19,18 @@ from mcpproxy.protocol.jsonrpc import (
     Notification,
     Request,
     Response,
+    Single,
 )
 from mcpproxy.protocol.jsontext import repeated_names
+from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
-from mcpproxy.session.history import Exchange, History
+from mcpproxy.session.history import Asked, History
 
 BOM: Final = b"\xef\xbb\xbf"
+
+UNHURRIED: Final = ("initialize", "server/discover", "subscriptions/listen")
+"""Requests whose missing answer another rule judges, or none."""
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
 """How long a request must have waited before its missing answer means anything."""
@@ -39,7 +44,11 @@ def not_a_message(passing: Passing, history: History) -> Iterator[Breach]:
     if message.flaw is Flaw.SCALAR:
         said = f"{passing.sender} sent {kind(_value(message))}, which is no JSON-RPC message"
         yield Breach("RPC-001", "R-001", said, passing.at)
-    elif message.flaw is Flaw.NOT_JSON and looks_meant(raw) and passing.frame.terminated:
+    elif message.flaw is Flaw.EMPTY and passing.frame.exchange:
+        yield Breach("RPC-001", "R-001", f"{passing.sender} sent an empty body where a message belongs")
+    elif message.flaw is Flaw.NOT_JSON and passing.frame.terminated:
+        if not passing.frame.exchange and not looks_meant(raw):
+            return  # A log line or a banner among the messages: the stdio rules name it.
         yield Breach(
             "RPC-001", "R-001", f"{passing.sender} sent a message that is not JSON: {_json_error(raw)}"
         )
@@ -103,7 +112,9 @@ def message_kind(passing: Passing, history: History) -> Iterator[Breach]:
     message = passing.message
     assert isinstance(message, Malformed)
     value = as_object(message.value)
-    if value is None or (message.flaw is Flaw.NO_KIND and "jsonrpc" not in value):
+    if value is None:
+        return
+    if message.flaw is Flaw.NO_KIND and "jsonrpc" not in value and not passing.frame.exchange:
         return  # An object that does not even claim to be JSON-RPC is judged as stray output.
     if message.flaw is Flaw.NO_KIND:
         said = f"{passing.sender} sent an object with neither method, result nor error"
@@ -169,9 +180,9 @@ def response_id(passing: Passing, history: History) -> Iterator[Breach]:
     if message.id is ABSENT or message.id is None:
         yield from _no_response_id(passing, history)
         return
-    if passing.exchange is not None:
-        if passing.exchange.id != message.id:
-            asked = passing.exchange
+    if passing.answers is not None:
+        if passing.answers.id != message.id:
+            asked = passing.answers
             said = (
                 f"{passing.sender} answered with {spelled(message.id)}; the request in frame {asked.seq} "
                 f"({asked.method}) used {spelled(asked.id)}"
@@ -244,7 +255,7 @@ def result_type(passing: Passing, history: History) -> Iterator[Breach]:
     message = passing.message
     assert isinstance(message, Response)
     if not isinstance(message.result, dict):
-        of = f" of {passing.exchange.method}" if passing.exchange else ""
+        of = f" of {passing.answers.method}" if passing.answers else ""
         said = f"{passing.sender} sent a result{of} that is {kind(message.result)}, not an object"
         yield Breach("RPC-010", "R-012", said, passing.at + "/result")
 
@@ -253,8 +264,8 @@ def error_shape(passing: Passing, history: History) -> Iterator[Breach]:
     """RPC-011"""
     message = passing.message
     assert isinstance(message, ErrorResponse)
-    if message.error is ABSENT:
-        return
+    if message.error is ABSENT or "result" in message.value:
+        return  # RPC-009 has said so.
     error = as_object(message.error)
     pointer = passing.at + "/error"
     if error is None:
@@ -302,25 +313,29 @@ def params_type(passing: Passing, history: History) -> Iterator[Breach]:
 
 
 def batch(passing: Passing, batch: Batch, history: History) -> Iterator[Breach]:
-    """RPC-017, RPC-018: judged once for the array; its elements follow one by one."""
-    sender = passing.sender
-    handshake = history.initialize is not None and not history.initialize_answered
-    if history.negotiated != "2025-03-26" and not (handshake or history.negotiated is None):
-        said = f"{sender} sent a JSON array; revision {history.negotiated or '2026-07-28'} has no batches"
-        yield Breach("RPC-017", "R-019", said, "")
-        return
-    if history.negotiated is None:
-        said = f"{sender} sent a JSON array before a revision with batches was negotiated"
-        yield Breach("RPC-017", "R-019", said, "", candidates=("2025-06-18",), at_most="warning")
-        return
-    if not batch.items:
+    """RPC-017, RPC-018: judged once for the array; its elements follow one by one"""
+    sender, revision = passing.sender, history.negotiated
+    if revision is None:
+        if not any(_opens_batching_session(item) for item in batch.items):
+            # Whatever will be negotiated: until it is, no revision allows an array.
+            said = f"{sender} sent a JSON array before a revision with batches was negotiated"
+            yield Breach("RPC-017", "R-019", said, "", candidates=REVISIONS[2:], at_most="warning")
+    elif revision != "2025-03-26":
+        yield Breach("RPC-017", "R-019", f"{sender} sent a JSON array; {revision} has no batches", "")
+    elif not batch.items:
         yield Breach("RPC-018", "R-020", f"{sender} sent an empty batch", "")
-        return
-    asks = [isinstance(item, Request | Notification) for item in batch.items]
-    if any(asks) and any(isinstance(item, Response | ErrorResponse) for item in batch.items):
-        yield Breach(
-            "RPC-018", "R-020", f"{sender} mixed responses with requests or notifications in one batch", ""
-        )
+    elif any(isinstance(item, Request | Notification) for item in batch.items) and any(
+        isinstance(item, Response | ErrorResponse) for item in batch.items
+    ):
+        said = f"{sender} mixed responses with requests or notifications in one batch"
+        yield Breach("RPC-018", "R-020", said, "")
+
+
+def _opens_batching_session(item: Single) -> bool:
+    """Whether this element is an initialize for the one revision with batches (LIFE-001 judges it)."""
+    if not isinstance(item, Request) or item.method != "initialize":
+        return False
+    return member(item.params, "protocolVersion") == "2025-03-26"
 
 
 def method_side(passing: Passing, history: History) -> Iterator[Breach]:
@@ -375,7 +390,7 @@ def _extended(history: History) -> bool:
 
 def unknown_method_code(passing: Passing, history: History) -> Iterator[Breach]:
     """RPC-020"""
-    asked, code = passing.exchange, _code(passing)
+    asked, code = passing.answers, _code(passing)
     if asked is None or code is None or code == -32601 or asked.early:
         return
     if asked.method == "initialize" or any(
@@ -427,7 +442,7 @@ def repeated_member_names(passing: Passing, history: History) -> Iterator[Breach
 
 def unanswered(event: Signal | Close, history: History) -> Iterator[Breach]:
     """RPC-008, and LIFE-004 for a ping: what the other side passed over while it answered later ones"""
-    if not isinstance(event, Close) or event.ending == "cut" or history.blind:
+    if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
         return
     for asker in (CLIENT, "server"):
         side, responder = history.side(asker), other(asker)
@@ -436,14 +451,16 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Breach]:
         for asked in side.pending.values():
             if asked.seq < side.last_answered_seq and _waited(asked, event):
                 rule = ("LIFE-004", "R-040") if asked.method == "ping" else ("RPC-008", "R-010")
-                if asked.method in ("initialize", "subscriptions/listen") or asked.cancelled:
+                if asked.cancelled or asked.method in UNHURRIED:
                     continue
+                if asked.stateless and history.stateful_seq is not None:
+                    continue  # A probe of the other era may meet silence.
                 what = f"{shortened(asked.method)} ({spelled(asked.id)})"
                 said = f"{responder} never answered {what}, but answered later requests"
                 yield Breach(*rule, said, None, (), responder, None, asked.seq, asked.candidates)
 
 
-def _waited(asked: Exchange, event: Close) -> bool:
+def _waited(asked: Asked, event: Close) -> bool:
     return event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
 
 

@@ -3,12 +3,47 @@
 Source: the schema of each protocol revision.
 """
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
-from mcpproxy.checks.breach import Breach, Passing
+from mcpproxy.checks.breach import Breach, Passing, shortened
+from mcpproxy.protocol.jsonrpc import Notification, Request, Response
+from mcpproxy.protocol.shapes import violations
 from mcpproxy.session.history import History
+
+OWN_RULES: Final = re.compile(
+    r"""
+      .*/_meta/io\.modelcontextprotocol~1(protocolVersion|clientCapabilities)
+    | /result/(resultType|ttlMs|cacheScope)
+    | initialize/(params|result)/(protocolVersion|instructions|capabilities.*)
+    | initialize/(params|result)/(client|server)Info(/(name|version))?
+    | tools/list/result/tools/\d+(/name|/(input|output)Schema.*)?
+    | sampling/createMessage/params/tools/\d+/name
+    """,
+    re.VERBOSE,
+)
+"""What another rule judges: a JSON Pointer, alone or after the method it belongs to."""
 
 
 def message_shape(passing: Passing, history: History) -> Iterator[Breach]:
     """RPC-023"""
-    yield from ()
+    message = passing.message
+    if len(passing.candidates) != 1:
+        return
+    match message:
+        case Request() | Notification():
+            method, part, value = message.method, "params", message.params
+        case Response() if passing.answers is not None:
+            method, part, value = passing.answers.method, "result", message.result
+        case _:
+            return
+    for violation in violations(value, (method, part), passing.candidates[0]):
+        pointer = violation.pointer
+        if pointer == f"/{part}" and violation.kind != "missing":
+            continue  # Not even an object: RPC-010 and RPC-016 say so.
+        if OWN_RULES.fullmatch(pointer) or OWN_RULES.fullmatch(method + pointer):
+            continue
+        what = f"a {method} result" if part == "result" else shortened(method)
+        said = f"{passing.sender} sent {what} in which {pointer.lstrip('/')} {violation.clause}"
+        yield Breach("RPC-023", "R-027", said, passing.at + pointer)

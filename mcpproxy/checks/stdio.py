@@ -23,7 +23,7 @@ def stray_output(passing: Passing, history: History) -> Iterator[Breach]:
     """STDIO-002, STDIO-003"""
     message, frame, sender = passing.message, passing.frame, passing.sender
     assert isinstance(message, Malformed)
-    if passing.at:
+    if passing.at or frame.exchange:
         return
     rule, pipe = _RULE[sender], _PIPE[sender]
     value = as_object(message.value)

@@ -40,7 +40,8 @@ OUTPUT: Final[Mapping[FlawKind, tuple[str, str]]] = {
     "root-type-not-object": ("PROTO-004", "R-137"),
 }
 
-_AT_MOST: Final[Mapping[FlawKind, Severity]] = {"boolean-property": "warning"}
+DIALECTS: Final = since("2025-11-25")
+"""The revisions that hold a tool's schemas to JSON Schema throughout; before, only the root is MCP's."""
 
 
 def tool_name(passing: Passing, history: History) -> Iterator[Breach]:
@@ -87,7 +88,12 @@ def _schema(passing: Passing, tool: JSONObject, name: str, at: str) -> Iterator[
             else (f"{flaw.keyword} " if flaw.keyword else "")
         )
         said = f"in {of}, {where}{flaw.what}" if where else f"{of} {flaw.what}"
-        yield Breach(*table[flaw.kind], said, f"{at}/{name}{flaw.pointer}", at_most=_AT_MOST.get(flaw.kind))
+        at_most: Severity | None = None
+        deep = flaw.pointer.count("/") > (2 if flaw.kind == "property-not-schema" else 1)
+        nested = deep and not all(r in DIALECTS for r in passing.candidates)
+        if flaw.kind == "boolean-property" or nested:
+            at_most = "warning"
+        yield Breach(*table[flaw.kind], said, f"{at}/{name}{flaw.pointer}", at_most=at_most)
 
 
 def _tools(passing: Passing) -> Iterator[tuple[str, JSON]]:

@@ -4,13 +4,13 @@ import textwrap
 from collections.abc import Iterator
 
 from mcpproxy import catalogue
-from mcpproxy.cli.rules import level
+from mcpproxy.cli.rules import level_word
 from mcpproxy.cli.selection import resolve, unknown
 from mcpproxy.cli.terminal import emit, style
 from mcpproxy.cli.usage import Parser, UsageError
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.rules import Requirement, Rule
-from mcpproxy.reports.style import PLAIN, Style
+from mcpproxy.reports.style import PLAIN, SEVERITY_COLOUR, Style
 
 PROSE_COLUMNS = 96
 
@@ -48,7 +48,8 @@ def lines(rule: Rule, look: Style = PLAIN) -> Iterator[str]:
     for first, last, severity, keywords in _spans(rule):
         span = first if first == last else f"{first} to {last}"
         said = f"  {look.paint(f'({keywords})', 'dim')}" if keywords else ""
-        word = look.severity(severity) + " " * (7 - len(severity)) if severity else "does not apply"
+        colour = SEVERITY_COLOUR.get(severity or "", "dim")
+        word = look.paint(f"{severity:<7}" if severity else "does not apply", colour)
         yield f"  {span:<24}  {word}{said}"
     yield from _heading("Why it matters", look)
     yield from _prose(rule.why, columns)
@@ -65,7 +66,7 @@ def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
     """Runs of revisions that are equally strict: first, last, level, the words they use."""
     spans: list[tuple[str, str, str | None, str]] = []
     for revision in REVISIONS:
-        severity, keywords = level(rule, revision), ", ".join(rule.keywords(revision))
+        severity, keywords = level_word(rule, revision), ", ".join(rule.keywords(revision))
         if spans and spans[-1][2:] == (severity, keywords):
             spans[-1] = spans[-1][0], revision, severity, keywords
         else:

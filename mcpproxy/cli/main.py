@@ -115,11 +115,12 @@ def _unknown(args: list[str]) -> Exception:
     from mcpproxy.cli.usage import UsageError, nearest
 
     first = args[0]
+    typed = first if len(args) == 1 else f"{first} ..."
     if first.startswith("-"):
         return UsageError(first, "unknown option", "see mcpproxy --help")
     if shutil.which(first):
         return UsageError(
-            first, "not a command of mcpproxy", f"put -- before the server command: mcpproxy -- {first}"
+            first, "not a command of mcpproxy", f"put -- before the server command: mcpproxy -- {typed}"
         )
     if guess := nearest(first, [name for group in COMMANDS.values() for name in group]):
         return UsageError(first, "unknown command", f"did you mean {guess}?")

@@ -16,6 +16,7 @@ EPILOG = """\
 error    the specification says MUST, or its schema fixes it
 warning  it says SHOULD, or the rule follows from other sentences
 info     legal but worth knowing
+allowed  it says MAY: a permission, which keeps other rules quiet
 -        the revision has no such requirement"""
 
 
@@ -49,10 +50,15 @@ def level(rule: Rule, revision: str) -> Level | None:
     return SEVERITY[keywords[0]] if keywords else None
 
 
+def level_word(rule: Rule, revision: str) -> str | None:
+    """The level as people read it; a permission has none, but is worth a word."""
+    return level(rule, revision) or ("allowed" if rule.keywords(revision) else None)
+
+
 def as_table(rules: Iterable[Rule], look: Style) -> list[str]:
     """Code, name and a column per revision."""
     rows = [("RULE", "NAME", *REVISIONS)]
-    rows += [(rule.code, rule.name, *(level(rule, r) or "-" for r in REVISIONS)) for rule in rules]
+    rows += [(rule.code, rule.name, *(level_word(rule, r) or "-" for r in REVISIONS)) for rule in rules]
 
     def paint(column: int, cell: str, padded: str) -> str:
         return look.paint(padded, SEVERITY_COLOUR[cell]) if column > 1 and cell in SEVERITY_COLOUR else padded

@@ -6,7 +6,6 @@ from typing import Final, NoReturn
 
 from mcpproxy.errors import McpProxyError
 
-
 HELP_COLUMNS: Final = 100
 
 

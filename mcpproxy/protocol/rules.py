@@ -150,6 +150,8 @@ def _requirement(code: str, id: str, row: Mapping[str, object]) -> Requirement:
 def _keywords(where: str, row: Mapping[str, object]) -> dict[str, Keyword]:
     """The strength per revision: one word throughout, or a table of steps."""
     keyword = row.get("keyword")
+    if "since" in row and not isinstance(keyword, str):
+        raise RuleError(f"{where}: a keyword per revision leaves no room for since")
     steps = {str(row.get("since", REVISIONS[0])): keyword} if isinstance(keyword, str) else keyword
     found = _steps(where, _table(f"{where}: keyword", steps))
     try:

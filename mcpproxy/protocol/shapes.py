@@ -17,7 +17,6 @@ from mcpproxy.protocol.shapes_messages import MESSAGES
 from mcpproxy.protocol.shapes_nodes import (
     ANY,
     Array,
-    Both,
     By,
     Map,
     Object,
@@ -78,11 +77,22 @@ def _message(method: str, part: Part, revision: str) -> Shape:
     every = _object(common, revision)
     if own is None:
         return every
-    body = _build(own, revision)
-    if not isinstance(body, Object):
-        return Both(every, body)
-    required = body.required | (every.required - body.members.keys())
-    return Object({**every.members, **body.members}, required, insistent=own.insistent)
+    return _with_members(_build(own, revision), every)
+
+
+def _with_members(shape: Shape, every: Object) -> Shape:
+    """``shape``, each variant of it with the members of ``every`` besides its own."""
+    match shape:
+        case Object():
+            required = shape.required | (every.required - shape.members.keys())
+            members = {**every.members, **shape.members}
+            return Object(members, required, insistent=shape.insistent)
+        case By():
+            return By(shape.member, {k: _with_members(v, every) for k, v in shape.variants.items()})
+        case With():
+            return With({k: _with_members(v, every) for k, v in shape.variants.items()})
+        case _:
+            return every  # an object that may hold anything
 
 
 @cache
@@ -107,7 +117,7 @@ def _build(block: Block, revision: str) -> Shape:
             return _type(block.word, revision)
         case "by":
             return By(block.word, _variants(block, revision))
-        case "with":
+        case _:
             return With(_variants(block, revision))
 
 
@@ -175,9 +185,9 @@ def _range(low: float, high: float) -> Shape:
 
 _PLAIN: Final[Mapping[str, Shape]] = {
     "any": ANY,
-    "null": Scalar("null", (type(None),), lambda value: value is None),
-    "boolean": Scalar("a boolean", (bool,), lambda value: type(value) is bool),
-    "string": Scalar("a string", (str,), lambda value: type(value) is str),
+    "null": Scalar("null", (type(None),)),
+    "boolean": Scalar("a boolean", (bool,)),
+    "string": Scalar("a string", (str,)),
     "number": Scalar("a number", (int, float), is_number),
     "integer": Scalar("an integer", (int, float), is_integer),
     "count": Scalar(
@@ -185,5 +195,5 @@ _PLAIN: Final[Mapping[str, Shape]] = {
         (int, float),
         lambda value: is_integer(value) and cast("float", value) >= 0,
     ),
-    "object": Scalar("an object", (dict,), lambda value: type(value) is dict),
+    "object": Scalar("an object", (dict,)),
 }

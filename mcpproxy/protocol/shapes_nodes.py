@@ -59,12 +59,16 @@ class Shape(ABC):
 
 
 class Scalar(Shape):
-    """A value without parts, or one whose parts are nobody's business."""
+    """A value without parts, or one whose parts are nobody's business.
 
-    def __init__(self, expected: str, json: tuple[type, ...], test: Test) -> None:
+    Without a ``test`` the JSON type decides, and ``plain`` is it.
+    """
+
+    def __init__(self, expected: str, json: tuple[type, ...], test: Test | None = None) -> None:
         self.expected = expected
         self.json = json
-        self.test = test
+        self.plain = json[0] if test is None else None
+        self.test = test or (lambda value: type(value) in json)
 
     def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
         yield self.mismatch(value, pointer)
@@ -121,8 +125,10 @@ class Object(Shape):
         self.required = required
         self.insistent = insistent or bool(required)
         names = tuple(required)
-        tests = {name: shape.test for name, shape in members.items() if shape is not ANY}
-        find = tests.get
+        # Most members are strings and flags: their type is looked at here, without a call.
+        plain = {n: s.plain for n, s in members.items() if isinstance(s, Scalar) and s.plain}
+        tests = {n: s.test for n, s in members.items() if s is not ANY and n not in plain}
+        type_of, test_of = plain.get, tests.get
 
         def test(value: JSON) -> bool:
             if type(value) is not dict:
@@ -131,8 +137,10 @@ class Object(Shape):
                 if name not in value:
                     return False
             for name, member in value.items():
-                test = find(name)
-                if test is not None and not test(member):
+                if (kind := type_of(name)) is not None:
+                    if type(member) is not kind:
+                        return False
+                elif (test := test_of(name)) is not None and not test(member):
                     return False
             return True
 
@@ -159,12 +167,13 @@ class By(Shape):
     insistent = True
 
     def __init__(self, member: str, variants: Mapping[str, Shape]) -> None:
-        self._member = member
+        self.member = member
+        self.variants = variants
         self._absent = variants.get("-")
         self._other = variants.get("*")
-        self._variants = {key: shape for key, shape in variants.items() if key not in ("-", "*")}
-        self._keys = either([f'"{key}"' for key in self._variants])
-        tests = {key: shape.test for key, shape in self._variants.items()}
+        self._named = {key: shape for key, shape in variants.items() if key not in ("-", "*")}
+        self._keys = either([f'"{key}"' for key in self._named])
+        tests = {key: shape.test for key, shape in self._named.items()}
         absent = self._absent.test if self._absent else _never
         other = self._other.test if self._other else _never
 
@@ -182,11 +191,11 @@ class By(Shape):
         if not isinstance(value, dict):
             yield self.mismatch(value, pointer)
             return
-        key = value.get(self._member, ABSENT)
-        where = pointer + wording.token(self._member)
+        key = value.get(self.member, ABSENT)
+        where = pointer + wording.token(self.member)
         shape = self._absent if key is ABSENT else self._other
         if isinstance(key, str):
-            shape = self._variants.get(key, self._other)
+            shape = self._named.get(key, self._other)
         if shape is not None:
             yield from shape.report(value, pointer)
         elif key is ABSENT:
@@ -204,13 +213,17 @@ class With(Shape):
     insistent = True
 
     def __init__(self, variants: Mapping[str, Shape]) -> None:
-        self._variants = variants
+        self.variants = variants
         keys = [key for key in variants if key != "-"]
         self.expected = "an object" if "-" in variants else f"an object with {either(keys)}"
         tests = [shape.test for shape in variants.values()]
 
         def test(value: JSON) -> bool:
-            return type(value) is dict and any(fits(value) for fits in tests)
+            if type(value) is dict:
+                for fits in tests:
+                    if fits(value):
+                        return True
+            return False
 
         self.test = test
 
@@ -218,7 +231,7 @@ class With(Shape):
         if not isinstance(value, dict):
             yield self.mismatch(value, pointer)
             return
-        for key, shape in self._variants.items():
+        for key, shape in self.variants.items():
             if key in value or key == "-":
                 yield from shape.report(value, pointer)
                 return
@@ -245,27 +258,6 @@ class OneOf(Shape):
                 yield from shape.report(value, pointer)
                 return
         yield self.mismatch(value, pointer)
-
-
-class Both(Shape):
-    """The members that every message has, and a body that is not a plain object."""
-
-    def __init__(self, common: Object, body: Shape) -> None:
-        self._shapes = (common, body)
-        self.expected = body.expected
-        self.json = body.json
-        self.insistent = body.insistent or common.insistent
-        first, second = common.test, body.test
-        self.test: Test = lambda value: first(value) and second(value)
-
-    def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
-        common, body = self._shapes
-        if type(value) is not dict:
-            yield self.mismatch(value, pointer)
-            return
-        for shape in (common, body):
-            if not shape.test(value):
-                yield from shape.report(value, pointer)
 
 
 def _never(_: JSON) -> bool:

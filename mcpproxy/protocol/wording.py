@@ -13,7 +13,7 @@ def token(name: str | int) -> str:
     """``name`` as a JSON Pointer goes on with it (RFC 6901): ``a/b`` becomes ``/a~1b``."""
     if isinstance(name, int):
         return f"/{name}"
-    return "/" + name.replace("~", "~0").replace("/", "~1")
+    return "/" + _writable(name).replace("~", "~0").replace("/", "~1")
 
 
 def kind(value: JSON) -> str:
@@ -38,7 +38,7 @@ def shown(value: JSON) -> str:
     if isinstance(value, dict | list):
         return kind(value)
     text = json.dumps(value, ensure_ascii=False) if not isinstance(value, int) else _digits(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return _writable(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
 
 
 def _digits(value: int) -> str:
@@ -46,3 +46,8 @@ def _digits(value: int) -> str:
         return kind(value)
     # int() and str() refuse thousands of digits, and a peer may send them.
     return str(value) if value.bit_length() < 1024 else "a very large number"
+
+
+def _writable(text: str) -> str:
+    # JSON can say half of a surrogate pair, UTF-8 cannot, and what we say is written down.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

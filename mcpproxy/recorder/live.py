@@ -48,9 +48,10 @@ class Live:
         where = f"frame {finding.frame}" if finding.frame else "session"
         self.say(f"{finding.severity} {finding.rule} {finding.blame}, {where}: {finding.message}")
 
-    def say(self, text: str) -> None:
-        """Tell one line."""
-        self._add((PREFIX + text).translate(_CONTROLS).encode("utf-8", "backslashreplace") + b"\n")
+    def say(self, text: str, *, is_last: bool = False) -> None:
+        """Tell one line; the last is told even when there is much to tell."""
+        line = (PREFIX + text).translate(_CONTROLS).encode("utf-8", "backslashreplace") + b"\n"
+        self._add(line, is_last=is_last)
 
     def summarize(self, trace: str, tally: Tally, note: str = "") -> None:
         """Tell how the session went; ``note`` is what is wrong with the trace, if anything is."""
@@ -63,7 +64,7 @@ class Live:
             parts.append(f"{self._dropped} lines not shown")
         if note:
             parts.append(note)
-        self.say("; ".join([*parts, f"trace {trace}"]))
+        self.say("; ".join([*parts, f"trace {trace}"]), is_last=True)
 
     def flush(self) -> None:
         """Hand over what the pipe takes now."""
@@ -83,10 +84,10 @@ class Live:
             select.select([], [self._fd], [], left)
             self.flush()
 
-    def _add(self, line: bytes) -> None:
+    def _add(self, line: bytes, *, is_last: bool = False) -> None:
         if self._fd is None:
             return
-        if len(self._pending) + len(line) > _PENDING_BYTES:
+        if len(self._pending) + len(line) > _PENDING_BYTES and not is_last:
             self._dropped += 1
             return
         self._pending += line

@@ -59,6 +59,8 @@ class Filed:
     at_ns: int = 0
     tally: Tally = field(default_factory=Tally)
     stream_bytes: list[int] = field(default_factory=lambda: [0, 0, 0])
+    owed: list[Finding] = field(default_factory=list[Finding])
+    """What the last event brought to light and the trace does not hold, being cut between the two."""
 
 
 def restore(trace: str, size: int, make_observer: Callable[[], Observing]) -> Filed:
@@ -76,6 +78,7 @@ def restore(trace: str, size: int, make_observer: Callable[[], Observing]) -> Fi
         match event:
             case Finding(severity=severity):
                 filed.tally.findings[severity] += 1
+                del filed.owed[:1]
                 continue
             case Frame(seq=seq, sender=sender):
                 filed.seq = seq
@@ -86,7 +89,7 @@ def restore(trace: str, size: int, make_observer: Callable[[], Observing]) -> Fi
             case _:
                 pass
         filed.at_ns = event.observed_at_ns
-        filed.judge.observe(event)
+        filed.owed = filed.judge.observe(event)
     return filed
 
 
@@ -150,7 +153,8 @@ class Recording:
             del entries
             if not self._flush():
                 return
-            self._clear_filed()
+            if not self.is_over:  # the EXIT record is filed by finish alone
+                self._clear_filed()
 
     def finish(self) -> bool:
         """File how the session ended; false if the disk is too full for it.
@@ -185,6 +189,7 @@ class Recording:
             if self._filed.header is None and header is not None:
                 self._filed.header = header
                 self._writer.write(encode_header(header))
+            self._write_findings(self._filed.owed)
             missing = [self._passed[i] + lost[i] - self._filed.stream_bytes[i] for i in range(3)]
             end = self._exit or Close("cut", observed_at_ns=self._filed.at_ns)
             self._event(Gap(reason, *missing, observed_at_ns=end.observed_at_ns))
@@ -261,10 +266,14 @@ class Recording:
         self._tell_judge_error()
 
     def _found(self, findings: list[Finding]) -> None:
+        self._write_findings(findings)
+        for finding in findings:
+            self._live.found(finding)
+
+    def _write_findings(self, findings: list[Finding]) -> None:
         for finding in findings:
             self._writer.write(encode_finding(finding))
             self._filed.tally.findings[finding.severity] += 1
-            self._live.found(finding)
 
     def _close(self, close: Close) -> None:
         self._judge(close)

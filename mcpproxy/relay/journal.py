@@ -42,7 +42,7 @@ SEGMENT_BYTES: Final = 8 << 20
 """A segment is left for the next one when it has grown past this."""
 
 LIMIT_BYTES: Final = 1 << 30
-"""What all segments together may hold; beyond it the traffic goes on and the loss becomes a gap."""
+"""What all segments together may hold, about; beyond it the traffic goes on and the loss becomes a gap."""
 
 RETRY_NS: Final = 1_000_000_000
 """After a failure, how long no further record is tried."""

@@ -88,11 +88,13 @@ def environment() -> dict[bytes, bytes]:
     if b"LC_CTYPE" in environ:
         try:
             with open("/proc/self/environ", "rb", buffering=0) as file:
-                original = file.readall()
+                original = file.readall().split(b"\0")
         except OSError:
             return environ
-        if original and b"\0LC_CTYPE=" not in b"\0" + original:
-            del environ[b"LC_CTYPE"]
+        del environ[b"LC_CTYPE"]
+        for entry in original:
+            if entry.startswith(b"LC_CTYPE="):
+                environ[b"LC_CTYPE"] = entry[9:]
     return environ
 
 
@@ -152,7 +154,6 @@ def _be_recorder(
     server: Server | None,
     grace_s: float,
 ) -> NoReturn:
-    code = 1
     try:
         signal.set_wakeup_fd(-1)
         for number in (*FORWARDED, signal.SIGPIPE):
@@ -169,14 +170,24 @@ def _be_recorder(
                     os.close(fd)
                 except OSError:  # the one that listed them
                     pass
-        main(wake_fd, asleep)
-        code = 0
+        try:
+            main(wake_fd, asleep)
+        except Exception as error:
+            _complain(f"mcpproxy: recorder: {type(error).__name__}: {error}\n")
+        release(2)  # the end of the notes: the relay waits for no more
+        while os.read(wake_fd, 4096):
+            pass
         if server is not None:
             _bury(server, grace_s)
-    except BaseException as error:
-        os.write(2, f"mcpproxy: recorder: {type(error).__name__}: {error}\n".encode("utf-8", "replace"))
     finally:
-        os._exit(code)
+        os._exit(0)
+
+
+def _complain(line: str) -> None:
+    try:
+        os.write(2, line.encode("utf-8", "replace"))
+    except OSError:  # nobody is there to hear it
+        pass
 
 
 def _bury(server: Server, grace_s: float) -> None:

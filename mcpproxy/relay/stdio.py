@@ -402,6 +402,7 @@ class Relay:
             now = time.monotonic_ns()
             self._record(journals.EXIT, now, exit_payload(code))
             self.journal.close(now)
+            self.journal = None
         for source in list(self.sources):
             if source.kind != NOT_JOURNALED:
                 self._stop(source)

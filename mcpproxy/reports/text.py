@@ -31,7 +31,12 @@ def finding_line(finding: Finding, style: Style = PLAIN) -> str:
     message = printable(finding.message)
     # Most messages begin with who did it; those need no second mention.
     words = message if message.startswith(f"{finding.blame} ") else f"{finding.blame}: {message}"
-    return f"{style.severity(finding.severity)} {style.paint(finding.rule, 'bold')} {words}"
+    return f"{finding_head(finding, style)} {words}"
+
+
+def finding_head(finding: Finding, style: Style = PLAIN) -> str:
+    """How bad it is, and the rule."""
+    return f"{style.severity(finding.severity)} {style.paint(finding.rule, 'bold')}"
 
 
 def _evidence(finding: Finding) -> str:

@@ -12,7 +12,7 @@ from mcpproxy.protocol.jsonrpc import Absent, Batch, RequestId
 from mcpproxy.reports.conversation import Conversation, Turn
 from mcpproxy.reports.preview import preview
 from mcpproxy.reports.style import PLAIN, Style, count, decoded, duration, printable, size, tally
-from mcpproxy.reports.text import finding_line
+from mcpproxy.reports.text import finding_head, finding_line
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
 
 INDENT: Final = " " * 34
@@ -45,7 +45,7 @@ class Transcript:
                 return self._frame(event)
             case Finding():
                 self._found[event.severity] += 1
-                return [self._finding(event)]
+                return self._finding(event)
             case Stderr(raw=raw, observed_at_ns=at_ns):
                 return [self._line(at_ns, "stderr", self._cut(decoded(raw.removesuffix(b"\r")), 7))]
             case Eof(sender=sender, observed_at_ns=at_ns):
@@ -89,11 +89,22 @@ class Transcript:
         # A narrow terminal has no use for the beginning of a beginning.
         return words, self._style.shorten(payload, room) if room >= 8 else ""
 
-    def _finding(self, finding: Finding) -> str:
+    def _finding(self, finding: Finding) -> list[str]:
         elsewhere = finding.frame not in (0, self._last_frame)
-        where = f" (frame {finding.frame})" if elsewhere else ""
-        mark = "└ " if self._style.unicode else "` "
-        return f"{INDENT}{self._style.paint(mark, 'dim')}{finding_line(finding, self._style)}{where}"
+        first, *rest = self._wrap(finding_line(finding) + (f" (frame {finding.frame})" if elsewhere else ""))
+        head = f"{finding.severity} {finding.rule}"
+        painted = finding_head(finding, self._style) + first.removeprefix(head)
+        mark = self._style.paint("└" if self._style.unicode else "`", "dim")
+        return [f"{INDENT}{mark} {painted}", *(f"{INDENT}  {line}" for line in rest)]
+
+    def _wrap(self, text: str) -> list[str]:
+        """``text`` broken to the terminal beside the columns, one line elsewhere."""
+        columns = max(self._room(2), 40)
+        if self._style.width is None or len(text) <= columns:
+            return [text]
+        import textwrap  # rarely needed, and never in a pipe
+
+        return textwrap.wrap(text, columns, break_on_hyphens=False)
 
     def _gap(self, gap: Gap) -> str:
         lost = (

@@ -24,13 +24,31 @@ def other(sender: Sender) -> Sender:
     return SERVER if sender == CLIENT else CLIENT
 
 
+@dataclass(frozen=True, slots=True)
+class SseEvent:
+    """The event that carried a frame in an SSE stream.
+
+    ``before`` and ``after`` are the bytes of the event around the frame's own, so that ``before +
+    raw + after`` is exactly what passed; where the data stood on several lines, ``before`` is the
+    whole event and ``after`` is ``None``. An absent field is ``None``; ``retry`` is milliseconds.
+    """
+
+    before: bytes
+    after: bytes | None
+    id: str | None = None
+    name: str | None = None
+    retry: int | None = None
+
+
 @dataclass(frozen=True)
 class Frame:
-    """One unit seen on the wire; on stdio one line without its line feed.
+    """One unit seen on the wire: a stdio line without its line feed, an HTTP body, an SSE event.
 
-    ``terminated`` is false for a last line that ended with the stream instead of a line feed.
-    ``continues`` is true for a piece of a line too long to hold: the next frame of the same sender
-    goes on with it, and neither is judged.
+    ``terminated`` is false for a last line, body or event that was cut short by the end of its
+    stream. ``continues`` is true for a piece of a line too long to hold: the next frame of the same
+    sender goes on with it, and neither is judged. Over HTTP, ``exchange`` and ``connection`` count
+    from 1 and ``event`` is set for a frame in an SSE stream; an event without data is a frame with
+    empty ``raw``. ``by_proxy`` marks a body that mcpproxy sent in the server's place.
     """
 
     seq: int
@@ -39,11 +57,85 @@ class Frame:
     observed_at_ns: int = 0
     terminated: bool = True
     continues: bool = False
+    exchange: int = 0
+    connection: int = 0
+    event: SseEvent | None = None
+    by_proxy: bool = False
 
     @cached_property
     def message(self) -> Message:
         """The JSON-RPC value in the frame, parsed once."""
         return parse(self.raw)
+
+
+Headers = tuple[tuple[str, str], ...]
+"""Header fields in the order and the case in which they were sent, decoded as Latin-1."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """The head of an HTTP request, as the client wrote it.
+
+    ``target`` is the request target (path and query, or a URL). ``endpoint`` says whether it is the
+    MCP endpoint; other paths pass and are recorded, but only HTTP-wide rules look at them.
+    """
+
+    seq: int
+    exchange: int
+    connection: int
+    method: str
+    target: str
+    headers: Headers
+    endpoint: bool = True
+    version: str = "1.1"
+    observed_at_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """The head of an HTTP response, or of an interim one (1xx). ``by_proxy``: mcpproxy sent it."""
+
+    seq: int
+    exchange: int
+    connection: int
+    status: int
+    headers: Headers
+    reason: str = ""
+    version: str = "1.1"
+    by_proxy: bool = False
+    observed_at_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeEnd:
+    """The end of an exchange. ``cut``: before it was complete, and ``by`` is who ended it."""
+
+    exchange: int
+    connection: int
+    cut: bool = False
+    by: Blame | None = None
+    observed_at_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Bytes that passed and are no HTTP: after an upgrade, inside CONNECT, or not understood."""
+
+    connection: int
+    sender: Sender
+    size: int
+    reason: str
+    observed_at_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that mcpproxy itself did to a connection: refused a request, rewrote a head."""
+
+    connection: int
+    what: str
+    why: str
+    observed_at_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +195,8 @@ class Close:
     observed_at_ns: int = 0
 
 
-Event = Frame | Stderr | Eof | Signal | Gap | Close
+HttpEvent = RequestHead | ResponseHead | ExchangeEnd | Opaque | Note
+Event = Frame | HttpEvent | Stderr | Eof | Signal | Gap | Close
 
 
 @dataclass(frozen=True, slots=True)

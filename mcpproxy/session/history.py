@@ -20,7 +20,7 @@ RECENT_IDS: Final = 16_384
 
 
 @dataclass(slots=True)
-class Exchange:
+class Asked:
     """One request and what became of it.
 
     ``candidates`` are the revisions it may have been meant for, one once that is settled; a
@@ -100,7 +100,7 @@ class UsedIds:
 class Side:
     """What one peer has sent."""
 
-    pending: dict[RequestId, Exchange] = field(default_factory=dict[RequestId, Exchange])
+    pending: dict[RequestId, Asked] = field(default_factory=dict[RequestId, Asked])
     used: UsedIds = field(default_factory=UsedIds)
     held: SplitMessage = field(default_factory=SplitMessage)
     closed_ns: int | None = None
@@ -126,10 +126,12 @@ class History:
     candidates: tuple[str, ...] = REVISIONS
     negotiated: str | None = None
     blind: bool = False
+    over_http: bool = False
 
-    initialize: Exchange | None = None  # the latest initialize request
+    initialize: Asked | None = None  # the latest initialize request
     initialize_answered: bool = False
     initialized: bool = False
+    eager: Asked | None = None  # the first client request between the result and initialized
     unconfirmed_seq: int | None = None  # what the client sent, instead of initialized, after the result
     last_ns: int = 0
 
@@ -149,7 +151,7 @@ class History:
         """What ``of`` declared in the handshake; ``None`` before that or if it was no object."""
         return self.client_capabilities if of == CLIENT else self.server_capabilities
 
-    def pending(self, asker: Sender, id: RequestId) -> Exchange | None:
+    def pending(self, asker: Sender, id: RequestId) -> Asked | None:
         """The request of ``asker`` with this id that has no answer yet."""
         return self.side(asker).pending.get(id)
 

@@ -44,7 +44,7 @@ class SplitMessage:
 
     def whole(self) -> Message | None:
         """The message that the held lines make up together, if they do by now."""
-        if len(self.frames) < 2 or self.frames[-1].raw.strip()[:1] not in (b"}", b"]"):
+        if len(self.frames) < 2 or not self.frames[-1].raw.rstrip().endswith((b"}", b"]")):
             return None
         self.attempts += 1
         message = parse(b"\n".join(frame.raw for frame in self.frames))

@@ -43,7 +43,14 @@ SMALL = Catalogue.from_tables(
                     "blame": "server",
                     "keyword": "info",
                     "source": "https://example.test/{revision}/tools",
-                }
+                },
+                "R-999": {
+                    "text": "Nobody wonders about it.",
+                    "blame": "either",
+                    "keyword": "MAY",
+                    "source": "https://example.test/wonder",
+                    "unobservable": "wondering leaves no trace on the wire",
+                },
             },
         ),
     }

@@ -130,6 +130,15 @@ def test_arguments_that_cannot_be_followed(
     assert refused.err.count("\n") == 1
 
 
+def test_a_state_directory_that_is_a_file(mcpproxy: Mcpproxy, state_dir: Path) -> None:
+    state_dir.parent.mkdir()
+    state_dir.touch()
+    for command in ("list", "show"):
+        refused = mcpproxy(command)
+        assert refused.code == 2
+        assert refused.err == f"mcpproxy: {state_dir}: not a directory; name a folder of traces\n"
+
+
 def test_a_state_directory_that_cannot_be_made(mcpproxy: Mcpproxy, state_dir: Path) -> None:
     state_dir.parent.parent.joinpath("state").write_text("a file in the way")
     refused = mcpproxy("demo")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.cli.selection import Selection
+from mcpproxy.cli.traces import expand
 from mcpproxy.cli.usage import UsageError
 from tests.cli import recordings
 from tests.cli.catalogues import SMALL
@@ -144,6 +145,17 @@ def test_warnings_count_when_strict(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     assert (relaxed.code, strict.code) == (0, 1)
     assert f"{path}:4: warning PROTO-006 server" in relaxed.out
     assert relaxed.out == strict.out
+
+
+def test_a_journal_stands_for_its_trace(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = recordings.write(tmp_path / "t.jsonl", CLEAN)
+    assert mcpproxy("check", f"{path}.journal").out.startswith("no findings in 1 trace")
+
+
+def test_a_journal_below_a_folder_is_found(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl.journal").mkdir()
+    (tmp_path / "t.jsonl.journal" / "00000001").touch()
+    assert expand(str(tmp_path)) == [str(tmp_path / "t.jsonl")]
 
 
 def test_an_empty_session_is_clean(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import fcntl
 import json
 from pathlib import Path
 
+import pytest
+
 from mcpproxy.cli.list import TAIL_BYTES, summarise
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
@@ -74,6 +76,27 @@ def test_files_that_are_no_traces_are_named_as_such(tmp_path: Path) -> None:
     for content in (b"", b"\x00\xff" * 99, b'{"type":"header"\n', b"[]\n"):
         (tmp_path / "t.jsonl").write_bytes(content)
         assert summarise(str(tmp_path / "t.jsonl")).ended == "not a trace"
+
+
+ENDINGS = {
+    '"exited","exit_code":3,"signal":null': "exit 3",
+    '"signalled","exit_code":null,"signal":9': "signal 9",
+    '"not started","exit_code":127,"signal":null': "not started",
+    '"cut","exit_code":null,"signal":null': "cut",
+}
+
+
+@pytest.mark.parametrize(("members", "ended"), ENDINGS.items(), ids=ENDINGS.values())
+def test_endings(tmp_path: Path, members: str, ended: str) -> None:
+    """An older mcpproxy may have counted nothing."""
+    path = recordings.write(tmp_path / "t.jsonl", (HEADER, f'{{"type":"close","t":5,"ending":{members}}}'))
+    recording = summarise(path)
+    assert (recording.ended, recording.frames) == (ended, 0)
+
+
+def test_a_file_that_cannot_be_opened_has_its_line(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").mkdir()
+    assert summarise(str(tmp_path / "t.jsonl")).ended == "is a directory"
 
 
 def test_a_limit_says_what_it_leaves_out(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

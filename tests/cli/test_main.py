@@ -86,7 +86,7 @@ def test_version(mcpproxy: Mcpproxy) -> None:
 REFUSED = {
     "nothing like a command": (["frobnicate"], "frobnicate: unknown command; see mcpproxy --help"),
     "a misspelt command": (["chekc", "t.jsonl"], "chekc: unknown command; did you mean check?"),
-    "a server without dashes": (["sh", "-c", "x"], "put -- before the server command: mcpproxy -- sh"),
+    "a server without dashes": (["sh", "-c", "x"], "put -- before the server command: mcpproxy -- sh ...\n"),
     "a server with an option but no dashes": (
         ["--label", "x", "sh"],
         "put -- before the command: mcpproxy -- sh",

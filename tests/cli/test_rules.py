@@ -78,6 +78,16 @@ def test_explain_takes_codes_and_names(mcpproxy: Mcpproxy, named: str) -> None:
     ]
 
 
+@pytest.mark.usefixtures("small")
+def test_explain_says_what_nobody_can_check(mcpproxy: Mcpproxy) -> None:
+    assert mcpproxy("explain", "SCHEMA-003").out.splitlines()[-4:] == [
+        "    https://example.test/2024-11-05/tools",
+        "  R-999 (binds both peers): Nobody wonders about it.",
+        "    Not checked: wondering leaves no trace on the wire",
+        "    https://example.test/wonder",
+    ]
+
+
 def test_every_rule_that_ships_can_be_explained(mcpproxy: Mcpproxy) -> None:
     codes = sorted(catalogue.load().rules)
     assert codes

@@ -55,6 +55,17 @@ const info = { name: "ts-client", version: "1.0.0" };
 const capabilities = { sampling: {}, elicitation: {}, roots: {} };
 const hear = async (message) => note(heard, plain(message));
 
+// The SDK forgets the callback for progress as soon as it has read the answer, so whether it tells of all
+// progress depends on what came in one chunk. What arrived is told here instead.
+const seen = [];
+function watch(transport) {
+  const deliver = transport.onmessage;
+  transport.onmessage = (message, extra) => {
+    if (message.method === "notifications/progress") seen.push(message);
+    deliver(message, extra);
+  };
+}
+
 async function connect() {
   if (line === "1") {
     const { Client } = await load("@modelcontextprotocol/sdk/client/index.js");
@@ -65,7 +76,9 @@ async function connect() {
     client.setRequestHandler(types.ElicitRequestSchema, answer("elicitation/create"));
     client.setRequestHandler(types.ListRootsRequestSchema, answer("roots/list"));
     client.fallbackNotificationHandler = hear;
-    await client.connect(new StdioClientTransport({ command, args }));
+    const transport = new StdioClientTransport({ command, args });
+    await client.connect(transport);
+    watch(transport);
     return client;
   }
   const { Client } = await load("@modelcontextprotocol/client");
@@ -74,7 +87,9 @@ async function connect() {
   const client = new Client(info, { capabilities, versionNegotiation: { mode } });
   for (const method of Object.keys(ANSWERS)) client.setRequestHandler(method, answer(method));
   client.fallbackNotificationHandler = hear;
-  await client.connect(new StdioClientTransport({ command, args }));
+  const transport = new StdioClientTransport({ command, args });
+  await client.connect(transport);
+  watch(transport);
   return client;
 }
 
@@ -89,12 +104,9 @@ async function perform(step, client) {
     case "list tools":
       return client.listTools();
     case "call": {
-      // The 1.x line forgets the callback as soon as it has read the answer: whether it still tells the
-      // last progress depends on what came in one chunk, so that one is not compared.
-      const progress = [];
-      const keep = (told) => told.progress < told.total && progress.push(told);
-      const result = await call(client, step.tool, step.arguments, step.progress && keep);
-      return { result, progress };
+      seen.length = 0;
+      const result = await call(client, step.tool, step.arguments, step.progress && (() => {}));
+      return { result, progress: seen.map((message) => plain(message.params)) };
     }
     case "call together":
       return Promise.all(step.arguments.map((args) => call(client, step.tool, args)));

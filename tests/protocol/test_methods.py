@@ -4,7 +4,7 @@ import pytest
 
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.methods import INPUT_REQUESTS, Condition, Method, Need
+from mcpproxy.protocol.methods import INPUT_REQUESTS, Condition, Kind, Method, Need
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 
 MODERN = STATELESS[0]
@@ -100,6 +100,21 @@ def test_where_a_method_is_known(name: str, revisions: tuple[str, ...]) -> None:
 )
 def test_a_method_as_a_revision_defines_it(name: str, revision: str, expected: Method | None) -> None:
     assert methods.defined(name, revision) == expected
+
+
+@pytest.mark.parametrize(
+    ("sender", "name", "kind", "revision", "expected"),
+    [
+        ("client", "tools/list", "request", "2025-11-25", True),
+        ("server", "tools/list", "request", "2025-11-25", False),
+        ("client", "tools/list", "notification", "2025-11-25", False),
+        ("server", "ping", "request", "2025-11-25", True),
+        ("client", "ping", "request", MODERN, False),
+        ("client", "notifications/progress", "notification", MODERN, False),
+    ],
+)
+def test_who_may_send_what(sender: str, name: str, kind: Kind, revision: str, expected: bool) -> None:
+    assert methods.sends(sender, name, kind, revision) is expected
 
 
 @pytest.mark.parametrize(

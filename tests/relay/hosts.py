@@ -20,6 +20,9 @@ DEADLINE_S = 60
 HERE = Path(__file__).parent
 PEERS = str(HERE / "peers.py")
 
+HOME = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+"""The environment in which the relay is found."""
+
 Record = tuple[int, int, bytes]
 
 
@@ -29,7 +32,7 @@ def peer(*words: str) -> list[str]:
 
 
 def behind(
-    kind: str, command: list[str], trace: str = "", recorder: str = "none", grace_s: float = 0.2
+    kind: str, command: list[str], trace: str = "", recorder: str = "none", grace_s: float = 20
 ) -> list[str]:
     """``command`` behind a relay; ``kind`` is stdio, threads, or plain for none at all."""
     if kind == "plain":
@@ -65,6 +68,7 @@ class Host:
         command: list[str],
         over: str = "pipes",
         env: dict[str, str] | None = None,
+        without: tuple[str, ...] = (),
         pass_fds: tuple[int, ...] = (),
     ) -> None:
         pairs = [socket.socketpair() if over == "sockets" else os.pipe() for _ in range(3)]
@@ -72,7 +76,7 @@ class Host:
         (theirs_in, self.stdin), (self.stdout, theirs_out), (self.stderr, theirs_err) = ends
         if over == "pipes":
             theirs_in, self.stdin = ends[0]
-        environ = {**os.environ, **(env or {}), "PYTHONPATH": str(HERE.parent.parent)}
+        environ = {name: value for name, value in HOME.items() if name not in without} | (env or {})
         self.over = over
         self.process = subprocess.Popen(
             command, stdin=theirs_in, stdout=theirs_out, stderr=theirs_err, env=environ, pass_fds=pass_fds

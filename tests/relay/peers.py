@@ -1,4 +1,4 @@
-"""Small servers for the relay's tests: ``python peers.py NAME [ARG...]``. None speaks MCP: the relay does not."""
+"""Small servers for the relay's tests: ``python peers.py NAME [ARG...]``. None of them speaks MCP."""
 
 import os
 import signal
@@ -60,6 +60,20 @@ def polite(name: str) -> None:
         signal.pause()
 
 
+def counting() -> None:
+    """Counts the SIGINTs that come before the next line."""
+    count: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        count.append(number)
+        put(1, b"interrupted\n")
+
+    signal.signal(signal.SIGINT, note)
+    put(1, b"ready\n")
+    sys.stdin.buffer.readline()
+    put(1, b"in all %d\n" % len(count))
+
+
 def deaf() -> None:
     """Ignores SIGTERM, serves until EOF."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -99,8 +113,10 @@ def close(fd: str) -> None:
 
 
 def flood(fd: str, size: str) -> None:
+    """Writes as fast as it can, then waits for EOF."""
     put(int(fd), b"0123456789abcde\n" * (int(size) // 16))
     put(3 - int(fd), b"done\n")
+    lines()
 
 
 def duplex(size: str) -> None:
@@ -126,7 +142,9 @@ def sip(size: str) -> None:
 
 def descriptors() -> None:
     """Which descriptors it was given, not counting the one that lists them."""
-    listing = [fd for fd in sorted(map(int, os.listdir("/proc/self/fd"))) if os.path.exists(f"/proc/self/fd/{fd}")]
+    listing = [
+        fd for fd in sorted(map(int, os.listdir("/proc/self/fd"))) if os.path.exists(f"/proc/self/fd/{fd}")
+    ]
     put(1, repr(listing).encode() + b"\n")
 
 

@@ -30,6 +30,18 @@ def test_a_batch_and_a_line_of_stderr_fit_too() -> None:
     assert "batch of 9: tools/call, tools/call" in lines[0]
 
 
+def test_a_long_finding_wraps_beside_the_columns() -> None:
+    message = "server " + "said something it should not have said " * 4
+    finding = Finding("STDIO-002", "error", "server", message.strip(), 7)
+    (whole,) = Transcript().lines(finding)
+    lines = Transcript(Style(width=100)).lines(finding)
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= 100
+    assert all(line.startswith(INDENT) for line in lines)
+    assert " ".join(line.strip() for line in lines) == whole.strip()
+    assert whole.endswith("have said (frame 7)")
+
+
 def test_colours_change_nothing_but_colours() -> None:
     import re
 
@@ -54,6 +66,11 @@ UNUSUAL: dict[str, tuple[bytes, dict[str, bool], str]] = {
     ),
     "an empty line": (b"", {}, "→ the frame is empty"),
     "bytes that are no text": (b"\xff\xfe", {}, "→ the frame is not UTF-8  \\xff\\xfe"),
+    "an error for nobody": (
+        b'{"id":null,"error":{"code":-32700}}',
+        {},
+        '→ error for an unknown request id unusable  {"code"',
+    ),
     "an id that is a list": (b'{"id":[1],"method":"m"}', {}, "→ m id unusable"),
     "a method with a terminal command": (b'{"method":"\\u001b[2J"}', {}, "→ \\x1b[2J"),
 }

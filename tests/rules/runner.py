@@ -28,6 +28,7 @@ from typing import Any, Final
 from mcpproxy import catalogue
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.protocol.rules import SEVERITY, Requirement
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
 
 FOLDER: Final = Path(__file__).parent
@@ -75,7 +76,8 @@ class Fixture:
 
 def read(path: Path) -> Fixture:
     """Parse one file."""
-    header, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    # Split on the line feed alone: one of these sessions is about the other separators.
+    header, *lines = [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
     return Fixture(path, header["about"], tuple(header.get("revisions", ())), tuple(lines))
 
 
@@ -85,10 +87,26 @@ def fixtures() -> tuple[Fixture, ...]:
     return tuple(read(path) for path in sorted(FOLDER.glob("*/*.jsonl")))
 
 
-def holds(rule: str) -> tuple[str, ...]:
-    """The revisions in which some requirement of ``rule`` holds, oldest first."""
+def permission(rule: str) -> bool:
+    """Whether a rule can only keep others quiet."""
     requirements = catalogue.load().rules[rule].requirements
-    return tuple(revision for revision in REVISIONS if any(revision in r.keywords for r in requirements))
+    return not any(breakable(requirement, revision) for requirement in requirements for revision in REVISIONS)
+
+
+def breakable(requirement: Requirement, revision: str) -> bool:
+    """Whether ``requirement`` asks for something in ``revision``."""
+    keyword = requirement.keywords.get(revision)
+    return keyword is not None and SEVERITY[keyword] is not None
+
+
+def holds(rule: str) -> tuple[str, ...]:
+    """The revisions in which ``rule`` asks for something, or permits it if that is all it does."""
+    requirements = catalogue.load().rules[rule].requirements
+    if permission(rule):
+        return tuple(revision for revision in REVISIONS if any(revision in r.keywords for r in requirements))
+    return tuple(
+        revision for revision in REVISIONS if any(breakable(r, revision) for r in requirements)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -124,16 +125,15 @@ def test_a_last_line_that_only_lacks_its_line_feed_is_read(file: Path) -> None:
     assert trace.complete
 
 
-@pytest.mark.parametrize("size", range(len(LINES[0]), len(WHOLE)))
-def test_cut_anywhere_it_gives_the_records_before(file: Path, size: int) -> None:
-    file.write_bytes(WHOLE[:size])
-    trace = open_trace(file)
-    found = list(trace.events())
-    assert found == [PING, PONG, FINDING, EXITED][: len(found)]
-    # A record is whole when only its line feed is missing.
-    assert (
-        len(found) == (WHOLE[:size] + b"\n").replace(b"\n\n", b"\n").count(b"}\n") - 1 or not trace.complete
-    )
+def test_cut_anywhere_it_gives_the_records_before(file: Path) -> None:
+    ends = list(accumulate(map(len, LINES)))
+    for size in range(ends[0], len(WHOLE)):
+        file.write_bytes(WHOLE[:size])
+        # A record is whole, too, when only its line feed is missing.
+        whole = sum(end - 1 <= size for end in ends[1:])
+        trace = open_trace(file)
+        assert list(trace.events()) == [PING, PONG, FINDING, EXITED][:whole]
+        assert trace.complete == (whole == 4)
 
 
 NOT_OURS = "not an mcpproxy trace; name a file that mcpproxy recorded; mcpproxy list shows them"
@@ -215,7 +215,7 @@ def test_a_name_that_no_file_can_have() -> None:
 
 
 @contextmanager
-def nobody() -> Iterator[None]:
+def nobody() -> Generator[None]:
     """Without the rights of root, who may read everything."""
     if os.getuid():
         yield
@@ -265,8 +265,7 @@ def test_an_error_survives_another_process() -> None:
 def read_all(path: Path) -> list[Event | Finding] | None:
     try:
         return list(open_trace(path).events())
-    except TraceError as error:
-        assert "\n" not in error.fact
+    except TraceError:
         return None
 
 

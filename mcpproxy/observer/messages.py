@@ -1,19 +1,19 @@
-"""The judge of one session: events in, findings out.
+"""The judge of one session's messages, whatever carried them.
 
-``Observer.observe`` is the only thing that changes: it finds out which revision and era a message
-belongs to, lets the checks look at it and at the history as it was before, and then writes the
-history on. It knows no clock and no file; the same events give the same findings, live and later.
+For each message it finds out what it answers and which revisions it may be judged by, lets the
+checks look at it and at the history as it was before, and then writes the history on. Nothing else
+changes the history.
 """
 
-from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks import BATCH_CHECKS, EVENT_CHECKS, FRAME_CHECKS, Kind, checks_for
-from mcpproxy.checks.breach import Breach, Passing, member
+from mcpproxy.checks.breach import Passing, member
 from mcpproxy.checks.era import listed_versions, modern_answer
 from mcpproxy.checks.lifecycle import input_of
 from mcpproxy.checks.rpc import BOM, looks_meant
 from mcpproxy.checks.stdio import split_message
+from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     Batch,
@@ -32,7 +32,6 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, VERSION_KEY
-from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import (
     CLIENT,
     Close,
@@ -41,14 +40,11 @@ from mcpproxy.session.frame import (
     Finding,
     Frame,
     Gap,
-    Severity,
+    Sender,
     Signal,
-    Stderr,
     other,
 )
-from mcpproxy.session.history import Exchange, History
-
-_RANK: Final[dict[str, int]] = {"info": 0, "warning": 1, "error": 2}
+from mcpproxy.session.history import Asked, History
 
 _KIND: Final[dict[type, Kind]] = {
     Request: "request",
@@ -59,17 +55,15 @@ _KIND: Final[dict[type, Kind]] = {
 }
 
 
-class Observer:
-    """Judges the frames of one session.
+class MessageJudge:
+    """Judges the messages of one session.
 
     ``revision`` settles the protocol revision beforehand, for frames that come without their
     handshake. ``joined_late`` says that the session's start was not seen.
     """
 
-    def __init__(
-        self, catalogue: Catalogue, *, revision: str | None = None, joined_late: bool = False
-    ) -> None:
-        self._catalogue = catalogue
+    def __init__(self, weigh: Weigher, *, revision: str | None = None, joined_late: bool = False) -> None:
+        self._weigh = weigh
         self._history = History()
         if revision in STATEFUL:
             self._history.negotiated = revision
@@ -97,17 +91,17 @@ class Observer:
             case Gap():
                 self._lose_sight()
                 return []
-            case Stderr():
-                return []
             case Signal() | Close():
                 return self._end(event)
+            case _:
+                return []
 
     def _end(self, event: Signal | Close) -> list[Finding]:
         found: list[Finding] = []
         if isinstance(event, Close):
             found += self._release("client") + self._release("server")
         for _, check in EVENT_CHECKS:
-            found += self._findings(check(event, self._history), 0, "client", self._history.candidates)
+            found += self._weigh(check(event, self._history), 0, "client", self._history.candidates)
         return found
 
     # From frames to messages
@@ -118,6 +112,9 @@ class Observer:
             side.in_pieces = frame.continues
             side.unreadable = True
             return []
+        if frame.exchange:
+            self._history.over_http = True
+            return self._alone(frame)
         if side.held.frames or isinstance(frame.message, Malformed):
             return self._unsure(frame)
         return self._judge(frame, frame.message)
@@ -131,12 +128,12 @@ class Observer:
             return []
         breach = split_message(frame.sender, held.release())
         return [
-            *self._findings([breach], frame.seq, frame.sender, self._history.candidates),
+            *self._weigh([breach], frame.seq, frame.sender, self._history.candidates),
             *self._judge(frame, whole),
         ]
 
-    def _release(self, sender: str) -> list[Finding]:
-        held = self._history.side(CLIENT if sender == CLIENT else "server").held
+    def _release(self, sender: Sender) -> list[Finding]:
+        held = self._history.side(sender).held
         return [finding for frame in held.release() for finding in self._alone(frame)]
 
     def _alone(self, frame: Frame) -> list[Finding]:
@@ -154,7 +151,7 @@ class Observer:
                 self._history.side(frame.sender).unreadable = True
             checks = FRAME_CHECKS if lenient is not None else FRAME_CHECKS[: looks_meant(frame.raw)]
             for _, check in checks:
-                found += self._findings(
+                found += self._weigh(
                     check(passing, self._history), frame.seq, frame.sender, passing.candidates
                 )
             if lenient is not None:
@@ -171,7 +168,7 @@ class Observer:
         passing = Passing(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
         found: list[Finding] = []
         for _, check in BATCH_CHECKS:
-            found += self._findings(
+            found += self._weigh(
                 check(passing, message, history), frame.seq, frame.sender, history.candidates
             )
         for index, item in enumerate(message.items):
@@ -186,12 +183,12 @@ class Observer:
         if isinstance(message, Request | Notification):
             method = message.method
         else:
-            method = passing.exchange.method if passing.exchange else ""
+            method = passing.answers.method if passing.answers else ""
         found: list[Finding] = []
         for check in checks_for(_KIND[type(message)], method):
             breaches = list(check(passing, history))
             if breaches:
-                found += self._findings(breaches, frame.seq, frame.sender, passing.candidates)
+                found += self._weigh(breaches, frame.seq, frame.sender, passing.candidates)
         self._remember(passing)
         return found
 
@@ -203,7 +200,7 @@ class Observer:
             case Request():
                 self._date_request(passing, message)
             case Response() | ErrorResponse():
-                asked = passing.exchange = self._asked(passing, message)
+                asked = passing.answers = self._asked(passing, message)
                 if asked is not None:
                     passing.candidates = self._date_answer(asked, message)
                     passing.stateless = asked.stateless
@@ -226,7 +223,7 @@ class Observer:
         elif self._history.stateless_seq is not None and self._history.stateful_seq is None:
             passing.candidates = REVISIONS
 
-    def _date_answer(self, asked: Exchange, message: Response | ErrorResponse) -> tuple[str, ...]:
+    def _date_answer(self, asked: Asked, message: Response | ErrorResponse) -> tuple[str, ...]:
         if asked is self._history.initialize and isinstance(message, Response):
             version = member(message.result, "protocolVersion")
             return (str(version),) if version in STATEFUL else STATEFUL
@@ -234,7 +231,7 @@ class Observer:
             return asked.candidates
         return self._history.candidates
 
-    def _asked(self, passing: Passing, message: Response | ErrorResponse) -> Exchange | None:
+    def _asked(self, passing: Passing, message: Response | ErrorResponse) -> Asked | None:
         """The request that an answer means, its id given as the wrong JSON type included."""
         id = message.id
         if id is ABSENT or id is None:
@@ -299,7 +296,7 @@ class Observer:
             side.unreadable = True  # Whatever answers it cannot be told from an answer to nothing.
             return
         early = history.state in (State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN)
-        asked = Exchange(
+        asked = Asked(
             passing.seq,
             passing.sender,
             message.id,
@@ -315,6 +312,9 @@ class Observer:
             asked.answers_due += before.answers_due
         side.pending[message.id] = asked
         side.used.add(message.id, passing.seq)
+        if history.state is State.NEGOTIATED and passing.sender == CLIENT and history.eager is None:
+            if message.method != "ping" and not passing.stateless:
+                history.eager = asked
         if message.method == "initialize" and passing.sender == CLIENT:
             if history.negotiated is None:
                 history.candidates = STATEFUL
@@ -331,7 +331,7 @@ class Observer:
             history.supported.setdefault(version, passing.seq)
         if (answer := modern_answer(passing)) is not None:
             history.modern_answer = answer
-        asked = passing.exchange
+        asked = passing.answers
         if asked is None:
             return
         side = history.side(asked.sender)
@@ -364,33 +364,6 @@ class Observer:
         history.state = State.UNKNOWN
         for side in (history.client, history.server):
             side.held.release()
-
-    # From breaches to findings
-
-    def _findings(
-        self, breaches: Iterable[Breach], seq: int, sender: str, candidates: tuple[str, ...]
-    ) -> Iterator[Finding]:
-        """Weigh each breach by the catalogue; one that holds in none of the revisions is none."""
-        for breach in breaches:
-            requirement = self._catalogue.requirements[f"{breach.rule}/{breach.requirement}"]
-            judged_by = breach.candidates or candidates
-            severity: Severity | None = requirement.severity(judged_by)
-            if severity is None:
-                continue
-            if breach.at_most is not None and _RANK[breach.at_most] < _RANK[severity]:
-                severity = breach.at_most
-            yield Finding(
-                breach.rule,
-                severity,
-                breach.blame or (CLIENT if sender == CLIENT else "server"),
-                breach.message,
-                seq if breach.frame is None else breach.frame,
-                breach.related,
-                breach.pointer,
-                judged_by[0] if len(judged_by) == 1 else None,
-                requirement.source(judged_by),
-                requirement.id,
-            )
 
 
 def _retyped(id: RequestId) -> RequestId:

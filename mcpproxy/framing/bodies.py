@@ -1,0 +1,205 @@
+"""Bodies of HTTP/1.x messages: where each one ends, and its content without the transfer coding.
+
+Nothing is held back but the beginning of a chunk's line; content goes through as it comes.
+
+Source: RFC 9112, sections 6 and 7.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from mcpproxy.framing.heads import LIMIT_BYTES, Headers, trailers
+
+LINE_LIMIT_BYTES: Final = 16 << 10
+"""The longest line in front of a chunk, extensions and line end included."""
+
+# 16 digits are what 64 bits can say; a longer number is read differently by different peers.
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16}+)[ \t]*+(?:;[^\r\n]*+)?\r?\n")
+_BLANK = (b"\r\n", b"\n")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+
+
+class Body(Protocol):
+    """Takes a body apart, chunk by chunk, until it is ``over`` or ``broken`` (says why)."""
+
+    @property
+    def over(self) -> bool: ...
+    @property
+    def broken(self) -> str: ...
+    @property
+    def trailers(self) -> Headers: ...
+    @property
+    def rest(self) -> bytes:
+        """What was taken but is not content: the line at which a broken body stopped making sense."""
+        ...
+
+    def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
+        """The content found in ``data`` from ``start`` on, and where the bytes not taken begin."""
+        ...
+
+    def missing(self) -> str:
+        """What would be missing if the stream ended now; empty if that is how this body ends."""
+        ...
+
+
+class Length:
+    """A body of a known number of bytes."""
+
+    __slots__ = ("_left", "_length", "over")
+
+    broken = ""
+    trailers: Headers = ()
+    rest = b""
+
+    def __init__(self, length: int) -> None:
+        self._length = self._left = length
+        self.over = length == 0
+
+    def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
+        content = data[start : start + self._left]
+        self._left -= len(content)
+        self.over = self._left == 0
+        return content, start + len(content)
+
+    def missing(self) -> str:
+        return f"{self._length - self._left} of {self._length} bytes of the body came"
+
+
+class UntilClose:
+    """A body that ends where its stream ends."""
+
+    __slots__ = ()
+
+    over = False
+    broken = ""
+    trailers: Headers = ()
+    rest = b""
+
+    def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
+        return data[start:], len(data)
+
+    def missing(self) -> str:
+        return ""
+
+
+class Chunked:
+    """A body in chunks, each with its size before it; fields may follow the last one."""
+
+    __slots__ = ("_left", "_line", "_lines", "_read", "broken", "over", "rest", "trailers")
+
+    def __init__(self) -> None:
+        self.over = False
+        self.broken = ""
+        self.trailers: Headers = ()
+        self.rest = b""
+        self._left = 0  # of the chunk that is being read
+        self._line = bytearray()  # the beginning of a line that is not over yet
+        self._lines = bytearray()  # the trailer lines so far
+        self._read = Chunked._size  # takes the next line
+
+    def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
+        parts: list[bytes] = []
+        position, end = start, len(data)
+        while position < end and not (self.over or self.broken):
+            if self._left:
+                part = data[position : position + self._left]
+                parts.append(part)
+                self._left -= len(part)
+                position += len(part)
+            else:
+                position = self._take_line(data, position)
+        return (parts[0] if len(parts) == 1 else b"".join(parts)), position
+
+    def missing(self) -> str:
+        return "the last chunk of the body is missing"
+
+    def _take_line(self, data: bytes, start: int) -> int:
+        stop = data.find(b"\n", start) + 1
+        if stop and not self._line:
+            line = data[start:stop]
+        else:
+            self._line += data[start : stop or len(data)]
+            if not stop and len(self._line) <= LINE_LIMIT_BYTES:
+                return len(data)
+            line = bytes(self._line)
+            self._line.clear()
+        if len(line) > LINE_LIMIT_BYTES:
+            self._break("a line of the chunked body is too long", line)
+        else:
+            self._read(self, line)
+        return stop or len(data)
+
+    def _size(self, line: bytes) -> None:
+        match = _CHUNK_LINE.fullmatch(line)
+        if match is None:
+            self._break("the size of a chunk cannot be read", line)
+            return
+        self._left = int(match[1], 16)
+        self._read = Chunked._after_chunk if self._left else Chunked._trailer
+
+    def _after_chunk(self, line: bytes) -> None:
+        if line in _BLANK:
+            self._read = Chunked._size
+        else:
+            self._break("a chunk is longer than its size says", line)
+
+    def _trailer(self, line: bytes) -> None:
+        self._lines += line
+        if len(self._lines) > LIMIT_BYTES:
+            self._break("the trailers are too long", bytes(self._lines))
+        elif line in _BLANK:
+            read = trailers(bytes(self._lines))
+            if isinstance(read, str):
+                self._break(read, bytes(self._lines))
+            else:
+                self.trailers = read
+                self.over = True
+
+    def _break(self, why: str, line: bytes) -> None:
+        self.broken = why
+        self.rest = line
+
+
+NO_BODY: Final = Length(0)
+
+
+def request_body(fields: Mapping[str, str]) -> Body | str:
+    """The body that follows a request's head, or why nobody can know where it ends.
+
+    ``fields`` are the head's `framing_fields`.
+    """
+    coding = fields.get("transfer-encoding")
+    if coding is None:
+        return _known_length(fields) or NO_BODY
+    if _is_chunked(coding):
+        return Chunked()
+    return "the request has a transfer coding but is not chunked: its end cannot be known"
+
+
+def response_body(method: str, status: int, fields: Mapping[str, str]) -> Body | str:
+    """The body that follows a final response to ``method``, or why nobody can know where it ends."""
+    if method == "HEAD" or status in (204, 304):
+        return NO_BODY
+    coding = fields.get("transfer-encoding")
+    if coding is None:
+        return _known_length(fields) or UntilClose()
+    return Chunked() if _is_chunked(coding) else UntilClose()
+
+
+def _is_chunked(coding: str) -> bool:
+    return coding.rpartition(",")[2].strip(" \t").lower() == "chunked"
+
+
+def _known_length(fields: Mapping[str, str]) -> Length | str | None:
+    """The body that Content-Length announces; ``None`` without one."""
+    value = fields.get("content-length")
+    if value is None:
+        return None
+    if _LENGTH.fullmatch(value):
+        return Length(int(value))
+    # The same number said twice is still one number: there are proxies that join fields.
+    first, *others = {member.strip(" \t") for member in value.split(",")}
+    if others:
+        return "Content-Length says different things"
+    return Length(int(first)) if _LENGTH.fullmatch(first) else "Content-Length is not a number of bytes"

@@ -1,0 +1,136 @@
+"""Heads of HTTP/1.x messages: start lines and header fields, read the way real peers read them.
+
+Lenient where that changes nothing about what a head says: a bare line feed ends a line, a folded value
+(obs-fold) is joined by one space, the reason phrase may be missing. Whatever two readers could take for
+two different things is not read at all; the answer is then a sentence fragment that says why.
+
+Every pattern runs in linear time on any input: its repetitions are possessive, they never give back.
+
+Source: RFC 9112, sections 2 to 5.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple, cast
+
+Headers = tuple[tuple[str, str], ...]
+"""Name and value of each field, in the order and the case they came in, decoded as latin-1."""
+
+LIMIT_BYTES: Final = 256 << 10
+"""The longest head that is read, its blank line included; the same holds for trailers."""
+
+# token = 1*tchar (RFC 9110, section 5.6.2)
+_TCHAR = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
+
+TOKEN_BYTE: Final = re.compile(_TCHAR.encode())
+"""A byte that a method or a field name may hold."""
+
+# Targets are taken as they come as long as they cannot be confused with what stands beside them.
+_REQUEST_LINE = re.compile(rf"({_TCHAR}++) ([^\x00-\x20\x7f]++) HTTP/([0-9]\.[0-9])\r?")
+_STATUS_LINE = re.compile(r"HTTP/([0-9]\.[0-9]) ([1-9][0-9][0-9])(?: ([^\x00\r]*+))?\r?")
+_FIELD = re.compile(rf"({_TCHAR}++):[ \t]*+([^\x00\r]*+)\r?")
+_FOLD = re.compile(r"\r?\n[ \t]++")
+
+_FRAMING_FIELDS = frozenset({"content-length", "transfer-encoding", "upgrade"})
+
+# Peers send the same lines with every message: a look-up costs a sixth of reading them again.
+# Only lines of small heads are remembered, so that this stays within a few megabytes.
+_SMALL_HEAD_BYTES: Final = 4 << 10
+_remember = lru_cache(maxsize=512)
+
+
+class RequestHead(NamedTuple):
+    """What a request's head says; ``version`` is ``1.1`` or ``1.0``."""
+
+    method: str
+    target: str
+    version: str
+    headers: Headers
+
+
+class ResponseHead(NamedTuple):
+    """What a response's head says; ``reason`` is empty when there is none."""
+
+    status: int
+    reason: str
+    version: str
+    headers: Headers
+
+
+def request_head(raw: bytes) -> RequestHead | str:
+    """Read a whole head, blank line included, or say why it cannot be read."""
+    lines = _lines(raw)
+    small = len(raw) <= _SMALL_HEAD_BYTES
+    line = (_request_line if small else _request_line.__wrapped__)(lines[0])
+    if isinstance(line, str):
+        return line
+    headers = _fields(lines, 1, small)
+    return headers if isinstance(headers, str) else RequestHead(*line, headers)
+
+
+def response_head(raw: bytes) -> ResponseHead | str:
+    """Read a whole head, blank line included, or say why it cannot be read."""
+    lines = _lines(raw)
+    small = len(raw) <= _SMALL_HEAD_BYTES
+    line = (_status_line if small else _status_line.__wrapped__)(lines[0])
+    if isinstance(line, str):
+        return line
+    headers = _fields(lines, 1, small)
+    return headers if isinstance(headers, str) else ResponseHead(*line, headers)
+
+
+def trailers(raw: bytes) -> Headers | str:
+    """Read the fields after a chunked body, blank line included, or say why they cannot be read."""
+    return _fields(_lines(raw), 0, small=False)
+
+
+def framing_fields(headers: Headers) -> dict[str, str]:
+    """The fields that say what follows a head, by lower-case name; repeated ones joined as a list."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        key = name.lower()
+        if key in _FRAMING_FIELDS:
+            found[key] = f"{found[key]},{value}" if key in found else value
+    return found
+
+
+def _lines(raw: bytes) -> list[str]:
+    """The lines of a head, continuation lines joined to those they continue; the last two are empty."""
+    text = raw.decode("latin-1")
+    if "\n " in text or "\n\t" in text:
+        # Nothing continues a start line; a field that seems to cannot be read.
+        first, end, rest = text.partition("\n")
+        text = first + end + _FOLD.sub(" ", rest)
+    return text.split("\n")
+
+
+def _fields(lines: list[str], start: int, small: bool) -> Headers | str:
+    read = _field if small else _field.__wrapped__
+    found = tuple([read(line) for line in lines[start:-2]])
+    return "a header field cannot be read" if None in found else cast("Headers", found)
+
+
+@_remember
+def _request_line(line: str) -> tuple[str, str, str] | str:
+    read = _REQUEST_LINE.fullmatch(line)
+    if read is None:
+        return "the request line cannot be read"
+    return (read[1], read[2], read[3]) if read[3][0] == "1" else f"this is HTTP/{read[3]}, not HTTP/1.1"
+
+
+@_remember
+def _status_line(line: str) -> tuple[int, str, str] | str:
+    read = _STATUS_LINE.fullmatch(line)
+    if read is None:
+        return "the status line cannot be read"
+    return (
+        (int(read[2]), read[3] or "", read[1])
+        if read[1][0] == "1"
+        else f"this is HTTP/{read[1]}, not HTTP/1.1"
+    )
+
+
+@_remember
+def _field(line: str) -> tuple[str, str] | None:
+    read = _FIELD.fullmatch(line)
+    return (read[1], read[2].rstrip(" \t")) if read else None

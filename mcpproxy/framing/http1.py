@@ -1,0 +1,260 @@
+"""HTTP/1.x out of chunks: what two peers, and the proxy in the server's place, say on one connection.
+
+This reads a copy of what others exchange, so it refuses nothing and raises on no bytes at all. What is
+not HTTP is said once (`Broken`); from there on that side's bytes come out as they are. The pieces depend
+on the bytes and on the order of the calls, never on how one peer's bytes were cut into chunks: only
+adjacent `BodyPart`s, and the bytes of a `Broken` and of the `OpaqueBytes` after it, may be cut differently.
+
+Of each exchange come
+- from the client: one `RequestStart`, its `BodyPart`s, then one `BodyEnd` or `Cut`;
+- from the server, or from the proxy instead: any number of interim `ResponseStart`s (1xx), a final one, its
+  `BodyPart`s, then one `BodyEnd` or `Cut`. A request that is never answered gets a `Cut` of the server alone;
+so an exchange is over when both have ended. Where a head cannot be read, an answer to it (a 400, say) still
+is an exchange, one without a `RequestStart`.
+
+Requests may be pipelined; a response belongs to the oldest request without one, and may come before that
+request's body is over. A 101, or a 2xx to CONNECT, ends HTTP on the connection.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.framing.bodies import request_body, response_body
+from mcpproxy.framing.heads import TOKEN_BYTE, framing_fields, request_head, response_head
+from mcpproxy.framing.pieces import (
+    BodyEnd,
+    BodyPart,
+    Broken,
+    Cut,
+    OpaqueBytes,
+    Piece,
+    RequestStart,
+    ResponseStart,
+    Side,
+)
+from mcpproxy.framing.streams import Stream
+
+__all__ = [
+    "BodyEnd",
+    "BodyPart",
+    "Broken",
+    "Cut",
+    "Http1Connection",
+    "OpaqueBytes",
+    "Piece",
+    "RequestStart",
+    "ResponseStart",
+    "Side",
+]
+
+_SWITCHED: Final = "the connection ceased to be HTTP"
+
+
+class Http1Connection:
+    """One per client connection. Feed it what each side sent, in the order it was read.
+
+    Call both `client_eof` and `server_eof` when the connection is over, whoever ended it and also when
+    upstream was never reached: only then are unanswered requests known to stay so. Calling again is harmless.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: list[Piece] = []
+        self._exchanges = _Exchanges()
+        self._requests = _Requests(self._pieces, self._exchanges)
+        self._server = _Responses("server", self._pieces, self._exchanges, self._requests, self._switch)
+        self._proxy = _Responses("proxy", self._pieces, self._exchanges, self._requests, self._switch)
+        self._over: set[Side] = set()
+        self._first: Side = "client"  # who ended the connection, once somebody did
+        self._how = ""
+        self._reset = False
+
+    def client(self, data: bytes, at_ns: int) -> list[Piece]:
+        """Take bytes that the client sent; ``at_ns`` is when they were read."""
+        self._requests.feed(data, at_ns)
+        return self._found()
+
+    def server(self, data: bytes, at_ns: int) -> list[Piece]:
+        """Take bytes that the server sent."""
+        self._server.feed(data, at_ns)
+        return self._found()
+
+    def proxy(self, data: bytes, at_ns: int) -> list[Piece]:
+        """Take bytes that the proxy sent to the client in the server's place."""
+        self._proxy.feed(data, at_ns)
+        return self._found()
+
+    def client_eof(self, at_ns: int, reset: bool) -> list[Piece]:
+        """The client ended its sending side, in order or by a reset."""
+        return self._end(self._requests, at_ns, reset)
+
+    def server_eof(self, at_ns: int, reset: bool) -> list[Piece]:
+        """The server ended its sending side, in order or by a reset."""
+        return self._end(self._server, at_ns, reset)
+
+    def opaque(self, at_ns: int) -> list[Piece]:
+        """From here on the connection is not HTTP. A 101 and a 2xx to CONNECT say so by themselves."""
+        self._switch("proxy", at_ns)
+        return self._found()
+
+    def _switch(self, by: Side, at_ns: int) -> None:
+        for stream in (self._requests, self._server, self._proxy):
+            stream.stop(by, _SWITCHED, at_ns)
+        self._give_up(by, _SWITCHED, at_ns)
+
+    def _end(self, stream: Stream, at_ns: int, reset: bool) -> list[Piece]:
+        if not self._over:
+            self._first = stream.of
+            self._how = f"the {stream.of} {'reset' if reset else 'closed'} the connection"
+        self._over.add(stream.of)
+        self._reset = self._reset or reset
+        stream.end(self._first, self._how, self._reset, at_ns)
+        if len(self._over) == 2:
+            self._proxy.end(self._first, self._how, self._reset, at_ns)
+            self._requests.stop(self._first, self._how, at_ns)
+            self._give_up(self._first, f"{self._how}; no response came", at_ns)
+        return self._found()
+
+    def _give_up(self, by: Side, why: str, at_ns: int) -> None:
+        """What still waits will not be answered."""
+        waiting = self._exchanges.waiting
+        self._pieces += [Cut(exchange.number, "server", by, at_ns, why) for exchange in waiting]
+        waiting.clear()
+
+    def _found(self) -> list[Piece]:
+        found = self._pieces.copy()
+        self._pieces.clear()
+        return found
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A request, and whether its final response has begun."""
+
+    number: int
+    method: str = ""
+    switches: bool = False  # the answer may end HTTP on this connection: CONNECT, Upgrade
+    answered: bool = False
+
+
+class _Exchanges:
+    """Which request the next response belongs to."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Exchange] = deque()  # for their final response, oldest first
+        self._count = 0
+        self._unread: _Exchange | None = None  # answered before its head was read
+
+    def asked(self, method: str, switches: bool) -> _Exchange:
+        """A request's head was read."""
+        exchange = self._unread or self._new()
+        self._unread = None
+        exchange.method, exchange.switches = method, switches
+        return exchange
+
+    def oldest(self, requests: Stream) -> _Exchange | None:
+        """What a response now belongs to: what was asked first, or tried to be asked."""
+        if not self.waiting and (requests.held or requests.broken) and self._unread is None:
+            self._unread = self._new()
+        return self.waiting[0] if self.waiting else None
+
+    def _new(self) -> _Exchange:
+        self._count += 1
+        exchange = _Exchange(self._count)
+        self.waiting.append(exchange)
+        return exchange
+
+
+class _Requests(Stream):
+    """What the client sends.
+
+    After a request that may end HTTP on the connection nobody knows what the next bytes are before the answer
+    is there: they are held until then, up to the length of a head.
+    """
+
+    def __init__(self, pieces: list[Piece], exchanges: _Exchanges) -> None:
+        super().__init__("client", pieces)
+        self._exchanges = exchanges
+        self._last: _Exchange | None = None
+        self._ending: tuple[Side, str, bool] | None = None
+
+    @property
+    def _paused(self) -> bool:
+        return self._last is not None and self._last.switches and not self._last.answered
+
+    def refusal(self, first: bytes) -> str:
+        return "" if TOKEN_BYTE.match(first) else "this is not an HTTP request"
+
+    def head(self, data: bytes, start: int) -> int:
+        if not self._paused:
+            return super().head(data, start)
+        self.hold(data[start:])
+        return len(data)
+
+    def begin(self, raw: bytes) -> None:
+        head = request_head(raw)
+        if isinstance(head, str):
+            self.break_off(head, raw)
+            return
+        fields = framing_fields(head.headers)
+        self._last = self._exchanges.asked(head.method, head.method == "CONNECT" or "upgrade" in fields)
+        self.exchange = self._last.number
+        self.pieces.append(RequestStart(self.exchange, *head, raw, self.at_ns))
+        self.enter(request_body(fields))
+
+    def end(self, by: Side, how: str, reset: bool, at_ns: int) -> None:
+        if self._paused and self.held:
+            self._ending = (by, how, reset)
+        else:
+            super().end(by, how, reset, at_ns)
+
+    def resume(self) -> None:
+        """The answer is there, and it is still HTTP."""
+        data = bytes(self.held)
+        self.held.clear()
+        self.feed(data, self.at_ns)
+        if self._ending is not None:
+            super().end(*self._ending, self.at_ns)
+
+
+class _Responses(Stream):
+    """What the server sends, or the proxy in its place."""
+
+    def __init__(
+        self,
+        by: Side,
+        pieces: list[Piece],
+        exchanges: _Exchanges,
+        requests: _Requests,
+        switch: Callable[[Side, int], None],
+    ) -> None:
+        super().__init__(by, pieces)
+        self._exchanges = exchanges
+        self._requests = requests
+        self._switch = switch
+
+    def refusal(self, first: bytes) -> str:
+        if self._exchanges.oldest(self._requests) is None:
+            return "nothing was asked"
+        return "" if b"HTTP/".startswith(first) else "this is not an HTTP response"
+
+    def begin(self, raw: bytes) -> None:
+        head = response_head(raw)
+        exchange = self._exchanges.oldest(self._requests)
+        if isinstance(head, str) or exchange is None:
+            self.break_off(head if isinstance(head, str) else "nothing was asked", raw)
+            return
+        self.exchange = exchange.number
+        self.pieces.append(ResponseStart(self.exchange, *head, raw, self.at_ns, self.of))
+        if head.status < 200 and head.status != 101:
+            return
+        exchange.answered = True
+        self._exchanges.waiting.popleft()
+        if head.status == 101 or (exchange.method == "CONNECT" and head.status < 300):
+            self.pieces.append(BodyEnd(self.exchange, self.of, self.at_ns, ()))
+            self._switch(self.of, self.at_ns)
+            return
+        self.enter(response_body(exchange.method, head.status, framing_fields(head.headers)))
+        if exchange.switches:
+            self._requests.resume()

@@ -1,0 +1,86 @@
+"""What is seen on an HTTP/1.x connection, piece by piece: heads, content, and how each message ended.
+
+`exchange` numbers count from 1 on each connection; `at_ns` is when the chunk that completed a piece was read.
+Pieces are named tuples because each small exchange has six of them, and a frozen dataclass takes three
+times as long to make.
+"""
+
+from typing import Literal, NamedTuple
+
+from mcpproxy.framing.heads import Headers
+
+Side = Literal["client", "server", "proxy"]
+"""Whose bytes they are: the proxy's when it answers in the server's place."""
+
+
+class RequestStart(NamedTuple):
+    """A request's head. ``raw`` is the head as it came, blank line included."""
+
+    exchange: int
+    method: str
+    target: str
+    version: str
+    headers: Headers
+    raw: bytes
+    at_ns: int
+
+
+class ResponseStart(NamedTuple):
+    """A response's head; with a ``status`` below 200 (but 101) another one follows in the same exchange."""
+
+    exchange: int
+    status: int
+    reason: str
+    version: str
+    headers: Headers
+    raw: bytes
+    at_ns: int
+    by: Side
+
+
+class BodyPart(NamedTuple):
+    """Content, never empty, without chunked coding. Other codings are left as they are."""
+
+    exchange: int
+    of: Side
+    data: bytes
+    at_ns: int
+
+
+class BodyEnd(NamedTuple):
+    """A message is complete."""
+
+    exchange: int
+    of: Side
+    at_ns: int
+    trailers: Headers
+
+
+class Cut(NamedTuple):
+    """A message that will never be complete. ``by`` is who ended it: of two who closed, the first."""
+
+    exchange: int
+    of: Side
+    by: Side
+    at_ns: int
+    why: str
+
+
+class Broken(NamedTuple):
+    """What ``of`` sent is not HTTP, beginning with ``data``; the rest follows as `OpaqueBytes`."""
+
+    of: Side
+    why: str
+    data: bytes
+    at_ns: int
+
+
+class OpaqueBytes(NamedTuple):
+    """Bytes of a connection, or of one side of it, that is not HTTP or not HTTP any more."""
+
+    of: Side
+    data: bytes
+    at_ns: int
+
+
+Piece = RequestStart | ResponseStart | BodyPart | BodyEnd | Cut | Broken | OpaqueBytes

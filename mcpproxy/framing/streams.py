@@ -1,0 +1,148 @@
+"""One side of an HTTP/1.x connection: heads and bodies in turn, for as long as its bytes are HTTP.
+
+What a head means is for the two kinds of stream in `http1` to say; here is what they share.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from typing import Final
+
+from mcpproxy.framing.bodies import Body
+from mcpproxy.framing.heads import LIMIT_BYTES
+from mcpproxy.framing.pieces import BodyEnd, BodyPart, Broken, Cut, OpaqueBytes, Piece, Side
+
+_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
+_NOT_LINE_END: Final = re.compile(rb"[^\r\n]")
+_SEEN_BYTES: Final = 5
+"""How much of a head `Stream.refusal` wants to see."""
+
+
+class Stream(ABC):
+    """Takes one side's bytes apart; what it finds is added to ``pieces``."""
+
+    def __init__(self, of: Side, pieces: list[Piece]) -> None:
+        self.of: Side = of
+        self.pieces = pieces
+        self.exchange = 0  # the one whose message is being read
+        self.held = bytearray()  # the beginning of a head
+        self.at_ns = 0  # of the chunk that is being read, or was last
+        self.broken = False
+        self._body: Body | None = None
+        self._opaque = False
+
+    @abstractmethod
+    def refusal(self, first: bytes) -> str:
+        """Why no head of this stream can begin with these one to five bytes; empty if one can."""
+
+    @abstractmethod
+    def begin(self, raw: bytes) -> None:
+        """A whole head is there, its blank line included."""
+
+    def feed(self, data: bytes, at_ns: int) -> None:
+        """Take the next chunk of the stream."""
+        self.at_ns = at_ns
+        position, end = 0, len(data)
+        while position < end:
+            if self._body is not None:
+                position = self._content(self._body, data, position)
+            elif not self._opaque:
+                position = self.head(data, position)
+            else:
+                self.pieces.append(OpaqueBytes(self.of, data[position:], at_ns))
+                return
+
+    def head(self, data: bytes, start: int) -> int:
+        """Look for the end of a head in ``data``; where the bytes not taken begin."""
+        held = len(self.held)
+        if not held:
+            if data[start] in b"\r\n":
+                # Line ends between messages are a habit of old peers (RFC 9112, section 2.2).
+                found = _NOT_LINE_END.search(data, start)
+                return found.start() if found else len(data)
+            if why := self.refusal(data[start : start + _SEEN_BYTES]):
+                self.break_off(why, data[start:])
+                return len(data)
+            blank = _BLANK_LINE.search(data, start)
+            if blank is not None:
+                self._whole(data[start : blank.end()])
+                return blank.end()
+        self.held += data[start:]
+        if held < _SEEN_BYTES and (why := self.refusal(bytes(self.held[:_SEEN_BYTES]))):
+            self.break_off(why, bytes(self.held))
+            return len(data)
+        blank = _BLANK_LINE.search(self.held, max(0, held - 2))
+        if blank is not None:
+            raw = bytes(self.held[: blank.end()])
+            self.held.clear()
+            self._whole(raw)
+            return start + len(raw) - held
+        self.hold(b"")
+        return len(data)
+
+    def hold(self, data: bytes) -> None:
+        """Keep what cannot be read yet, as long as it is no more than a head may be."""
+        self.held += data
+        if len(self.held) > LIMIT_BYTES:
+            self._whole(bytes(self.held))
+
+    def enter(self, body: Body | str) -> None:
+        """A head was read; ``body`` follows, or this is why nobody knows what follows."""
+        if isinstance(body, str):
+            self._cut(self.of, body)
+            self.break_off(body, b"")
+        elif body.over:
+            self.pieces.append(BodyEnd(self.exchange, self.of, self.at_ns, ()))
+        else:
+            self._body = body
+
+    def break_off(self, why: str, data: bytes) -> None:
+        """This is not HTTP, beginning with ``data``."""
+        self.pieces.append(Broken(self.of, why, data, self.at_ns))
+        self.held.clear()
+        self.broken = self._opaque = True
+
+    def end(self, by: Side, how: str, reset: bool, at_ns: int) -> None:
+        """The stream is over; ``by`` and ``how`` say who ended the connection first."""
+        self.at_ns = at_ns
+        if self._body is not None:
+            missing = self._body.missing()
+            if missing or reset:
+                self._cut(by, f"{how}; {missing}" if missing else how)
+            else:
+                self._body = None
+                self.pieces.append(BodyEnd(self.exchange, self.of, at_ns, ()))
+        elif self.held:
+            self.break_off(f"{how} in the middle of a head", bytes(self.held))
+        self._opaque = True
+
+    def stop(self, by: Side, why: str, at_ns: int) -> None:
+        """Read no further: what is held, and what still comes, is opaque."""
+        if self.held:
+            self.pieces.append(OpaqueBytes(self.of, bytes(self.held), self.at_ns))
+            self.held.clear()
+        self.at_ns = at_ns
+        if self._body is not None:
+            self._cut(by, why)
+        self._opaque = True
+
+    def _whole(self, raw: bytes) -> None:
+        if len(raw) > LIMIT_BYTES:
+            self.break_off(f"a head is longer than {LIMIT_BYTES >> 10} KiB", raw)
+        else:
+            self.begin(raw)
+
+    def _content(self, body: Body, data: bytes, start: int) -> int:
+        content, position = body.feed(data, start)
+        if content:
+            self.pieces.append(BodyPart(self.exchange, self.of, content, self.at_ns))
+        if body.over:
+            self._body = None
+            self.pieces.append(BodyEnd(self.exchange, self.of, self.at_ns, body.trailers))
+        elif body.broken:
+            self._cut(self.of, body.broken)
+            self.break_off(body.broken, body.rest)
+        return position
+
+    def _cut(self, by: Side, why: str) -> None:
+        self._body = None
+        self.pieces.append(Cut(self.exchange, self.of, by, self.at_ns, why))

@@ -1,0 +1,40 @@
+"""The judge: events in, findings out.
+
+``Observer.observe`` is called once for each event of a recording, live or later, in order; the same
+events give the same findings. It knows no clock and no file.
+"""
+
+from mcpproxy.observer.http import HttpJudge
+from mcpproxy.observer.messages import MessageJudge
+from mcpproxy.observer.weigh import Weigher
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent
+
+__all__ = ["Observer"]
+
+
+class Observer:
+    """Judges one recording.
+
+    ``revision`` settles the protocol revision beforehand, for frames that come without their
+    handshake. ``joined_late`` says that the session's start was not seen.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, *, revision: str | None = None, joined_late: bool = False
+    ) -> None:
+        weigh = Weigher(catalogue)
+        self._messages = MessageJudge(weigh, revision=revision, joined_late=joined_late)
+        self._http = HttpJudge(weigh)
+
+    @property
+    def revision(self) -> str | None:
+        """The protocol revision that the session speaks, once that is known."""
+        return self._messages.revision or self._http.revision
+
+    def observe(self, event: Event) -> list[Finding]:
+        """Judge one event. Whatever the peers send, this does not raise."""
+        if isinstance(event, HttpEvent) or (isinstance(event, Frame) and event.exchange):
+            return self._http.observe(event)
+        found = self._messages.observe(event)
+        return found + self._http.observe(event) if isinstance(event, Gap | Close) else found

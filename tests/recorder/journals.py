@@ -1,0 +1,155 @@
+"""Journals to record from, as a relay would have left them, and judges to record with."""
+
+import json
+from pathlib import Path
+from typing import Final
+
+from mcpproxy.recorder.follow import JournalReader
+from mcpproxy.recorder.judge import Observing
+from mcpproxy.recorder.live import Live
+from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import Close, Event, Finding, Frame
+from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.writer import TraceWriter
+
+Entry = tuple[int, bytes, int]
+
+STARTED_NS: Final = 1000
+
+
+def start(pid: int = 0) -> Entry:
+    """The START record of a relay with this ``pid``; 0 is nobody's, so that it counts as dead."""
+    payload = {
+        "transport": "stdio",
+        "command": ["srv", "\udcff"],
+        "label": "srv",
+        "cwd": "/",
+        "pid": pid,
+        "started_at": "2026-11-21T10:20:30.123456Z",
+        "started_ns": STARTED_NS,
+        "mcpproxy": "0.1.0",
+    }
+    return journal.START, json.dumps(payload).encode(), STARTED_NS
+
+
+START: Final = start()
+EXIT: Final = (journal.EXIT, b'{"ending":"exited","code":0,"signal":null}', STARTED_NS + 900)
+
+
+def client(raw: bytes, at: int = 1) -> Entry:
+    return journal.CLIENT, raw, STARTED_NS + at
+
+
+def server(raw: bytes, at: int = 2) -> Entry:
+    return journal.SERVER, raw, STARTED_NS + at
+
+
+def stderr(raw: bytes, at: int = 3) -> Entry:
+    return journal.STDERR, raw, STARTED_NS + at
+
+
+def mark(kind: int, payload: bytes = b"", at: int = 4) -> Entry:
+    return kind, payload, STARTED_NS + at
+
+
+def gap(client: int = 0, server: int = 0, stderr: int = 0) -> Entry:
+    return mark(
+        journal.GAP,
+        json.dumps({"reason": "full", "client": client, "server": server, "stderr": stderr}).encode(),
+    )
+
+
+SESSION: Final = [
+    START,
+    client(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n{"jsonrpc":"2.0",', 10),
+    server(b'{"jsonrpc":"2.0","id":1,"result":{}}\nnot json\n', 20),
+    stderr(b"log line\nhalf a ", 21),
+    client(b'"id":2,"method":"ping"}\n', 30),
+    stderr(b"line\n\xff\n", 31),
+    mark(journal.SIGNAL, b"SIGTERM", 40),
+    client(b"no end", 50),
+    mark(journal.CLIENT_EOF, at=51),
+    server(b'{"jsonrpc":"2.0","id":2,"result":{}}\n', 60),
+    gap(server=5),
+    server(b"\xfe\n", 70),
+    mark(journal.SERVER_EOF, at=71),
+    mark(journal.STDERR_EOF, at=72),
+    EXIT,
+]
+"""A session with one of everything."""
+
+
+def packed(*entries: Entry) -> bytes:
+    return b"".join(journal.HEAD.pack(len(payload), kind, 0, at) + payload for kind, payload, at in entries)
+
+
+class JournalFolder:
+    """The journal beside ``trace``; ``append`` is the relay that goes on writing."""
+
+    def __init__(self, trace: Path, *segments: list[Entry]) -> None:
+        self.path = Path(journal.folder(str(trace)))
+        self.path.mkdir(0o700)
+        for number, entries in enumerate(segments, start=1):
+            self.append(number, packed(*entries))
+
+    def append(self, segment: int, data: bytes) -> None:
+        with (self.path / journal.segment_name(segment)).open("ab") as file:
+            file.write(data)
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.path.iterdir())
+
+
+class Accuser:
+    """A judge that finds fault with every frame, says how many it knew, and remembers what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[Event] = []
+
+    def observe(self, event: Event) -> list[Finding]:
+        self.seen.append(event)
+        match event:
+            case Frame(seq=seq, sender=sender):
+                return [Finding("TEST-001", "warning", sender, f"{len(self.seen)} events seen", seq)]
+            case Close():
+                return [Finding("TEST-002", "info", "server", f"{len(self.seen)} events seen", 0)]
+            case _:
+                return []
+
+
+class Fragile(Accuser):
+    """A judge that breaks at the third frame."""
+
+    def observe(self, event: Event) -> list[Finding]:
+        if isinstance(event, Frame) and event.seq == 3:
+            raise RuntimeError("out of\n\nideas")
+        return super().observe(event)
+
+
+def silent() -> Observing:
+    class Silent:
+        def observe(self, event: Event) -> list[Finding]:
+            return []
+
+    return Silent()
+
+
+def recording(
+    trace: Path, make: type[Observing] = Accuser, live: Live | None = None
+) -> tuple[Recording, TraceWriter]:
+    """A recording of the journal beside ``trace``, and its writer."""
+    writer = TraceWriter(str(trace))
+    return Recording(JournalReader(journal.folder(str(trace))), writer, make, live or Live(None)), writer
+
+
+def record(trace: Path, make: type[Observing] = Accuser) -> None:
+    """Record the journal beside ``trace`` from start to end; the journal stays."""
+    session, writer = recording(trace, make)
+    session.drain()
+    assert session.finish()
+    writer.close()
+
+
+def read(trace: Path) -> list[Event | Finding]:
+    return list(read_trace(str(trace)).events())

@@ -1,0 +1,300 @@
+"""Sessions whose recorder was killed: the next command completes the trace, as if nothing had happened."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.errors import TraceError
+from mcpproxy.recorder.fold import fold
+from mcpproxy.recorder.follow import JournalReader
+from mcpproxy.recorder.live import Live
+from mcpproxy.recorder.lock import Lock
+from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import Close, Finding, Frame
+from mcpproxy.trace.reader import open_trace
+from mcpproxy.trace.writer import TraceWriter
+from tests.recorder.journals import (
+    EXIT,
+    SESSION,
+    START,
+    Accuser,
+    Entry,
+    Fragile,
+    JournalFolder,
+    client,
+    packed,
+    record,
+    server,
+    start,
+)
+from tests.recorder.limits import file_size_limit
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+def live_result(tmp_path: Path, *segments: list[Entry]) -> bytes:
+    """The trace that a recorder which lives to the end writes."""
+    other = tmp_path / "live.jsonl"
+    JournalFolder(other, *segments)
+    record(other)
+    return other.read_bytes()
+
+
+def is_gone(trace: Path) -> bool:
+    return not Path(journal.folder(str(trace))).exists()
+
+
+def test_without_a_journal_there_is_nothing_to_do(trace: Path) -> None:
+    assert not fold(str(trace))
+
+
+def test_a_journal_alone_becomes_the_trace(trace: Path, tmp_path: Path) -> None:
+    JournalFolder(trace, SESSION)
+    assert fold(str(trace), Accuser)
+    assert trace.read_bytes() == live_result(tmp_path, SESSION)
+    assert is_gone(trace)
+    assert not fold(str(trace), Accuser)
+
+
+class KilledError(BaseException):
+    """The recorder, at a moment of our choice."""
+
+
+class MortalWriter(TraceWriter):
+    """A writer whose process is killed after so many bytes, in the middle of a write if need be."""
+
+    def __init__(self, path: str, life: int) -> None:
+        super().__init__(path)
+        self._life = life
+
+    def flush(self) -> bool:
+        short_of_life = sum(map(len, self._pending)) - (self._life - self.size)
+        if short_of_life > 0:
+            self._pending = [b"".join(self._pending)[:-short_of_life]]
+            super().flush()
+            raise KilledError
+        return super().flush()
+
+
+def to_the_end(session: Recording) -> None:
+    session.drain()
+    session.finish()
+
+
+SEGMENTS = [SESSION[:2], SESSION[2:5], SESSION[5:8], SESSION[8:]]
+"""The lines that are cut run over the ends of the segments."""
+
+
+def test_killed_anywhere_the_trace_is_the_same(trace: Path, tmp_path: Path) -> None:
+    whole = live_result(tmp_path, *SEGMENTS)
+    for life in range(0, len(whole), 7):
+        JournalFolder(trace, *SEGMENTS)
+        writer = MortalWriter(str(trace), life)
+        session = Recording(JournalReader(journal.folder(str(trace))), writer, Accuser, Live(None))
+        with pytest.raises(KilledError):
+            to_the_end(session)
+        writer.close()
+        assert trace.stat().st_size == life
+        assert fold(str(trace), Accuser)
+        assert trace.read_bytes() == whole
+        assert is_gone(trace)
+        trace.unlink()
+
+
+def test_a_fold_that_is_killed_is_done_again(trace: Path, tmp_path: Path) -> None:
+    whole = live_result(tmp_path, *SEGMENTS)
+    folder = JournalFolder(trace, *SEGMENTS)
+    writer = TraceWriter(str(trace))
+    session = Recording(JournalReader(str(folder.path)), writer, Accuser, Live(None))
+    session.drain()
+    writer.close()
+    assert "checkpoint" in folder.names()
+    kept = tmp_path / "kept"
+    shutil.copytree(folder.path, kept)
+    filed = trace.read_bytes()
+    for size in range(len(filed), len(whole)):
+        trace.write_bytes(whole[:size])
+        shutil.rmtree(folder.path, ignore_errors=True)
+        shutil.copytree(kept, folder.path)
+        assert fold(str(trace), Accuser)
+        assert trace.read_bytes() == whole
+
+
+def test_killed_while_the_journal_was_deleted(trace: Path, tmp_path: Path) -> None:
+    whole = live_result(tmp_path, *SEGMENTS)
+    for left in ([], ["checkpoint"], ["00000004", "checkpoint", "lock"]):
+        trace.write_bytes(whole)
+        folder = JournalFolder(trace)
+        for name in left:
+            (folder.path / name).touch()
+        assert fold(str(trace), Accuser)
+        assert trace.read_bytes() == whole
+        assert is_gone(trace)
+
+
+def test_both_killed_the_recording_is_cut(trace: Path) -> None:
+    folder = JournalFolder(trace, [START, client(b"1\n", 5), server(b"2\n3", 6)])
+    folder.append(1, packed(server(b"torn"))[:-1])
+    opened = open_trace(trace)
+    found = [event for event in opened.events() if not isinstance(event, Finding)]
+    assert found == [
+        Frame(1, "client", b"1", 5),
+        Frame(2, "server", b"2", 6),
+        Frame(3, "server", b"3", 6, terminated=False, continues=True),
+        Close("cut", observed_at_ns=6),
+    ]
+    assert opened.notes == ["the recording was cut: mcpproxy was killed before the session ended"]
+    assert is_gone(trace)
+
+
+def test_a_judge_that_broke_breaks_again(trace: Path, tmp_path: Path) -> None:
+    other = tmp_path / "live.jsonl"
+    JournalFolder(other, *SEGMENTS)
+    record(other, Fragile)
+    JournalFolder(trace, *SEGMENTS)
+    writer = TraceWriter(str(trace))
+    Recording(JournalReader(journal.folder(str(trace))), writer, Fragile, Live(None)).drain()
+    writer.close()
+    assert fold(str(trace), Fragile)
+    assert trace.read_bytes() == other.read_bytes()
+
+
+def test_a_recorder_that_lives_is_left_alone(trace: Path) -> None:
+    folder = JournalFolder(trace, SESSION[:-1])
+    lock = Lock.take(str(folder.path))
+    assert lock
+    assert not fold(str(trace))
+    writer = TraceWriter(str(trace))
+    session = Recording(JournalReader(str(folder.path)), writer, Accuser, Live(None))
+    session.drain()
+    opened = open_trace(trace)
+    for _ in opened.events():
+        pass
+    assert opened.notes == ["5 bytes are missing: full", "still recording"]
+    folder.append(1, packed(EXIT))
+    session.drain()
+    assert session.finish()
+    for _ in opened.events():
+        pass
+    assert opened.notes == ["5 bytes are missing: full"]
+    writer.close()
+    lock.release()
+
+
+def test_a_line_that_is_being_written_is_not_torn(trace: Path) -> None:
+    folder = JournalFolder(trace, [START])
+    lock = Lock.take(str(folder.path))
+    assert lock
+    record(trace)
+    lines = trace.read_bytes().splitlines(keepends=True)
+    trace.write_bytes(lines[0] + b'{"type":"fr')
+    opened = open_trace(trace)
+    assert list(opened.events()) == []
+    assert opened.notes == ["still recording"]
+    trace.write_bytes(lines[0][:20])
+    with pytest.raises(TraceError, match="nothing is recorded yet; try again in a moment"):
+        open_trace(trace)
+    lock.release()
+
+
+@pytest.mark.parametrize("pid", [os.getppid(), 1])
+def test_a_relay_that_lives_is_left_alone(trace: Path, pid: int) -> None:
+    """Its recorder was killed or is not born yet: the journal still grows."""
+    JournalFolder(trace, [start(pid), client(b"1\n")])
+    assert not fold(str(trace))
+    assert not is_gone(trace)
+
+
+def test_another_users_relay_is_left_alone(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)
+    JournalFolder(trace, [start(4711), client(b"1\n")])
+    assert not fold(str(trace))
+
+
+def test_a_relay_that_is_gone_is_known_to_be(trace: Path) -> None:
+    pid = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitpid(pid, 0)
+    JournalFolder(trace, [start(pid), client(b"1\n")])
+    assert fold(str(trace))
+
+
+def test_no_process_is_older_than_the_machine(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic_ns", lambda: 0)
+    JournalFolder(trace, [start(os.getppid()), client(b"1\n")])
+    assert fold(str(trace))
+
+
+def test_a_journal_that_has_not_begun_is_left_alone(trace: Path) -> None:
+    JournalFolder(trace)
+    assert not fold(str(trace))
+    JournalFolder(trace.with_name("b.jsonl"), [client(b"1\n")])
+    assert not fold(str(trace.with_name("b.jsonl")))
+
+
+def test_another_file_keeps_its_content(trace: Path) -> None:
+    JournalFolder(trace, SESSION)
+    trace.write_bytes(b"my diary\n")
+    with pytest.raises(TraceError, match="is not the trace of the journal beside it"):
+        fold(str(trace))
+    assert trace.read_bytes() == b"my diary\n"
+    assert not is_gone(trace)
+
+
+def test_a_trace_that_was_shortened_is_not_filled_with_zeros(trace: Path) -> None:
+    JournalFolder(trace, *SEGMENTS)
+    writer = TraceWriter(str(trace))
+    Recording(JournalReader(journal.folder(str(trace))), writer, Accuser, Live(None)).drain()
+    writer.close()
+    os.truncate(trace, trace.stat().st_size // 2)
+    opened = open_trace(trace)
+    for _ in opened.events():
+        pass
+    assert opened.notes[0] == (
+        "the journal beside it could not be folded in: is not the trace of the journal beside it"
+    )
+    assert not opened.complete
+
+
+def test_a_full_disk_is_said_and_the_journal_stays(trace: Path, tmp_path: Path) -> None:
+    whole = live_result(tmp_path, *SEGMENTS)
+    for room in (len(whole) - 1, len(whole) // 2, 0):
+        folder = JournalFolder(trace, *SEGMENTS)
+        with file_size_limit(room), pytest.raises(TraceError, match="cannot be completed: File too large"):
+            fold(str(trace), Accuser)
+        assert folder.path.exists()
+        assert fold(str(trace), Accuser)
+        assert trace.read_bytes() == whole
+        trace.unlink()
+
+
+def test_a_folder_that_cannot_be_written_is_said(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class ReadOnly(TraceWriter):
+        def flush(self) -> bool:
+            self.fault = "Read-only file system"
+            return False
+
+    monkeypatch.setattr("mcpproxy.recorder.fold.TraceWriter", ReadOnly)
+    JournalFolder(trace, SESSION)
+    with pytest.raises(
+        TraceError, match="cannot be completed: Read-only file system; see to it and try again"
+    ):
+        fold(str(trace))
+
+
+def test_a_lock_that_cannot_be_made_is_a_note(trace: Path, tmp_path: Path) -> None:
+    trace.write_bytes(live_result(tmp_path, SESSION))
+    folder = JournalFolder(trace, SESSION)
+    (folder.path / "lock").mkdir()
+    opened = open_trace(trace)
+    assert sum(1 for _ in opened.events()) > 10
+    assert opened.notes[0].startswith("the journal beside it could not be folded in: [Errno 21]")

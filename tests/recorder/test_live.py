@@ -1,0 +1,149 @@
+"""What a person is told: each kind of finding once, one line each, and never waiting for the reader."""
+
+import json
+import os
+from collections.abc import Generator
+from dataclasses import replace
+
+import pytest
+
+from mcpproxy.recorder.live import Live, Mode
+from mcpproxy.session.frame import Finding
+from mcpproxy.trace.format import Tally
+
+RETYPED = Finding(
+    "PROTO-007", "error", "server", 'answered with "7", asked with 7', 12, (3,), "/id", None, "", "R-008"
+)
+LATE = Finding("SEQ-003", "warning", "client", "too early", 0, requirement="R-034")
+NOTED = Finding("STDIO-002", "info", "server", "a banner", 1, requirement="R-057")
+TALLY = Tally({"client": 3, "server": 2}, {"error": 2, "warning": 1, "info": 1})
+
+
+class Pipe:
+    """A pipe like the relay's: the writing end never blocks."""
+
+    def __init__(self) -> None:
+        self.reader, self.writer = os.pipe()
+        os.set_blocking(self.writer, False)
+
+    def close(self) -> None:
+        for fd in (self.reader, self.writer):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+    def text(self) -> str:
+        return os.read(self.reader, 1 << 20).decode()
+
+
+@pytest.fixture
+def pipe() -> Generator[Pipe]:
+    pipe = Pipe()
+    yield pipe
+    pipe.close()
+
+
+def told(pipe: Pipe, mode: Mode, *findings: Finding) -> list[str]:
+    live = Live(pipe.writer, mode)
+    for finding in findings:
+        live.found(finding)
+    live.summarize("/t/s.jsonl", TALLY)
+    live.flush()
+    return pipe.text().splitlines()
+
+
+SUMMARY = (
+    "mcpproxy: 3 frames from the client, 2 from the server; 2 errors, 1 warning, 1 info; trace /t/s.jsonl"
+)
+
+
+def test_one_line_says_rule_who_what_and_frame(pipe: Pipe) -> None:
+    assert told(pipe, "text", RETYPED, LATE) == [
+        'mcpproxy: error PROTO-007 server, frame 12: answered with "7", asked with 7',
+        "mcpproxy: warning SEQ-003 client, session: too early",
+        SUMMARY,
+    ]
+
+
+def test_the_second_of_a_kind_is_counted(pipe: Pipe) -> None:
+    again = replace(RETYPED, frame=14, message="another")
+    other_peer = replace(RETYPED, blame="client")
+    other_requirement = replace(RETYPED, requirement="R-009")
+    lines = told(pipe, "text", RETYPED, again, other_peer, again, other_requirement)
+    assert len(lines) == 4
+    assert lines[-1] == SUMMARY.replace("; trace", "; PROTO-007 server 2 more times; trace")
+
+
+def test_what_is_merely_notable_is_not_told(pipe: Pipe) -> None:
+    assert told(pipe, "text", NOTED) == [SUMMARY]
+
+
+def test_machines_are_told_everything(pipe: Pipe) -> None:
+    *lines, summary = told(pipe, "json", RETYPED, RETYPED, NOTED)
+    assert [json.loads(line)["rule"] for line in lines] == ["PROTO-007", "PROTO-007", "STDIO-002"]
+    members = "rule severity blame message frame related pointer revision source requirement"
+    assert list(json.loads(lines[0])) == members.split()
+    assert summary == SUMMARY
+
+
+def test_off_leaves_the_summary(pipe: Pipe) -> None:
+    assert told(pipe, "off", RETYPED) == [SUMMARY]
+
+
+def test_a_clean_session_says_so(pipe: Pipe) -> None:
+    live = Live(pipe.writer)
+    live.summarize("s.jsonl", Tally(), "the trace is incomplete")
+    live.flush()
+    assert pipe.text() == (
+        "mcpproxy: 0 frames from the client, 0 from the server; no findings;"
+        " the trace is incomplete; trace s.jsonl\n"
+    )
+
+
+def test_quiet_says_nothing() -> None:
+    live = Live(None)
+    live.say("anything")
+    live.drain(1)
+
+
+def test_what_peers_send_stays_on_its_line(pipe: Pipe) -> None:
+    evil = replace(RETYPED, message="a\nb\x1b[2J\x9b\u2028\udcff ä")
+    assert told(pipe, "text", evil)[0] == (
+        "mcpproxy: error PROTO-007 server, frame 12: a\\x0ab\\x1b[2J\\x9b\\u2028\\udcff ä"
+    )
+    assert json.loads(told(pipe, "json", evil)[0])["message"] == evil.message
+
+
+def test_a_full_pipe_is_not_waited_for(pipe: Pipe) -> None:
+    live = Live(pipe.writer)
+    for number in range(1000):
+        live.say(f"{number:04d} " + "x" * 1000)
+        live.flush()
+    live.summarize("s.jsonl", TALLY)
+    text = ""
+    while not text.endswith("trace s.jsonl\n"):
+        text += pipe.text()
+        live.drain(0.01)
+    lines = text.splitlines()
+    numbers = [int(line.split()[1]) for line in lines[:-1]]
+    assert numbers == list(range(len(numbers)))
+    assert f"; {1000 - len(numbers)} lines not shown; trace" in lines[-1]
+
+
+def test_the_last_words_are_waited_for_but_not_for_ever(pipe: Pipe) -> None:
+    live = Live(pipe.writer)
+    live.say("x" * 200_000)
+    live.drain(0.01)
+    first = pipe.text()
+    live.drain(0.01)
+    assert len(first + pipe.text()) > len(first)
+
+
+def test_nobody_listening_is_no_trouble(pipe: Pipe) -> None:
+    live = Live(pipe.writer)
+    os.close(pipe.reader)
+    live.say("hello")
+    live.flush()
+    live.say("hello")
+    live.drain(1)

@@ -1,0 +1,341 @@
+"""The recorder as a process: woken, napping, left alone, and never in the way."""
+
+import json
+import mmap
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.recorder import process
+from mcpproxy.recorder.live import Mode
+from mcpproxy.recorder.wake import Wake
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import Close, Event, Finding, Frame
+from mcpproxy.trace.reader import follow, open_trace
+from tests.recorder.journals import EXIT, START, Accuser, JournalFolder, client, packed, server, start
+from tests.recorder.limits import file_size_limit
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+DEADLINE_S = 20
+
+
+class Forked:
+    """A recorder as the relay forks it: a wake pipe, a shared byte, notes that come back through a pipe."""
+
+    def __init__(
+        self, trace: Path, live: Mode = "text", quiet: bool = False, room: int | None = None
+    ) -> None:
+        self.asleep = mmap.mmap(-1, 1)
+        wake_fd, self.wake_fd = os.pipe()
+        self.notes_fd, notes = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.dup2(notes, 2)
+            for fd in (notes, self.notes_fd, self.wake_fd):
+                os.close(fd)
+            os.set_blocking(2, False)
+            if room is None:
+                process.run(str(trace), wake_fd, self.asleep, live, quiet)
+            else:
+                with file_size_limit(room):
+                    process.run(str(trace), wake_fd, self.asleep, live, quiet)
+            os._exit(0)
+        os.close(wake_fd)
+        os.close(notes)
+
+    def wake(self) -> None:
+        """As the relay does after each record."""
+        if self.asleep[0]:
+            self.asleep[0] = 0
+            os.write(self.wake_fd, b"\0")
+
+    def leave(self) -> None:
+        """The relay goes, or is killed: for the recorder that is the same."""
+        os.close(self.wake_fd)
+
+    def notes(self) -> list[str]:
+        """All that it had to say, once it is gone."""
+        text = b""
+        while select.select([self.notes_fd], [], [], DEADLINE_S)[0] and (
+            data := os.read(self.notes_fd, 4096)
+        ):
+            text += data
+        assert os.waitpid(self.pid, 0)[1] == 0
+        os.close(self.notes_fd)
+        return text.decode().splitlines()
+
+
+@pytest.fixture(autouse=True)
+def judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found is not the matter here; a forked recorder inherits the stand-in."""
+    monkeypatch.setattr(process, "observer", Accuser)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return tmp_path / "s.jsonl"
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for another process, which tells us nothing: look again until the deadline."""
+    for _ in range(DEADLINE_S * 100):
+        if holds():
+            return
+        select.select([], [], [], 0.01)
+    raise AssertionError("never came true")
+
+
+def frames(trace: Path) -> list[bytes]:
+    return [event.raw for event in open_trace(trace).events() if isinstance(event, Frame)]
+
+
+def test_a_session_from_start_to_end(trace: Path) -> None:
+    folder = JournalFolder(trace, [start(os.getpid())])
+    recorder = Forked(trace)
+    for number in range(5):
+        until(lambda: recorder.asleep[0] == 1)
+        folder.append(1, packed(client(PING)))
+        recorder.wake()
+        until(lambda count=number + 1: trace.read_bytes().count(b'"frame"') == count)
+    folder.append(1, packed(EXIT))
+    recorder.wake()
+    assert recorder.notes() == [
+        "mcpproxy: warning TEST-001 client, frame 1: 1 events seen",
+        "mcpproxy: 5 frames from the client, 0 from the server; 5 warnings, 1 info;"
+        f" TEST-001 client 4 more times; trace {trace}",
+    ]
+    recorder.leave()
+    assert not folder.path.exists()
+    assert frames(trace) == [PING[:-1]] * 5
+
+
+def test_a_relay_that_goes_first_is_worked_off(trace: Path) -> None:
+    JournalFolder(trace, [START, client(b"1\n" * 10_000), server(b"2\n"), EXIT])
+    recorder = Forked(trace, "off")
+    recorder.leave()
+    [told] = recorder.notes()
+    assert told.startswith("mcpproxy: 10000 frames from the client, 1 from the server; ")
+    assert len(frames(trace)) == 10_001
+
+
+def test_a_relay_that_is_killed_leaves_a_trace_that_is_cut(trace: Path) -> None:
+    folder = JournalFolder(trace, [START, client(PING)])
+    recorder = Forked(trace)
+    until(lambda: recorder.asleep[0] == 1)
+    folder.append(
+        1, packed(server(b'{"jsonrpc":"2.0","id":1,"result":{}}\n'))
+    )  # and killed before it woke us
+    recorder.leave()
+    recorder.notes()
+    opened = open_trace(trace)
+    *_, close = opened.events()
+    assert isinstance(close, Close)
+    assert close.ending == "cut"
+    assert len(frames(trace)) == 2
+    assert opened.notes == ["the recording was cut: mcpproxy was killed before the session ended"]
+
+
+def test_a_recorder_that_is_killed_leaves_the_journal(trace: Path) -> None:
+    folder = JournalFolder(trace, [START, client(PING)])
+    recorder = Forked(trace)
+    until(lambda: recorder.asleep[0] == 1)
+    os.kill(recorder.pid, signal.SIGKILL)
+    os.waitpid(recorder.pid, 0)
+    folder.append(1, packed(server(b'{"jsonrpc":"2.0","id":1,"result":{}}\n'), EXIT))
+    assert len(frames(trace)) == 2
+    assert not folder.path.exists()
+    os.close(recorder.notes_fd)
+    recorder.leave()
+
+
+def test_quiet_says_nothing(trace: Path) -> None:
+    JournalFolder(trace, [START, client(b"not json\n"), EXIT])
+    recorder = Forked(trace, quiet=True)
+    assert recorder.notes() == []
+    recorder.leave()
+    assert frames(trace) == [b"not json"]
+
+
+def test_machines_get_findings_in_json(trace: Path) -> None:
+    JournalFolder(trace, [START, client(b"not json\nneither\n"), EXIT])
+    recorder = Forked(trace, "json")
+    *findings, last = recorder.notes()
+    recorder.leave()
+    assert {json.loads(line)["blame"] for line in findings} == {"client"}
+    assert last.startswith("mcpproxy: 2 frames from the client, 0 from the server; ")
+
+
+def test_a_file_that_is_there_is_not_touched(trace: Path) -> None:
+    folder = JournalFolder(trace, [START, EXIT])
+    trace.write_bytes(b"precious\n")
+    recorder = Forked(trace)
+    assert recorder.notes() == [f"mcpproxy: not recorded: {trace}: exists already; name another file"]
+    recorder.leave()
+    assert trace.read_bytes() == b"precious\n"
+    assert folder.path.exists()
+
+
+def test_without_a_journal_it_says_so(trace: Path) -> None:
+    recorder = Forked(trace)
+    recorder.leave()
+    assert recorder.notes() == [
+        f"mcpproxy: not recorded: {journal.folder(str(trace))}: the journal is gone;"
+        " leave it alone while a session lives"
+    ]
+
+
+def test_a_fault_of_ours_keeps_the_journal(trace: Path) -> None:
+    folder = JournalFolder(trace, [(journal.START, b"not json", 0)])
+    recorder = Forked(trace)
+    [told] = recorder.notes()
+    recorder.leave()
+    assert told.startswith("mcpproxy: the recorder stopped, a fault of mcpproxy: JSONDecodeError(")
+    assert told.endswith("; the journal is kept, please report it")
+    assert folder.path.exists()
+
+
+def test_a_full_disk_is_said_and_the_trace_says_what_is_missing(trace: Path) -> None:
+    folder = JournalFolder(trace, [START, client(PING * 2000)])
+    recorder = Forked(trace, "off", room=40_000)
+    until(lambda: trace.exists() and trace.stat().st_size == 40_000)
+    folder.append(1, packed(EXIT))
+    recorder.leave()
+    first, last = recorder.notes()
+    assert first == "mcpproxy: cannot write the trace: File too large; the session goes on, trying again"
+    assert "; the trace is incomplete: File too large; trace " in last
+    opened = open_trace(trace)
+    kept = sum(isinstance(event, Frame) for event in opened.events())
+    assert opened.notes == [
+        f"{(2000 - kept) * len(PING)} bytes are missing: the trace could not be written: File too large"
+    ]
+    assert not folder.path.exists()
+
+
+def test_where_nothing_can_be_forked_it_is_spawned(trace: Path) -> None:
+    folder = JournalFolder(trace, [START])
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcpproxy.recorder", str(trace), "--live", "off"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as recorder:
+        assert recorder.stdin
+        for _ in range(3):
+            folder.append(1, packed(client(PING)))
+            recorder.stdin.write(b"\0")
+            recorder.stdin.flush()
+        _, notes = recorder.communicate(timeout=DEADLINE_S)
+    assert recorder.returncode == 0
+    assert notes.decode().startswith("mcpproxy: 3 frames from the client, 0 from the server; ")
+    assert len(frames(trace)) == 3
+    assert not folder.path.exists()
+
+
+# The ways of waiting, one by one.
+
+
+class Scripted:
+    """A journal that has more as often as told, and a shared byte that remembers."""
+
+    def __init__(self, *answers: bool) -> None:
+        self.answers = list(answers)
+        self.written: list[int] = []
+
+    def has_more(self) -> bool:
+        return self.answers.pop(0)
+
+    def __setitem__(self, index: int, value: int, /) -> None:
+        self.written.append(value)
+
+
+@pytest.fixture
+def pipe() -> Generator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    for fd in ends:
+        try:
+            os.close(fd)
+        except OSError:
+            pass
+
+
+def test_while_things_happen_nobody_needs_to_call(pipe: tuple[int, int]) -> None:
+    script = Scripted(True)
+    assert not Wake(pipe[0], script).await_more(script.has_more)
+    assert script.written == []
+
+
+def test_what_came_while_it_lay_down_is_not_missed(pipe: tuple[int, int]) -> None:
+    script = Scripted(False, True)
+    assert not Wake(pipe[0], script).await_more(script.has_more)
+    assert script.written == [1, 0]
+
+
+def test_a_call_ends_its_sleep(pipe: tuple[int, int]) -> None:
+    script = Scripted(False, False)
+
+    def call_when_asleep() -> bool:
+        os.write(pipe[1], b"\0" * (script.written == [1]))
+        return script.has_more()
+
+    assert not Wake(pipe[0], script).await_more(call_when_asleep)
+    assert script.written == [1, 0]
+
+
+def test_the_end_of_the_relay_ends_its_sleep(pipe: tuple[int, int]) -> None:
+    script = Scripted(False, False)
+
+    def leave_when_asleep() -> bool:
+        if script.written == [1]:
+            os.close(pipe[1])
+        return script.has_more()
+
+    assert Wake(pipe[0], script).await_more(leave_when_asleep)
+
+
+@pytest.mark.parametrize("asleep", [None, Scripted()])
+def test_the_end_of_the_relay_ends_a_pause(pipe: tuple[int, int], asleep: Scripted | None) -> None:
+    wake = Wake(pipe[0], asleep)
+    assert not wake.pause(0.001)
+    os.write(pipe[1], b"\0")
+    assert not wake.pause(0.001)
+    os.close(pipe[1])
+    assert wake.pause(0.001)
+    assert wake.await_more(lambda: True)
+
+
+# Following a trace while it is recorded.
+
+
+def test_a_session_is_followed_while_it_lives(trace: Path) -> None:
+    folder = JournalFolder(trace, [start(os.getppid())])
+    recorder = Forked(trace, quiet=True)
+    followed = (event for event in follow(trace, poll_s=0.001) if not isinstance(event, Finding))
+    for number in range(1, 4):
+        folder.append(1, packed(client(PING, number)))
+        recorder.wake()
+        assert next(followed) == Frame(number, "client", PING[:-1], number)
+    folder.append(1, packed(EXIT))
+    recorder.leave()
+    assert list(followed) == [Close("exited", 0, None, 900)]
+    recorder.notes()
+
+
+def test_a_session_whose_recorder_is_killed_is_followed_to_its_end(trace: Path) -> None:
+    folder = JournalFolder(trace, [START, client(PING)])
+    recorder = Forked(trace, quiet=True)
+    until(trace.exists)
+    followed = (event for event in follow(trace, poll_s=0.001) if not isinstance(event, Finding))
+    found: list[Event] = [next(followed)]
+    os.kill(recorder.pid, signal.SIGKILL)
+    os.waitpid(recorder.pid, 0)
+    folder.append(1, packed(server(b"[]\n"), EXIT))
+    found += followed
+    assert [type(event).__name__ for event in found] == ["Frame", "Frame", "Close"]
+    os.close(recorder.notes_fd)
+    recorder.leave()

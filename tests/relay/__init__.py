@@ -1,0 +1,1 @@
+"""The data path: bytes, processes, the journal and the cost of starting."""

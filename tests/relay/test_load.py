@@ -1,0 +1,72 @@
+"""Slow peers cost no memory, and an idle session costs nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.relay.hosts import Host, behind, peer
+
+LIMIT_KB = 64 << 10
+
+
+@pytest.mark.parametrize("over", ["pipes", "sockets"])
+def test_a_slow_client_does_not_fill_the_relay(over: str, tmp_path: Path) -> None:
+    size = 96 << 20
+    with Host(behind("stdio", peer("flood", "1", str(size)), str(tmp_path / "t")), over) as host:
+        got = len(host.read(1))
+        for _ in range(200):
+            got += len(host.read(1000))
+        got += len(host.read(size - got))
+        assert got == size
+        assert host.status("VmHWM") < LIMIT_KB
+        host.end_input()
+        assert host.wait() == 0
+        assert host.all_errors() == b"done\n"
+
+
+@pytest.mark.parametrize("over", ["pipes", "sockets"])
+def test_a_slow_server_does_not_fill_the_relay(over: str, tmp_path: Path) -> None:
+    size = 6 << 20
+    with Host(behind("stdio", peer("sip", str(size)), str(tmp_path / "t")), over) as host:
+        writer = host.write_aside(b"x" * size, then_end=False)
+        assert host.read(5) == b"full\n"
+        writer.join()
+        assert host.status("VmHWM") < LIMIT_KB
+        host.end_input()
+        assert host.wait() == 0
+
+
+@pytest.mark.parametrize("after", ["silence", "full client", "ended client", "closed stdout"])
+def test_an_idle_relay_does_not_wake_up(after: str, tmp_path: Path) -> None:
+    servers = {
+        "silence": peer("echo"),
+        "full client": peer("flood", "1", str(4 << 20)),
+        "ended client": peer("stubborn"),
+        "closed stdout": peer("close", "1"),
+    }
+    with Host(behind("stdio", servers[after], str(tmp_path / "t"), "patient")) as host:
+        match after:
+            case "silence":
+                host.write(b"x")
+                host.read(1)
+            case "closed stdout":
+                host.rest()
+            case "ended client":
+                host.read(1)
+                host.end_input()
+            case _:
+                host.read(1)
+        settled = -1
+        while settled != (settled := host.status("voluntary_ctxt_switches")):
+            host.process.poll()
+            _window(host)
+        before = host.status("nonvoluntary_ctxt_switches") + settled
+        _window(host)
+        assert host.status("nonvoluntary_ctxt_switches") + host.status("voluntary_ctxt_switches") == before
+
+
+def _window(host: Host) -> None:
+    """Half a second in which nothing happens: what is measured here is just that."""
+    import select
+
+    select.select([], [], [], 0.5)

@@ -1,0 +1,294 @@
+"""The wrapped command behaves as the same command unwrapped: exit code, stdout and stderr are equal."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.relay import journal
+from tests.relay.hosts import DEADLINE_S, HOME, Host, behind, gone, kill, peer, read_journal, stream
+
+Seen = tuple[int, bytes, bytes]
+Play = Callable[[Host], bytes]
+
+
+def listen(host: Host) -> bytes:
+    return host.rest()
+
+
+def end_then_listen(host: Host) -> bytes:
+    host.end_input()
+    return host.rest()
+
+
+def ask_and_end(host: Host) -> bytes:
+    host.write(b"one\ntwo\n")
+    host.end_input()
+    return host.rest()
+
+
+def send(name: str) -> Play:
+    def play(host: Host) -> bytes:
+        ready = host.read(6)
+        host.signal(getattr(signal, name))
+        return ready + host.rest()
+
+    return play
+
+
+def terminate_and_go_on(host: Host) -> bytes:
+    got = host.read(6)
+    host.signal(signal.SIGTERM)
+    host.write(b"still there?\n")
+    got += host.read(13)
+    host.end_input()
+    return got + host.rest()
+
+
+def go_away(host: Host) -> bytes:
+    host.stop_reading()
+    host.end_input()
+    return b""
+
+
+def hear_the_end_then_ask(host: Host) -> bytes:
+    got = host.rest()  # ends although the server has not
+    host.write(b"question\n")
+    return got
+
+
+def ask_after_ready(host: Host) -> bytes:
+    ready = host.read(6)
+    host.write(b"question\n")
+    return ready + host.rest()
+
+
+def refused(host: Host) -> bool:
+    """Whether the system tells, before the deadline, that nobody reads our end of stdin any more."""
+    broken = select.poll()
+    broken.register(host.stdin, 0)
+    return bool(broken.poll(DEADLINE_S * 1000))
+
+
+def write_until_refused(host: Host) -> bytes:
+    got = host.read(6)
+    host.until_said(b"closed\n")
+    try:
+        host.write(b"taken by the relay, at most\n")
+        assert refused(host)
+        host.write(b"x")
+    except BrokenPipeError:
+        got += b"refused\n"
+    host.signal(signal.SIGTERM)
+    return got + host.rest()
+
+
+TABLE: dict[str, tuple[list[str], Play]] = {
+    "exit 0": (peer("leave", "0"), listen),
+    "exit 3": (peer("leave", "3"), listen),
+    "exit 255": (peer("leave", "255"), listen),
+    "killed by SIGKILL": (peer("die", "SIGKILL"), listen),
+    "killed by SIGSEGV": (peer("die", "SIGSEGV"), listen),
+    "SIGPIPE has its default": (["sh", "-c", "kill -PIPE $$; echo survived"], listen),
+    "answers after EOF": (peer("late", "3"), ask_and_end),
+    "EOF with nothing said": (peer("late", "1"), end_then_listen),
+    "SIGTERM": (peer("waiting"), send("SIGTERM")),
+    "SIGINT": (peer("waiting"), send("SIGINT")),
+    "SIGHUP": (peer("waiting"), send("SIGHUP")),
+    "SIGTERM with a last word": (peer("polite", "SIGTERM"), send("SIGTERM")),
+    "SIGINT with a last word": (peer("polite", "SIGINT"), send("SIGINT")),
+    "SIGTERM ignored": (peer("deaf"), terminate_and_go_on),
+    "client gone": (peer("unheard"), go_away),
+    "server closes stdout": (peer("close", "1"), hear_the_end_then_ask),
+    "server closes stderr": (peer("close", "2"), ask_after_ready),
+    "server closes stdin": (peer("close", "0"), write_until_refused),
+    "10 MiB on stderr": (peer("flood", "2", str(10 << 20)), end_then_listen),
+    "10 MiB on stdout": (peer("flood", "1", str(10 << 20)), end_then_listen),
+    "no descriptor of ours": (peer("descriptors"), listen),
+}
+
+
+def perform(command: list[str], play: Play, over: str) -> Seen:
+    with Host(command, over) as host:
+        out = play(host)
+        code = host.wait()
+        return code, out, host.all_errors()
+
+
+@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize("over", ["pipes", "sockets"])
+@pytest.mark.parametrize(("command", "play"), TABLE.values(), ids=TABLE)
+def test_wrapped_is_as_unwrapped(
+    command: list[str], play: Play, over: str, kind: str, tmp_path: Path
+) -> None:
+    trace = str(tmp_path / "t.jsonl")
+    assert perform(behind(kind, command, trace), play, over) == perform(command, play, over)
+    assert read_journal(trace)[-1][0] == journal.EXIT
+
+
+@pytest.mark.parametrize(
+    "locale", [{}, {"LC_CTYPE": ""}, {"LC_CTYPE": "C"}, {"LC_ALL": "C"}, {"LC_CTYPE": "C.UTF-8"}], ids=repr
+)
+def test_the_environment_is_the_hosts(locale: dict[str, str]) -> None:
+    """In the C locale, Python sets LC_CTYPE for itself and for all that it starts."""
+
+    def seen(command: list[str]) -> bytes:
+        with Host(command, env=locale, without=("LC_ALL", "LC_CTYPE", "LANG")) as host:
+            return host.rest()
+
+    assert seen(behind("stdio", ["env"])) == seen(["env"])
+
+
+def test_a_client_is_told_at_once_that_the_server_reads_no_more() -> None:
+    with Host(behind("stdio", peer("close", "0"))) as host:
+        assert refused(host)
+        host.signal(signal.SIGTERM)
+        assert host.wait() == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("kind", ["stdio", "threads"])
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        (["no-such-command-anywhere"], 127, b"no such command"),
+        ([__file__], 126, b"Permission denied"),
+        ([os.path.dirname(__file__)], 126, b"Permission denied"),
+    ],
+    ids=["no such command", "not executable", "a folder"],
+)
+def test_a_command_that_cannot_be_started(
+    command: list[str], code: int, words: bytes, kind: str, tmp_path: Path
+) -> None:
+    trace = str(tmp_path / "t.jsonl")
+    with Host(behind(kind, command, trace)) as host:
+        assert host.rest() == b""
+        assert host.wait() == code
+        errors = host.all_errors()
+    assert errors.startswith(b"mcpproxy: " + command[0].encode())
+    assert words in errors
+    assert errors.count(b"\n") == 1
+    assert stream(read_journal(trace), journal.EXIT) == b'{"ending":"not started","code":null,"signal":null}'
+
+
+@pytest.mark.parametrize("kind", ["stdio", "threads"])
+def test_signals_are_recorded(kind: str, tmp_path: Path) -> None:
+    trace = str(tmp_path / "t.jsonl")
+    with Host(behind(kind, peer("polite", "SIGTERM"), trace)) as host:
+        host.read(6)
+        host.signal(signal.SIGTERM)
+        assert host.wait() == 6
+    assert stream(read_journal(trace), journal.SIGNAL) == b"SIGTERM"
+
+
+@pytest.mark.parametrize("kind", ["stdio", "threads"])
+def test_a_stubborn_server_does_not_outlive_a_host_that_went_away(kind: str) -> None:
+    with Host(behind(kind, peer("stubborn"), grace_s=0.2)) as host:
+        server = int(_line(host))
+        host.stop_reading()
+        host.end_input()
+        if kind == "threads":  # which learns that nobody reads by writing, or from a signal
+            host.signal(signal.SIGHUP)
+        assert host.wait() in (128 + signal.SIGKILL, 128 + signal.SIGHUP)
+        assert gone(server)
+
+
+@pytest.mark.parametrize("kind", ["stdio", "threads"])
+def test_a_stubborn_server_does_not_outlive_eof_and_a_signal(kind: str) -> None:
+    with Host(behind(kind, peer("stubborn"), grace_s=0.2)) as host:
+        server = int(_line(host))
+        host.end_input()
+        host.signal(signal.SIGTERM)
+        assert host.wait() == 128 + signal.SIGKILL
+        assert gone(server)
+
+
+def test_a_host_that_only_closed_stdin_is_waited_for() -> None:
+    """With a grace period of nothing at all, the late answers still come."""
+    with Host(behind("stdio", ["sh", "-c", "cat; sleep 0.3; echo late"], grace_s=0)) as host:
+        host.write(b"question\n")
+        host.end_input()
+        assert host.rest() == b"question\nlate\n"
+        assert host.wait() == 0
+
+
+def test_a_killed_relay_leaves_no_server_behind(tmp_path: Path) -> None:
+    trace = str(tmp_path / "t.jsonl")
+    with Host(behind("stdio", peer("stubborn"), trace, "patient", 0.2)) as host:
+        server = int(_line(host))
+        host.signal(signal.SIGKILL)
+        assert gone(server)
+
+
+@pytest.mark.parametrize("kind", ["stdio", "threads"])
+def test_a_child_that_the_server_left_does_not_keep_the_relay(kind: str) -> None:
+    with Host(behind(kind, peer("parent"))) as host:
+        child = int(_line(host))
+        try:
+            assert host.wait() == 9
+            assert host.rest() == b""
+        finally:
+            kill(child)
+
+
+def test_an_inherited_descriptor_belongs_to_the_server_alone() -> None:
+    ours, theirs = os.pipe()
+    with Host(behind("stdio", peer("let_go", str(theirs))), pass_fds=(theirs,)) as host:
+        os.close(theirs)
+        with os.fdopen(ours, "rb") as file:
+            assert file.read() == b"hello"  # its end comes although server and relay still live
+        assert host.process.poll() is None
+        host.end_input()
+        assert host.wait() == 0
+
+
+def test_ctrl_c_reaches_the_server_once() -> None:
+    """The terminal sends it to the whole foreground group: the server has it before we could forward it."""
+    terminal, theirs = pty.openpty()
+    in_foreground = (
+        "import fcntl, os, sys, termios\n"
+        "os.setsid()\n"
+        "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+        "os.execv(sys.argv[1], sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", in_foreground, *behind("stdio", peer("counting"))]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=HOME) as process:
+        os.close(theirs)
+        try:
+            _expect(terminal, b"ready")
+            os.write(terminal, b"\x03")
+            _expect(terminal, b"interrupted")
+            os.write(terminal, b"how many?\n")
+            assert b"in all 1" in _expect(terminal, b"in all ")
+            assert process.wait(DEADLINE_S) == 0
+        finally:
+            process.kill()
+            os.close(terminal)
+
+
+def _expect(terminal: int, words: bytes) -> bytes:
+    """Read from the terminal until ``words`` and two bytes more have come."""
+    got = b""
+    while len(got.partition(words)[2]) < 2:
+        assert select.select([terminal], [], [], DEADLINE_S)[0], got
+        got += os.read(terminal, 4096)
+    return got
+
+
+def test_standard_streams_may_be_closed_from_the_start() -> None:
+    script = 'exec "$@" 0<&- 2>&-'
+    with Host(["sh", "-c", script, "sh", *behind("stdio", peer("echo"))]) as host:
+        assert host.rest() == b""
+        assert host.wait() == 0
+
+
+def _line(host: Host) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        line += host.read(1)
+    return line

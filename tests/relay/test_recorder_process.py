@@ -1,0 +1,73 @@
+"""The recorder is a guest: whatever becomes of it, the session goes on and stderr says it once."""
+
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.relay import journal
+from tests.relay.hosts import Host, behind, peer, read_journal, stream
+
+MISHAPS = {
+    "raising": b"mcpproxy: recorder: RuntimeError: out of tape\n"
+    b"mcpproxy: the recorder has stopped; the session goes on and the journal keeps it\n",
+    "killed": b"mcpproxy: the recorder has stopped; the session goes on and the journal keeps it\n",
+    "stopped": b"went on\n",  # continued at the end of the session
+}
+
+
+@pytest.mark.parametrize(("recorder", "said"), MISHAPS.items(), ids=MISHAPS)
+def test_the_session_goes_on(recorder: str, said: bytes, tmp_path: Path) -> None:
+    trace = str(tmp_path / "t.jsonl")
+    with Host(behind("stdio", peer("echo"), trace, recorder)) as host:
+        if recorder != "stopped":
+            host.until_said(said)
+        for _ in range(100):
+            host.write(b"hello\n")
+            assert host.read(6) == b"hello\n"
+        host.end_input()
+        assert host.wait() == 0
+        assert host.all_errors() == said
+    assert stream(read_journal(trace), journal.CLIENT) == b"hello\n" * 100
+
+
+def test_a_recorder_that_never_ends_is_left_behind(tmp_path: Path) -> None:
+    from tests.relay.hosts import kill
+
+    with Host(behind("stdio", peer("echo"), str(tmp_path / "t"), "hanging")) as host:
+        host.until_said(b"recorder ")
+        host.end_input()
+        assert host.rest() == b""
+        assert host.wait() == 0
+        errors = host.all_errors()  # ends, although the recorder lives and had our stderr once
+    pid = int(errors.split()[1])
+    kill(pid)
+    assert errors.count(b"\n") == 2
+    assert b"the recorder is not done" in errors
+
+
+def test_it_holds_nothing_that_a_peer_waits_on(tmp_path: Path) -> None:
+    with Host(behind("stdio", peer("echo"), str(tmp_path / "t"), "patient")) as host:
+        host.end_input()
+        assert host.rest() == b""
+        assert host.wait() == 0
+        assert host.all_errors() == b"descriptors [0, 1, 2], own session True\n"
+
+
+def test_it_is_woken_once_when_it_asks(tmp_path: Path) -> None:
+    with Host(behind("stdio", peer("echo"), str(tmp_path / "t"), "sleepy")) as host:
+        host.until_said(b"asleep\n")
+        for _ in range(50):
+            host.write(b"x")
+            host.read(1)
+        host.end_input()
+        assert host.wait() == 0
+        assert host.all_errors() == b"asleep\nwoken by 1 byte, flag 0\n"
+
+
+def test_the_portable_relay_starts_it_as_a_command(tmp_path: Path) -> None:
+    with Host(behind("threads", peer("echo"), str(tmp_path / "t"), "patient")) as host:
+        host.write(b"x")
+        host.end_input()
+        assert host.rest() == b"x"
+        assert host.wait() == 0
+        assert host.all_errors() == b"followed to the end\n"

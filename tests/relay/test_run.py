@@ -1,0 +1,195 @@
+"""``mcpproxy run``: options, names of traces, what is refused, and what it costs to start."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpproxy import paths
+from mcpproxy.cli import run
+from mcpproxy.errors import McpProxyError
+from tests.relay.hosts import Host
+
+MCPPROXY = [sys.executable, "-m", "mcpproxy"]
+
+REFUSED: dict[str, tuple[list[str], str]] = {
+    "nothing": ([], "no -- and no command found"),
+    "no command": (["--"], "no command after --"),
+    "no --": (["run", "node", "server.js"], "'node' is not an option"),
+    "unknown option": (["--trase", "x", "--", "cat"], "unknown option --trase"),
+    "unknown option with a value": (["--trase=x", "--", "cat"], "unknown option --trase"),
+    "missing value": (["--trace", "--", "cat"], "--trace needs a value"),
+    "empty value": (["--label=", "--", "cat"], "--label needs a value"),
+    "value at the end": (["--trace"], "--trace needs a value"),
+    "unknown mode": (["--live", "loud", "--", "cat"], "--live loud is not known"),
+    "grace that is no number": (["--grace", "long", "--", "cat"], "--grace long is not a time"),
+    "grace below nothing": (["--grace=-1", "--", "cat"], "--grace -1 is not a time"),
+    "grace that is no time": (["--grace=nan", "--", "cat"], "--grace nan is not a time"),
+    "two places": (["--trace=a", "--trace-dir=b", "--", "cat"], "both say where"),
+}
+
+
+@pytest.mark.parametrize(("argv", "fact"), REFUSED.values(), ids=REFUSED)
+def test_refused(argv: list[str], fact: str) -> None:
+    with pytest.raises(McpProxyError, match=r"^run: ") as refusal:
+        run.parse(argv)
+    assert fact in str(refusal.value)
+    assert "; " in str(refusal.value)  # the next step
+
+
+def test_options() -> None:
+    options = run.parse(
+        [
+            "run",
+            "--trace=t",
+            "--label",
+            "x",
+            "--quiet",
+            "--live=json",
+            "--grace",
+            "1.5",
+            "--",
+            "cat",
+            "--",
+            "-h",
+        ]
+    )
+    assert vars(options) == {
+        "trace": "t",
+        "trace_dir": "",
+        "label": "x",
+        "live": "json",
+        "grace_s": 1.5,
+        "quiet": True,
+        "command": ["cat", "--", "-h"],
+    }
+
+
+LABELS = {
+    "cat": "cat",
+    "/usr/bin/my-server.py": "my-server",
+    "npx -y @modelcontextprotocol/server-everything": "server-everything",
+    "npx -y @scope/server-files@1.2.3 /srv": "server-files",
+    "uvx mcp-server-git --repository .": "mcp-server-git",
+    "uv run weather.py": "weather",
+    "python3.12 -m weather.server": "weather.server",
+    "node build/index.js": "index",
+    "C:\\tools\\Server.exe": "Server",
+    "python": "python",
+    "/": "server",
+    "ünsafe name": "nsafe-name",
+}
+
+
+@pytest.mark.parametrize(("command", "label"), LABELS.items(), ids=LABELS)
+def test_label(command: str, label: str) -> None:
+    assert paths.label_for(command.split() if command.isascii() else [command]) == label
+
+
+@pytest.mark.parametrize(
+    ("platform", "environ", "folder"),
+    [
+        ("linux", {}, "/h/.local/state/mcpproxy"),
+        ("linux", {"XDG_STATE_HOME": "/s"}, "/s/mcpproxy"),
+        ("linux", {"XDG_STATE_HOME": "relative"}, "/h/.local/state/mcpproxy"),
+        ("darwin", {}, "/h/Library/Application Support/mcpproxy"),
+        ("win32", {"LOCALAPPDATA": "/l"}, "/l/mcpproxy"),
+        ("win32", {}, "/h/AppData/Local/mcpproxy"),
+    ],
+)
+def test_state_dir(
+    platform: str, environ: dict[str, str], folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    for name in ("XDG_STATE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": "/h", **environ}.items():
+        monkeypatch.setenv(name, value)
+    assert paths.state_dir() == folder
+
+
+def test_a_trace_is_never_written_over(tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    for _ in range(3):
+        assert (
+            subprocess.run([*MCPPROXY, "--trace", str(trace), "--quiet", "--", "true"], timeout=60).returncode
+            == 0
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t-2.jsonl", "t-3.jsonl", "t.jsonl"]
+
+
+def test_the_default_place(tmp_path: Path) -> None:
+    with Host([*MCPPROXY, "--", "true"], env={"XDG_STATE_HOME": str(tmp_path)}) as host:
+        assert host.rest() == b""
+        assert host.wait() == 0
+        said = host.all_errors().decode()
+    (trace,) = (tmp_path / "mcpproxy").iterdir()
+    assert said.startswith(f"mcpproxy: recording to {trace}\n")
+    assert trace.name.endswith(f"-true-{host.process.pid}.jsonl")
+    assert trace.stat().st_mode & 0o777 == 0o600
+    assert trace.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_quiet_says_nothing(tmp_path: Path) -> None:
+    with Host(
+        [*MCPPROXY, "--quiet", "--trace-dir", str(tmp_path), "--", "sh", "-c", "echo not JSON"]
+    ) as host:
+        assert host.rest() == b"not JSON\n"
+        assert host.wait() == 0
+        assert host.all_errors() == b""
+
+
+@pytest.mark.parametrize("place", ["a file", "below a file"])
+def test_an_unwritable_place_is_refused_before_the_server_starts(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / ("" if place == "a file" else "below")
+    with Host([*MCPPROXY, "--trace-dir", str(folder), "--", "sh", "-c", "echo started >&2"]) as host:
+        assert host.rest() == b""
+        assert host.wait() == 2
+        errors = host.all_errors().decode()
+    assert errors.startswith(f"mcpproxy: {folder}: cannot be recorded to (")
+    assert errors.count("\n") == 1
+
+
+def test_a_disk_that_is_full_from_the_start_stops_no_session(tmp_path: Path) -> None:
+    command = [*MCPPROXY, "--trace-dir", str(tmp_path), "--", "cat"]
+    with Host(["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", *command]) as host:
+        host.write(b"hello")
+        assert host.read(5) == b"hello"
+        host.end_input()
+        assert host.wait() == 0
+        assert host.all_errors() == b"mcpproxy: not recording (File too large); the session goes on\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_names_every_option() -> None:
+    shown = subprocess.run([*MCPPROXY, "run", "--help"], capture_output=True, text=True, timeout=60)
+    assert shown.returncode == 0
+    for option in ("--trace", "--trace-dir", "--label", "--live", "--quiet", "--grace"):
+        assert f"  {option} " in shown.stdout
+
+
+START_PATH = {
+    "__future__", "_struct", "errno", "mmap", "select", "struct",
+    "mcpproxy", "mcpproxy.cli", "mcpproxy.cli.main", "mcpproxy.cli.run", "mcpproxy.paths",
+    "mcpproxy.relay", "mcpproxy.relay.endings", "mcpproxy.relay.journal", "mcpproxy.relay.sinks",
+    "mcpproxy.relay.spawn", "mcpproxy.relay.stdio",
+}  # fmt: skip
+
+
+def test_nothing_else_is_imported_before_the_server_starts(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; before = set(sys.modules)\n"
+        "def spawned(*args, **more):\n"
+        "    print(*sorted(set(sys.modules) - before), flush=True)\n"
+        "    os._exit(0)\n"
+        "os.posix_spawnp = spawned\n"
+        "from mcpproxy.cli.main import main\n"
+        f"main(['--trace-dir', {str(tmp_path)!r}, '--', 'true'])\n"
+    )
+    shown = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, timeout=60)
+    assert set(shown.stdout.split()) <= START_PATH
+    assert "mcpproxy.relay.stdio" in shown.stdout
+    assert os.listdir(tmp_path)  # the journal was there before the server

@@ -1,0 +1,95 @@
+"""Messages that were spread over lines, and lines that only look like it."""
+
+import json
+from typing import Final
+
+import pytest
+
+from mcpproxy.protocol.jsonrpc import Malformed, Request
+from mcpproxy.session import split
+from mcpproxy.session.frame import Frame
+from mcpproxy.session.split import SplitMessage
+
+PING: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": [1, {"b": []}]}}
+
+
+def hold(*texts: bytes) -> tuple[SplitMessage, list[bool]]:
+    held = SplitMessage()
+    return held, [held.takes(Frame(seq, "client", text)) for seq, text in enumerate(texts, 1)]
+
+
+@pytest.mark.parametrize("indent", [0, 1, 2, "\t"])
+def test_pretty_printed_json_is_put_together_at_its_last_line(indent: int | str) -> None:
+    lines = json.dumps(PING, indent=indent).encode().split(b"\n")
+    held = SplitMessage()
+    wholes: list[object] = []
+    for seq, line in enumerate(lines, 1):
+        assert held.takes(Frame(seq, "client", line))
+        wholes.append(held.whole())
+    assert wholes[:-1] == [None] * (len(lines) - 1)
+    assert isinstance(wholes[-1], Request)
+    assert [frame.seq for frame in held.release()] == [*range(1, len(lines) + 1)]
+    assert held == SplitMessage()
+
+
+STARTS: Final[dict[bytes, bool]] = {
+    b"{": True,
+    b"  {": True,
+    b'{"a": 1,': True,
+    b'[{"a": 1},': True,
+    b"[": True,
+    b'{"a": "cut off in the mid': True,
+    b"[INFO] up": False,
+    b"[1] up": False,
+    b"{oops": False,
+    b"oops": False,
+    b'"a",': False,
+    b"": False,
+    b"{}": False,
+    b"7": False,
+    b"{]": False,
+    b"{\xff": False,
+}
+
+
+@pytest.mark.parametrize(("text", "starts"), STARTS.items())
+def test_what_starts_a_split_message(text: bytes, starts: bool) -> None:
+    assert hold(text)[1] == [starts]
+
+
+def test_a_message_ends_the_attempt() -> None:
+    held, taken = hold(b"{", b'"a": 1', json.dumps(PING).encode())
+    assert taken == [True, True, False]
+    assert held.whole() is None
+
+
+def test_one_line_is_no_split_message() -> None:
+    held, _ = hold(b'{"a": [')
+    assert held.whole() is None
+
+
+def test_lines_that_close_but_make_no_json_wait_on() -> None:
+    held, taken = hold(b"{", b"oops", b"}")
+    assert taken == [True, True, True]
+    assert held.whole() is None
+
+
+def test_no_more_is_held_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split, "MAX_BYTES", 10)
+    assert hold(b"{", b"123456789", b"0", b"}")[1] == [True, True, False, False]
+
+
+def test_no_more_is_tried_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split, "MAX_ATTEMPTS", 2)
+    held, _ = hold(b"{")
+    for _ in range(3):
+        assert held.takes(Frame(2, "client", b"}"))
+        held.whole()
+    assert not held.takes(Frame(3, "client", b"}"))
+
+
+def test_what_is_put_together_is_a_message_only_if_it_is_json() -> None:
+    held, _ = hold(b"{", b'"a": 1', b"}")
+    whole = held.whole()
+    assert whole is not None
+    assert isinstance(whole, Malformed) is False or whole.value == {"a": 1}

@@ -1,0 +1,323 @@
+"""The rule tables that ship with mcpproxy: complete, consistent, and in step with the checks."""
+
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import pytest
+
+import mcpproxy
+from mcpproxy import catalogue
+from mcpproxy.checks import decided_rules
+from mcpproxy.observer import Observer
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
+from mcpproxy.protocol.rules import Catalogue, Requirement, Rule, RuleError
+from mcpproxy.session.frame import Close, Finding, Frame
+
+BUILT_IN: Final = catalogue.load()
+RULES: Final = [pytest.param(rule, id=code) for code, rule in BUILT_IN.rules.items()]
+REQUIREMENTS: Final = [pytest.param(row, id=key) for key, row in BUILT_IN.requirements.items()]
+
+WIRE_ALONE: Final = [
+    pytest.param(rule, id=code) for code, rule in BUILT_IN.rules.items() if ": (" not in rule.example
+]
+"""Rules whose example is messages and nothing else: no passing time, no signal."""
+
+CODE: Final = re.compile(r"([A-Z]+)-\d{3}")
+REQUIREMENT_ID: Final = re.compile(r"R-\d{3}")
+NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+SOURCE: Final = re.compile(
+    r"https://(modelcontextprotocol\.io/specification/(?P<revision>[\d-]+)/"
+    r"|github\.com/modelcontextprotocol/|www\.jsonrpc\.org/|www\.rfc-editor\.org/)\S+"
+)
+
+NOT_JSON: Final = {"RPC-001", "RPC-021", "STDIO-001", "STDIO-002", "STDIO-003"}
+"""Rules about lines that are no JSON; their examples show one."""
+
+Table = dict[str, Any]
+
+
+def is_permission(rule: Rule) -> bool:
+    return all(word == "MAY" for row in rule.requirements for word in row.keywords.values())
+
+
+# The tables by themselves
+
+
+def test_every_file_holds_its_own_family_in_order() -> None:
+    for file in catalogue.rules_folder().glob("*.toml"):
+        codes = list(tomllib.loads(file.read_text(encoding="utf-8")))
+        families = {found[1] for code in codes if (found := CODE.fullmatch(code))}
+        assert families == {file.stem.upper()}, file.name
+        assert codes == sorted(codes), file.name
+        assert all(CODE.fullmatch(code) for code in codes), file.name
+
+
+def test_names_are_unique() -> None:
+    names = [rule.name for rule in BUILT_IN.rules.values()]
+    assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_name_says_what_goes_wrong(rule: Rule) -> None:
+    """It is read after the word "allow", so it denies nothing."""
+    assert NAME.fullmatch(rule.name)
+    assert not rule.name.startswith(("no-", "not-", "must-", "never-", "disallow-"))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_prose_is_whole_sentences_on_one_line(rule: Rule) -> None:
+    for prose in (rule.summary, rule.why, rule.instead, *(row.text for row in rule.requirements)):
+        assert prose.endswith("."), prose
+        assert "\n" not in prose, prose
+        assert "  " not in prose, prose
+
+
+@pytest.mark.parametrize("row", REQUIREMENTS)
+def test_a_requirement_holds_somewhere_and_says_where_it_stands(row: Requirement) -> None:
+    assert REQUIREMENT_ID.fullmatch(row.id)
+    assert row.keywords
+    assert row.sources.keys() == row.keywords.keys()
+    for url in row.sources.values():
+        found = SOURCE.fullmatch(url)
+        assert found, url
+        assert found["revision"] in (None, *REVISIONS), url
+
+
+def test_a_repeated_requirement_is_the_same_everywhere() -> None:
+    first: dict[str, Requirement] = {}
+    for row in BUILT_IN.requirements.values():
+        other = first.setdefault(row.id, row)
+        assert (row.text, row.blame) == (other.text, other.blame), row.id
+        assert (row.keywords, row.sources) == (other.keywords, other.sources), row.id
+
+
+# The examples
+
+
+def wire(rule: Rule) -> Iterator[tuple[str, str]]:
+    """Who sends what, line by line. A text in parentheses tells what happens instead of a message."""
+    for line in rule.example.splitlines():
+        sender, found, text = line.partition(": ")
+        assert found, line
+        assert sender in ("client", "server"), line
+        yield sender, text
+
+
+def refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_constant=refuse)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_an_example_is_json_unless_the_rule_is_about_json(rule: Rule) -> None:
+    messages = [text for _, text in wire(rule) if not text.startswith("(")]
+    assert all(map(is_json, messages)) == (rule.code not in NOT_JSON)
+
+
+def judged(rule: Rule, revision: str | None) -> list[Finding]:
+    """What the judge says about the example, alone or in a session that speaks ``revision``."""
+    observer = Observer(BUILT_IN, revision=revision)
+    found: list[Finding] = []
+    for seq, (sender, text) in enumerate(wire(rule), start=1):
+        raw = text.replace(r"\xEF\xBB\xBF", "\N{ZERO WIDTH NO-BREAK SPACE}").encode()
+        found += observer.observe(Frame(seq, "client" if sender == "client" else "server", raw, seq))
+    return found + observer.observe(Close("exited", 0, observed_at_ns=1_000))
+
+
+@pytest.mark.parametrize("rule", WIRE_ALONE)
+def test_an_example_breaks_its_rule(rule: Rule) -> None:
+    alone, within = judged(rule, None), judged(rule, STATEFUL[-1])
+    if is_permission(rule):
+        assert alone == []
+    else:
+        assert rule.code in {finding.rule for finding in alone + within}
+
+
+# The tables and the checks
+
+
+def sources_of_checks() -> Iterator[ast.Module]:
+    package = Path(mcpproxy.__file__).parent
+    for file in (*package.glob("checks/*.py"), package / "protocol/lifecycle.py"):
+        yield ast.parse(file.read_text(encoding="utf-8"), str(file))
+
+
+def texts(nodes: list[ast.expr]) -> tuple[str, ...]:
+    """The leading string constants among ``nodes``."""
+    found: list[str] = []
+    for node in nodes:
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            break
+        found.append(node.value)
+    return tuple(found)
+
+
+def pairs_in(module: ast.Module) -> set[tuple[str, str]]:
+    """Every (rule, requirement) that a module of checks can report.
+
+    Written as ``Breach("RPC-001", "R-001", ...)`` or as a tuple. Where only the rule is written into
+    the call, each requirement that stands loose in the module is taken for one of that rule.
+    """
+    pairs: set[tuple[str, str]] = set()
+    open_rules: set[str] = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Tuple):
+            found = texts(node.elts)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Breach":
+            found = texts(node.args)
+        else:
+            continue
+        match found:
+            case (rule, requirement, *_) if CODE.fullmatch(rule) and REQUIREMENT_ID.fullmatch(requirement):
+                pairs.add((rule, requirement))
+            case (rule,) if isinstance(node, ast.Call):
+                open_rules.add(rule)
+            case _:
+                pass
+    constants = {node.value for node in ast.walk(module) if isinstance(node, ast.Constant)}
+    loose = {text for text in constants if isinstance(text, str) and REQUIREMENT_ID.fullmatch(text)}
+    loose -= {requirement for _, requirement in pairs}
+    return pairs | {(rule, requirement) for rule in open_rules for requirement in loose}
+
+
+REPORTED: Final = frozenset(pair for module in sources_of_checks() for pair in pairs_in(module))
+
+
+def test_the_checks_report_only_what_the_tables_hold() -> None:
+    assert len(REPORTED) > 50
+    assert {f"{rule}/{requirement}" for rule, requirement in REPORTED} <= BUILT_IN.requirements.keys()
+
+
+def test_every_rule_that_a_check_decides_is_in_the_catalogue() -> None:
+    assert decided_rules() <= BUILT_IN.rules.keys()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_without_a_check_is_a_permission_or_says_why(rule: Rule) -> None:
+    unobservable = all(row.unobservable for row in rule.requirements)
+    assert (rule.code in decided_rules()) != (is_permission(rule) or unobservable)
+
+
+@pytest.mark.parametrize("row", REQUIREMENTS)
+def test_a_requirement_is_reported_or_permits_or_says_why_not(row: Requirement) -> None:
+    permits = set(row.keywords.values()) == {"MAY"}
+    assert ((row.rule, row.id) in REPORTED) != (permits or bool(row.unobservable))
+
+
+# What a table may look like
+
+GOOD: Final[Table] = {
+    "name": "loud-peer",
+    "summary": "A peer shouts.",
+    "why": "It wakes the others.",
+    "example": 'client: {"jsonrpc": "2.0", "method": "SHOUT"}',
+    "instead": "Speak.",
+    "requirements": {
+        "R-900": {
+            "text": "Peers speak softly.",
+            "blame": "either",
+            "keyword": {"2025-03-26": "SHOULD", "2025-11-25": "MUST"},
+            "until": "2026-07-28",
+            "source": {
+                "2024-11-05": "basic/voice#volume",
+                "2025-06-18": "https://www.jsonrpc.org/{revision}",
+            },
+        }
+    },
+}
+
+
+def test_steps_reach_from_their_revision_to_the_next() -> None:
+    (row,) = Catalogue.from_tables({"LOUD-001": GOOD}).rules["LOUD-001"].requirements
+    assert row.keywords == {"2025-03-26": "SHOULD", "2025-06-18": "SHOULD", "2025-11-25": "MUST"}
+    assert row.sources == {
+        "2025-03-26": "https://modelcontextprotocol.io/specification/2025-03-26/basic/voice#volume",
+        "2025-06-18": "https://www.jsonrpc.org/2025-06-18",
+        "2025-11-25": "https://www.jsonrpc.org/2025-11-25",
+    }
+
+
+@pytest.mark.parametrize(
+    ("candidates", "level"),
+    [
+        (("2025-06-18",), "warning"),
+        (("2025-11-25",), "error"),
+        (("2025-06-18", "2025-11-25"), "warning"),  # the mildest that may be meant
+        (("2024-11-05", "2025-11-25"), None),  # one of them asks nothing
+        (("2026-07-28",), None),
+        ((), None),
+    ],
+)
+def test_severity_follows_the_keyword_and_the_revision(
+    candidates: tuple[str, ...], level: str | None
+) -> None:
+    (row,) = Catalogue.from_tables({"LOUD-001": GOOD}).rules["LOUD-001"].requirements
+    assert row.severity(candidates) == level
+
+
+def rule_with(**members: object) -> Table:
+    return {**deepcopy(GOOD), **members}
+
+
+def requirement_with(**members: object) -> Table:
+    table = deepcopy(GOOD)
+    table["requirements"]["R-900"].update(members)
+    return table
+
+
+BROKEN: Final = [
+    ("LOUD-001: a table is needed", "no table"),
+    ("LOUD-001: unknown member 'colour'", rule_with(colour="red")),
+    ("LOUD-001: name is missing or empty", rule_with(name=None)),
+    ("LOUD-001: why is missing or empty", rule_with(why="  ")),
+    ("LOUD-001: example is missing or empty", rule_with(example=3)),
+    ("LOUD-001: a table is needed", rule_with(requirements=["R-900"])),
+    ("LOUD-001: no requirements", rule_with(requirements={})),
+    ("R-900: a table is needed", rule_with(requirements={"R-900": "softly"})),
+    ("LOUD-001 R-900: unknown member 'colour'", requirement_with(colour="red")),
+    ("LOUD-001 R-900: text is missing or empty", requirement_with(text="")),
+    ("LOUD-001 R-900: blame is client, server or either, not 'proxy'", requirement_with(blame="proxy")),
+    ("LOUD-001 R-900: keyword: a table is needed", requirement_with(keyword=["MUST"])),
+    ("LOUD-001 R-900: keyword 'SHALL' is none of MUST, ", requirement_with(keyword="SHALL")),
+    ("LOUD-001 R-900: keyword 'must' is none of MUST, ", requirement_with(keyword={"2024-11-05": "must"})),
+    (
+        "LOUD-001 R-900: '2025-01-01' is no published revision",
+        requirement_with(keyword={"2025-01-01": "MUST"}),
+    ),
+    ("LOUD-001 R-900: '2025' is no published revision", requirement_with(keyword="MUST", since="2025")),
+    ("LOUD-001 R-900: until names a published revision", requirement_with(until="draft")),
+    (
+        "LOUD-001 R-900: '2025-01-01' is no published revision",
+        requirement_with(source={"2025-01-01": "basic"}),
+    ),
+    ("LOUD-001 R-900: '2024-11-05' is no published revision", requirement_with(source={"2024-11-05": 3})),
+    ("LOUD-001 R-900: no source for 2025-03-26", requirement_with(source={"2025-06-18": "schema#tool"})),
+    ("LOUD-001 R-900: source: a table is needed", requirement_with(source=None)),
+]
+
+
+@pytest.mark.parametrize(("complaint", "table"), BROKEN)
+def test_a_broken_table_is_refused_and_named(complaint: str, table: object) -> None:
+    with pytest.raises(RuleError, match=f"^{re.escape(complaint)}"):
+        Catalogue.from_tables({"LOUD-001": table})
+
+
+def test_a_rule_is_not_defined_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("loud.toml", "noise.toml"):
+        (tmp_path / name).write_text("[LOUD-001]\n", encoding="utf-8")
+    monkeypatch.setattr(catalogue, "rules_folder", lambda: tmp_path)
+    with pytest.raises(RuleError, match=r"^noise\.toml: rule LOUD-001 is in another table too$"):
+        catalogue.load.__wrapped__()

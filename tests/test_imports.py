@@ -1,0 +1,80 @@
+"""The judge reaches for nothing outside itself, and its layers import in one direction only."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+PACKAGE: Final = Path(__file__).parent.parent / "mcpproxy"
+
+LAYERS: Final = ("protocol", "session", "checks", "observer")
+"""Each may import itself and those before it."""
+
+PURE: Final = frozenset(
+    "abc bisect collections collections.abc dataclasses decimal enum functools itertools json math operator re "
+    "types typing orjson".split()
+)
+"""What a judge without files, clocks and sockets may use."""
+
+
+def layer(module: str) -> str:
+    """``protocol`` for ``mcpproxy.protocol.rules``; empty for what lies outside the package."""
+    package, _, rest = module.partition(".")
+    return rest.partition(".")[0] if package == "mcpproxy" else ""
+
+
+def files() -> list[Path]:
+    found = [path for name in LAYERS for path in sorted((PACKAGE / name).rglob("*.py"))]
+    assert {layer(named(path)) for path in found} == set(LAYERS)
+    return found
+
+
+def named(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file imports, wherever in it that happens."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                yield module
+                # "from mcpproxy.checks import rpc" may import a module, not a name.
+                folder = PACKAGE.parent / module.replace(".", "/")
+                yield from (
+                    f"{module}.{alias.name}" for alias in names if (folder / f"{alias.name}.py").exists()
+                )
+            case ast.ImportFrom(level=level):
+                assert level == 0, f"{path.name} imports relatively"
+            case ast.Call(func=ast.Name(id="__import__")):
+                raise AssertionError(f"{path.name} imports behind our back")
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("path", files(), ids=named)
+def test_the_judge_imports_nothing_impure(path: Path) -> None:
+    strangers = {module for module in imports(path) if not layer(module)} - PURE
+    assert strangers == set()
+
+
+@pytest.mark.parametrize("path", files(), ids=named)
+def test_layers_import_downwards(path: Path) -> None:
+    own = LAYERS.index(layer(named(path)))
+    reached = {layer(module) for module in imports(path) if layer(module)}
+    assert reached <= set(LAYERS[: own + 1])
+
+
+def test_the_package_itself_imports_nothing() -> None:
+    assert list(imports(PACKAGE / "__init__.py")) == []
+
+
+def test_the_walk_sees_what_hides_in_a_function(tmp_path: Path) -> None:
+    file = tmp_path / "hidden.py"
+    file.write_text("def now():\n    import time\n    from os import path\n    return time, path\n")
+    assert set(imports(file)) == {"time", "os"}
