@@ -46,7 +46,7 @@ class Decoder:
     and nothing comes out any more.
     """
 
-    def __init__(self, coding: str, engine: Engine, free: int = FREE_BYTES) -> None:
+    def __init__(self, coding: str, engine: Engine, free: int) -> None:
         self.why = ""
         self._coding = coding
         self._engine = engine
@@ -102,9 +102,10 @@ class Chain:
             decoder.end()
 
 
-def decoder(content_encoding: str) -> Decoder | Chain | None:
+def decoder(content_encoding: str, free: int = FREE_BYTES) -> Decoder | Chain | None:
     """What undoes the codings that a Content-Encoding field names.
 
+    Each may expand to ``free`` bytes, and to `RATIO` times what it is fed beyond that.
     ``None`` where there are none, or where one is unknown or cannot be undone here: the body stays as it is.
     """
     names = [name.strip(" \t").lower() for name in content_encoding.split(",")]
@@ -114,7 +115,7 @@ def decoder(content_encoding: str) -> Decoder | Chain | None:
         engine = _ENGINES[name]() if name in _ENGINES else None
         if engine is None:
             return None
-        decoders.append(Decoder(name, engine))
+        decoders.append(Decoder(name, engine, free))
     if not decoders or len(names) > _MOST_CODINGS:
         return None
     return decoders[0] if len(decoders) == 1 else Chain(decoders)

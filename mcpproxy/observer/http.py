@@ -62,14 +62,12 @@ class HttpJudge:
                 history.exchanges[event.exchange] = exchange
                 return [] if _has_body(exchange.fields) else self._settle(exchange, None)
             case Frame() if exchange := history.exchanges.get(event.exchange):
-                return (
-                    self._posted(exchange, event)
-                    if event.sender == CLIENT
-                    else self._received(exchange, event)
-                )
-            case ResponseHead() if (
-                exchange := history.exchanges.get(event.exchange)
-            ) and event.status >= 200:
+                if event.sender == CLIENT:
+                    return self._settle(exchange, event)
+                return self._received(exchange, event)
+            case ResponseHead(status=status) if exchange := history.exchanges.get(event.exchange):
+                if status < 200:
+                    return []
                 return self._settle(exchange, None) + self._responded(exchange, event)
             case ExchangeEnd() if exchange := history.exchanges.pop(event.exchange, None):
                 return self._ended(exchange, event)
@@ -265,10 +263,8 @@ class HttpJudge:
         if session is None:
             return REVISIONS
         if session.stateless:
-            version = next(
-                (v for r in exchange.requests if (v := member(r.params, "_meta", VERSION_KEY))), None
-            )
-            return (str(version),) if version in STATELESS else STATELESS
+            named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests]
+            return (str(named[0]),) if named and named[0] in STATELESS else STATELESS
         if session.revision is not None:
             return (session.revision,)
         return STATEFUL if exchange.initialize is not None else REVISIONS
@@ -283,7 +279,6 @@ def _is_stateless(exchange: HttpExchange) -> bool:
     if looks_stateless(exchange.fields):
         return True
     return any(
-        isinstance(m, Request)
-        and (m.method == "server/discover" or member(m.params, "_meta", VERSION_KEY) is not None)
-        for m in exchange.messages
+        request.method == "server/discover" or member(request.params, "_meta", VERSION_KEY) is not None
+        for request in exchange.requests
     )

@@ -312,9 +312,8 @@ class MessageJudge:
             asked.answers_due += before.answers_due
         side.pending[message.id] = asked
         side.used.add(message.id, passing.seq)
-        if history.state is State.NEGOTIATED and passing.sender == CLIENT and history.eager is None:
-            if message.method != "ping" and not passing.stateless:
-                history.eager = asked
+        if history.state is State.NEGOTIATED and input_of(passing, history) is Input.CLIENT_REQUEST:
+            history.eager = asked
         if message.method == "initialize" and passing.sender == CLIENT:
             if history.negotiated is None:
                 history.candidates = STATEFUL

@@ -165,9 +165,7 @@ class HttpHistory:
     exchanges: dict[int, HttpExchange] = field(default_factory=dict[int, HttpExchange])  # those under way
     sessions: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # by session id
     by_connection: dict[int, HttpSession] = field(default_factory=dict[int, HttpSession])
-    endpoints: dict[int, str] = field(
-        default_factory=dict[int, str]
-    )  # HTTP+SSE: stream's exchange -> its URI
+    endpoints: dict[int, str] = field(default_factory=dict[int, str])  # HTTP+SSE: stream -> its URI
     challenged: bool = False  # a 401 was seen
     authorized: set[int] = field(default_factory=set[int])  # connections that have carried Authorization
     metadata_found: bool = False  # a well-known document of the resource was served
