@@ -13,9 +13,11 @@ LAYERS: Final = ("protocol", "session", "checks", "observer")
 """Each may import itself and those before it."""
 
 PURE: Final = frozenset(
-    "abc bisect collections collections.abc dataclasses decimal enum functools itertools json math operator re "
-    "types typing orjson".split()
-)
+    {
+        "abc", "bisect", "collections", "collections.abc", "dataclasses", "decimal", "enum", "functools",
+        "itertools", "json", "math", "operator", "re", "types", "typing", "orjson",
+    }
+)  # fmt: skip
 """What a judge without files, clocks and sockets may use."""
 
 

@@ -3,7 +3,9 @@
 Most of them are near misses: what looks like a fault and is none.
 """
 
+import inspect
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
@@ -76,7 +78,7 @@ def unsupported(id: object, *versions: str) -> dict[str, object]:
 
 
 READY: Final = notification("notifications/initialized")
-TOOLS: Final[dict[str, object]] = {"tools": {}}
+TOOLS: Final[dict[str, Any]] = {"tools": {}}
 
 HANDSHAKE: Final[Script] = (
     (C, initialize(roots={}), []),
@@ -185,6 +187,10 @@ LIFECYCLE: Final[dict[str, Script]] = {
         *HANDSHAKE,
         (S, request(1, "prompts/list"), ["RPC-019"]),
     ),
+    "an answer to initialize that is no object agrees on nothing": (
+        (C, initialize(1), []),
+        (S, {"jsonrpc": "2.0", "id": 1, "result": []}, ["RPC-010"]),
+    ),
     "the answer to initialize without its id is still that answer": (
         (C, initialize(1), []),
         (S, initialized("1"), ["PROTO-007"]),
@@ -242,8 +248,18 @@ IDS: Final[dict[str, Script]] = {
     ),
     "a number in the params is not the id that it rounds to": (
         *HANDSHAKE,
-        (C, b'{"params": {"n": 18446744073709551616}, "jsonrpc": "2.0", "id": 18446744073709551617, "method": "ping"}', []),
-        (C, b'{"params": {"n": 18446744073709551616}, "jsonrpc": "2.0", "id": 18446744073709551618, "method": "ping"}', []),
+        (
+            C,
+            b'{"params": {"n": 18446744073709551616}, "jsonrpc": "2.0", "method": "ping",'
+            b' "id": 18446744073709551617}',
+            [],
+        ),
+        (
+            C,
+            b'{"params": {"n": 18446744073709551616}, "jsonrpc": "2.0", "method": "ping",'
+            b' "id": 18446744073709551618}',
+            [],
+        ),
         (S, result(2**64 + 1), []),
         (S, result(2**64 + 2), []),
     ),
@@ -316,6 +332,15 @@ ERAS: Final[dict[str, Script]] = {
         (C, READY, []),
         (C, request(2, "ping"), []),
         (S, result(2), []),
+        (Close("exited", 0, observed_at_ns=10**12), []),
+    ),
+    "so may any other request of the other era": (
+        (C, modern(1, "tools/list"), []),
+        (C, initialize(2), []),
+        (S, initialized(2), []),
+        (C, READY, []),
+        (C, request(3, "ping"), []),
+        (S, result(3), []),
         (Close("exited", 0, observed_at_ns=10**12), []),
     ),
     "the probe's answer may come after initialize": (
@@ -587,6 +612,11 @@ ENDINGS: Final[dict[str, Script]] = {
         (Frame(5, S, b'{"jsonrpc": "2.0", "id": 1, "result": {}}', terminated=False), []),
         (Eof(S), []),
     ),
+    "nor is white space at the end": (
+        *HANDSHAKE,
+        (Frame(4, S, b" ", terminated=False), []),
+        (Eof(S), []),
+    ),
     "half a line at the end is no garbage": (
         *HANDSHAKE,
         (Frame(4, S, b'{"jsonrpc": "2.0", "id": 1, "resu', terminated=False), []),
@@ -678,6 +708,19 @@ def test_only_a_revision_with_a_handshake_can_be_settled_beforehand(revision: st
     assert Observer(catalogue.load(), revision=revision).revision is None
 
 
+def test_a_frame_may_nest_deeper_than_the_stack_has_room_for() -> None:
+    observer = Observer(catalogue.load())
+    frame = Frame(1, C, b'{"a": ' + b"[" * 400 + b" oops")
+    assert type(frame.message).__name__ == "Malformed"  # parsed while there was room
+
+    def observe(depth: int) -> list[Finding]:
+        return observe(depth - 1) if depth else observer.observe(frame)
+
+    used = len(inspect.stack())
+    (finding,) = observe(sys.getrecursionlimit() - used - 250)
+    assert finding.rule == "RPC-001"
+
+
 def feed(observer: Observer, sender: Sender, message: Message) -> list[Finding]:
     raw = message if isinstance(message, bytes) else json.dumps(message).encode()
     return observer.observe(Frame(1, sender, raw))
@@ -737,10 +780,11 @@ METHODS: Final = (
 )
 
 NAMES: Final = (
-    "protocolVersion capabilities clientInfo serverInfo name version tools listChanged inputSchema "
-    "outputSchema type properties required code message data supported supportedVersions _meta requestId "
-    "task mode elicitation roots sampling logging experimental content $schema"
-).split()
+    "protocolVersion", "capabilities", "clientInfo", "serverInfo", "name", "version", "tools",
+    "listChanged", "inputSchema", "outputSchema", "type", "properties", "required", "code", "message",
+    "data", "supported", "supportedVersions", "_meta", "requestId", "task", "mode", "elicitation",
+    "roots", "sampling", "logging", "experimental", "content", "$schema",
+)  # fmt: skip
 
 scalars = st.one_of(
     st.none(),
@@ -751,8 +795,10 @@ scalars = st.one_of(
 )
 values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from([*NAMES, VERSION_KEY]), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*NAMES, VERSION_KEY]), inner, max_size=5)
+    ),
     max_leaves=12,
 )
 messages = st.fixed_dictionaries(
@@ -793,7 +839,9 @@ lines = st.one_of(
     texts.map(lambda text: text[:-1]),
     texts.map(lambda text: b"\xef\xbb\xbf" + text),
     st.binary(max_size=30),
-    st.sampled_from([b"{", b"}", b"[", b"]", b"", b"[INFO] up", b'"id": 1,', b'{"a": NaN}', b"\xff", b'{"a": "\xff"}']),
+    st.sampled_from(
+        [b"{", b"}", b"[", b"]", b"", b"[INFO] up", b'"id": 1,', b'{"a": NaN}', b"\xff", b'{"a": "\xff"}']
+    ),
 )
 
 
@@ -823,7 +871,9 @@ def sessions(draw: st.DrawFn) -> list[Event]:
 
 @settings(max_examples=400, deadline=None)
 @given(sessions(), st.sampled_from([None, *STATEFUL]), st.booleans())
-def test_any_session_is_judged_and_twice_alike(session: list[Event], revision: str | None, late: bool) -> None:
+def test_any_session_is_judged_and_twice_alike(
+    session: list[Event], revision: str | None, late: bool
+) -> None:
     def judge() -> list[list[Finding]]:
         observer = Observer(catalogue.load(), revision=revision, joined_late=late)
         found = [observer.observe(event) for event in session]

@@ -10,6 +10,7 @@ import sys
 COMMANDS = {
     "Record": {
         "run": ("mcpproxy.cli.run", "wrap a stdio server: forward, record and judge every message"),
+        "http": ("mcpproxy.cli.http", "stand before an HTTP server and do the same there"),
         "demo": ("mcpproxy.cli.demo", "watch it work on a small bundled server"),
     },
     "Read": {

@@ -93,7 +93,7 @@ class Rule:
     def keywords(self, revision: str) -> tuple[Keyword, ...]:
         """The strengths of its requirements in ``revision``, strongest first."""
         found: set[Keyword] = {r.keywords[revision] for r in self.requirements if revision in r.keywords}
-        return tuple(sorted(found, key=lambda k: -_RANK[SEVERITY[k] or "info"]))
+        return tuple(sorted(found, key=lambda k: (-_RANK[SEVERITY[k] or "info"], k)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ A record is a fixed head and a payload. The head is little-endian: payload lengt
 three zero bytes, connection (u32, 0 on stdio), time (u64, ``time.monotonic_ns``). Nothing in it is
 escaped or terminated: a segment that ends inside a record was torn by a kill or by a full disk.
 
+Over HTTP each record but the first, SIGNAL, GAP and EXIT belongs to a connection, numbered from 1. Its
+first record is CONNECT; when it is over there is one CLIENT_EOF and one SERVER_EOF of it.
+
 The writer below sits on the data path, so it never raises and never waits. What it cannot write it
 counts, and says so in a gap record as soon as there is room again.
 """
@@ -37,6 +40,18 @@ STDERR_EOF: Final = 6
 SIGNAL: Final = 7  # payload: the signal's name in ASCII, received by the wrapper
 GAP: Final = 8  # payload: JSON, {"reason": str, "client": bytes, "server": bytes, "stderr": bytes}
 EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}; the last record
+
+# HTTP alone. There CLIENT and SERVER are bytes as the peer sent them, before anything of ours is done to them.
+CONNECT: Final = 16  # payload: JSON, {"client": "ip:port", "upstream": "host:port"}
+OWN: Final = 17  # payload: bytes that we sent to the client in the server's place
+NOTE: Final = 18  # payload: JSON, {"what": str, "why": str}: what we did to the connection
+OPAQUE: Final = 19  # from here on the connection is not HTTP any more
+
+RESET: Final = b"reset"
+"""Payload of an EOF record: the peer broke the connection off. Empty if it ended in order."""
+
+DROPPED: Final = b"closed"
+"""Payload of an EOF record: the peer did not end, we let go of it (NOTE, or the other peer's end, says why)."""
 
 SEGMENT_BYTES: Final = 8 << 20
 """A segment is left for the next one when it has grown past this."""
@@ -90,22 +105,24 @@ class Journal:
         self._size = 0
         self._lost: dict[int, int] | None = None  # bytes per stream, while records are being lost
         self._reason = ""
-        self._held: list[tuple[int, int, bytes]] = []
+        self._held: list[tuple[int, int, bytes, int]] = []
         self._retry_ns = 0
         self._fd = -1
         os.mkdir(self.folder, 0o700)
         try:
             self._fd = _open(self._path(1))
-            if (failure := self._put(START, at_ns, start)) is not None:
+            if (failure := self._put(START, at_ns, start, 0)) is not None:
                 raise failure
         except OSError:
             self.discard()
             raise
 
-    def append(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
+    def append(
+        self, kind: int, at_ns: int, payload: bytes | memoryview = b"", connection: int = 0
+    ) -> None:
         """Add a record. Never raises: what cannot be written is counted instead."""
         if self._lost is None:
-            if (failure := self._put(kind, at_ns, payload)) is None:
+            if (failure := self._put(kind, at_ns, payload, connection)) is None:
                 return
             self._lost = {CLIENT: 0, SERVER: 0, STDERR: 0}
             self._reason = failure.strerror or "the journal could not be written"
@@ -113,9 +130,9 @@ class Journal:
             self.tell(f"recording interrupted ({self._reason}); the session goes on")
         elif at_ns >= self._retry_ns:
             self._retry_ns = at_ns + RETRY_NS
-            if self._recovered(at_ns) and self._put(kind, at_ns, payload) is None:
+            if self._recovered(at_ns) and self._put(kind, at_ns, payload, connection) is None:
                 return
-        self._lose(kind, at_ns, payload)
+        self._lose(kind, at_ns, payload, connection)
 
     def close(self, at_ns: int) -> None:
         """Write what is still owed, if it can be written, and let go of the segment."""
@@ -133,12 +150,12 @@ class Journal:
         except OSError:
             pass
 
-    def _put(self, kind: int, at_ns: int, payload: bytes | memoryview) -> OSError | None:
+    def _put(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> OSError | None:
         """Write one whole record, or none of it and return why."""
         try:
             if self._size >= SEGMENT_BYTES:
                 self._rotate()
-            written = _write(self._fd, (HEAD.pack(len(payload), kind, 0, at_ns), payload))
+            written = _write(self._fd, (HEAD.pack(len(payload), kind, connection, at_ns), payload))
         except OSError as error:
             return error  # not a byte of it was written
         if written == HEAD.size + len(payload):
@@ -161,12 +178,12 @@ class Journal:
         os.close(self._fd)
         self._fd, self._number, self._size = fd, self._number + 1, 0
 
-    def _lose(self, kind: int, at_ns: int, payload: bytes | memoryview) -> None:
+    def _lose(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> None:
         assert self._lost is not None
         if kind in self._lost:
             self._lost[kind] += len(payload)
         elif len(self._held) < HELD_RECORDS or kind == EXIT:
-            self._held.append((kind, at_ns, bytes(payload)))
+            self._held.append((kind, at_ns, bytes(payload), connection))
 
     def _recovered(self, at_ns: int) -> bool:
         """Write the gap and what was held back; whether all of it went in."""
@@ -174,7 +191,7 @@ class Journal:
         if any(self._lost.values()):
             client, server, stderr = self._lost[CLIENT], self._lost[SERVER], self._lost[STDERR]
             gap = f'{{"reason":{quoted(self._reason)},"client":{client},"server":{server},"stderr":{stderr}}}'
-            if self._put(GAP, at_ns, gap.encode("utf-8", "replace")) is not None:
+            if self._put(GAP, at_ns, gap.encode("utf-8", "replace"), 0) is not None:
                 return False
             self._lost = dict.fromkeys(self._lost, 0)
         while self._held:

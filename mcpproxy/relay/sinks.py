@@ -82,7 +82,11 @@ def inherited_sink(number: int) -> Sink:
 
 def release(fd: int) -> None:
     """Let go of descriptor 0, 1 or 2 without leaving its number free for the next file we open."""
-    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+    except OSError:  # no descriptor to be had; then this one has to go without a successor
+        os.close(fd)
+        return
     os.dup2(null, fd)
     os.close(null)
 

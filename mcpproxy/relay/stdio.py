@@ -264,9 +264,10 @@ class Relay:
             self._record(kind, read_ns, data)
             return True
         view = memoryview(data)
+        # Set before recording, which may have something to say: a line of ours must not come in between.
+        sink.rest, sink.kind, sink.read_ns = view[taken:], kind, read_ns
         if taken:
             self._record(kind, read_ns, view[:taken])
-        sink.rest, sink.kind, sink.read_ns = view[taken:], kind, read_ns
         return False
 
     def _record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:

@@ -180,14 +180,13 @@ class Relay:
             _let_go(1)
         else:
             self.host_gone = True
-            _close(stdout)
             self._count_down()
+        _close(stdout)
 
     def _server_to_stderr(self, stderr: IO[bytes]) -> None:
         if self._copy(stderr.fileno(), 2, journals.STDERR):
             self._record(journals.STDERR_EOF, time.monotonic_ns())
-        else:
-            _close(stderr)
+        _close(stderr)
 
     def _pass_notes(self, notes: IO[bytes]) -> None:
         while data := _get(notes.fileno()):

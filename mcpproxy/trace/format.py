@@ -25,7 +25,6 @@ from mcpproxy.session.frame import (
     Close,
     Ending,
     Eof,
-    Event,
     Finding,
     Frame,
     Gap,
@@ -74,7 +73,10 @@ class CloseRecord:
     tally: Tally | None = None
 
 
-Record: TypeAlias = Header | Event | Finding | CloseRecord
+Recorded: TypeAlias = Frame | Stderr | Eof | Signal | Gap
+"""What may stand between the header and the close record, findings apart."""
+
+Record: TypeAlias = Header | Recorded | Finding | CloseRecord
 
 
 class NotARecordError(ValueError):
@@ -115,7 +117,7 @@ def frame_parts(frame: Frame) -> tuple[bytes, bytes, bytes]:
     return head, _bytes_member(frame.raw), b"}\n"
 
 
-def encode(event: Frame | Stderr | Eof | Signal | Gap) -> bytes:
+def encode(event: Recorded) -> bytes:
     """One event as a line."""
     match event:
         case Frame():
@@ -127,17 +129,9 @@ def encode(event: Frame | Stderr | Eof | Signal | Gap) -> bytes:
             return object_line({"type": "eof", "t": event.observed_at_ns, "from": event.sender})
         case Signal():
             return object_line({"type": "signal", "t": event.observed_at_ns, "signal": event.name})
-        case Gap():
-            return object_line(
-                {
-                    "type": "gap",
-                    "t": event.observed_at_ns,
-                    "reason": event.reason,
-                    "client": event.client_bytes,
-                    "server": event.server_bytes,
-                    "stderr": event.stderr_bytes,
-                }
-            )
+        case Gap(reason, client, server, stderr, at_ns):
+            gap = {"reason": reason, "client": client, "server": server, "stderr": stderr}
+    return object_line({"type": "gap", "t": at_ns, **gap})
 
 
 def encode_finding(finding: Finding) -> bytes:

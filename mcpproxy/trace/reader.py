@@ -24,6 +24,7 @@ __all__ = ["Header", "Trace", "follow", "open_trace", "read_trace"]
 _LINE_LIMIT: Final = 6 * LIMIT_BYTES + (64 << 10)
 _HEADER_LIMIT: Final = 16 << 20
 
+_SECOND_HEADER: Final = "a second header: two traces in one file"
 _NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
 
 
@@ -75,9 +76,9 @@ class Trace:
                     if not line.endswith(b"\n"):
                         self._note_torn(number)
                         break
-                    self._refuse(number, str(fault))
+                    _refuse(self.path, number, str(fault))
                 if closed:
-                    self._refuse(number, "a record behind the close record")
+                    _refuse(self.path, number, "a record behind the close record")
                 match record:
                     case CloseRecord():
                         closed = record
@@ -85,7 +86,7 @@ class Trace:
                         yield record.close
                         continue
                     case Header():
-                        self._refuse(number, "a second header: two traces in one file")
+                        _refuse(self.path, number, _SECOND_HEADER)
                     case Frame():
                         frames[record.sender] += 1
                     case Gap():
@@ -95,9 +96,6 @@ class Trace:
                 yield record
         self._note_ending(closed, frames)
         self.complete = not self.notes
-
-    def _refuse(self, number: int, fact: str) -> NoReturn:
-        raise TraceError(self.path, number, fact, f"the {number - 1} records before it are whole")
 
     def _note_torn(self, number: int) -> None:
         if not self._is_recording:  # a line that is being written is not torn
@@ -171,14 +169,15 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
                     try:
                         record = decode(upgrades.climb(line, trace.rungs))
                     except NotARecordError as fault:
-                        raise TraceError(
-                            name, number, str(fault), "the records before it are whole"
-                        ) from None
-                    if isinstance(record, CloseRecord):
-                        yield record.close
-                        return
-                    if not isinstance(record, Header):
-                        yield record
+                        _refuse(name, number, str(fault))
+                    match record:
+                        case CloseRecord():
+                            yield record.close
+                            return
+                        case Header():
+                            _refuse(name, number, _SECOND_HEADER)
+                        case _:
+                            yield record
                 line = b""
             elif is_over:
                 return
@@ -236,6 +235,10 @@ def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header,
         raise TraceError(path, 1, str(fault.args[0]), "please update") from None
     assert isinstance(header, Header)
     return header, rungs
+
+
+def _refuse(path: str, number: int, fact: str) -> NoReturn:
+    raise TraceError(path, number, fact, f"the {number - 1} records before it are whole")
 
 
 def _lines(path: str, file: BinaryIO) -> Iterator[tuple[int, bytes]]:

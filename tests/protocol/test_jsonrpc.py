@@ -131,7 +131,9 @@ def test_the_id_is_found_among_other_numbers() -> None:
 
 
 def test_each_message_of_a_batch_has_its_own_id() -> None:
-    message = parse(b'[{"id": 18446744073709551617, "method": "a"}, {"id": 18446744073709551618, "method": "b"}]')
+    message = parse(
+        b'[{"id": 18446744073709551617, "method": "a"}, {"id": 18446744073709551618, "method": "b"}]'
+    )
     assert isinstance(message, Batch)
     assert [getattr(item, "id", None) for item in message.items] == [2**64 + 1, 2**64 + 2]
 
@@ -191,9 +193,9 @@ def test_a_forgiving_reading(raw: bytes, shape: type | None) -> None:
 
 
 def test_a_big_id_in_bytes_that_are_no_utf8_is_unknown() -> None:
-    message = parse_leniently(b'{"id": 18446744073709551617, "method": "ping", "params": {"a": "\xff"}}')
+    message = parse_leniently(b'{"id": 1e20, "method": "ping", "params": {"a": "\xff"}}')
     assert isinstance(message, Request)
-    assert message.id in (None, 2**64 + 1)
+    assert message.id is None
 
 
 @given(st.binary(max_size=60))

@@ -149,6 +149,7 @@ BROKEN: Final[list[tuple[Mapping[str, object], str]]] = [
     ({"keyword": None}, "X-001 R-1: keyword: a table is needed"),
     ({"keyword": "must"}, "X-001 R-1: keyword 'must' is none of MUST, "),
     ({"keyword": "MUST", "since": "2025"}, "'2025' is no published revision"),
+    ({"keyword": {"2024-11-05": "MUST"}, "since": "2025-03-26"}, "leaves no room for since"),
     ({"keyword": {"2025": "MUST"}}, "'2025' is no published revision"),
     ({"keyword": {"2025-06-18": 1}}, "its value is no text"),
     ({"until": "2025"}, "X-001 R-1: until names a published revision"),

@@ -71,8 +71,8 @@ class Forked:
         return text.decode().splitlines()
 
 
-@pytest.fixture(autouse=True)
-def judge(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def accuser(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found is not the matter here; a forked recorder inherits the stand-in."""
     monkeypatch.setattr(process, "observer", Accuser)
 
@@ -95,6 +95,7 @@ def frames(trace: Path) -> list[bytes]:
     return [event.raw for event in open_trace(trace).events() if isinstance(event, Frame)]
 
 
+@pytest.mark.usefixtures("accuser")
 def test_a_session_from_start_to_end(trace: Path) -> None:
     folder = JournalFolder(trace, [start(os.getpid())])
     recorder = Forked(trace)
@@ -102,7 +103,7 @@ def test_a_session_from_start_to_end(trace: Path) -> None:
         until(lambda: recorder.asleep[0] == 1)
         folder.append(1, packed(client(PING)))
         recorder.wake()
-        until(lambda count=number + 1: trace.read_bytes().count(b'"frame"') == count)
+        until(lambda count=number + 1: trace.read_bytes().count(b'"type":"frame"') == count)
     folder.append(1, packed(EXIT))
     recorder.wake()
     assert recorder.notes() == [
@@ -154,6 +155,20 @@ def test_a_recorder_that_is_killed_leaves_the_journal(trace: Path) -> None:
     recorder.leave()
 
 
+def test_where_it_may_not_stand_back_it_records_all_the_same(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse, raising=False)
+    JournalFolder(trace, [START, client(PING), EXIT])
+    recorder = Forked(trace, "off")
+    assert len(recorder.notes()) == 1
+    recorder.leave()
+    assert frames(trace) == [PING[:-1]]
+
+
 def test_quiet_says_nothing(trace: Path) -> None:
     JournalFolder(trace, [START, client(b"not json\n"), EXIT])
     recorder = Forked(trace, quiet=True)
@@ -162,12 +177,13 @@ def test_quiet_says_nothing(trace: Path) -> None:
     assert frames(trace) == [b"not json"]
 
 
+@pytest.mark.usefixtures("accuser")
 def test_machines_get_findings_in_json(trace: Path) -> None:
     JournalFolder(trace, [START, client(b"not json\nneither\n"), EXIT])
     recorder = Forked(trace, "json")
     *findings, last = recorder.notes()
     recorder.leave()
-    assert {json.loads(line)["blame"] for line in findings} == {"client"}
+    assert [json.loads(line)["rule"] for line in findings] == ["TEST-001", "TEST-001", "TEST-002"]
     assert last.startswith("mcpproxy: 2 frames from the client, 0 from the server; ")
 
 
@@ -200,6 +216,7 @@ def test_a_fault_of_ours_keeps_the_journal(trace: Path) -> None:
     assert folder.path.exists()
 
 
+@pytest.mark.usefixtures("accuser")
 def test_a_full_disk_is_said_and_the_trace_says_what_is_missing(trace: Path) -> None:
     folder = JournalFolder(trace, [START, client(PING * 2000)])
     recorder = Forked(trace, "off", room=40_000)

@@ -181,6 +181,19 @@ def test_a_session_on_a_full_disk_goes_on(tmp_path: Path) -> None:
     assert records[-1][0] == EXIT
 
 
+@pytest.mark.parametrize("over", ["pipes", "sockets"])
+def test_our_line_does_not_tear_a_chunk_of_the_servers_stderr(over: str, tmp_path: Path) -> None:
+    command = behind("stdio", peer("flood", "2", str(4 << 20)), str(tmp_path / "t.jsonl"))
+    with Host(["sh", "-c", 'ulimit -S -f 100 && exec "$@"', "sh", *command], over) as host:
+        host.end_input()
+        assert host.rest() == b"done\n"
+        assert host.wait() == 0
+        lines = host.all_errors().splitlines(keepends=True)
+    assert [line for line in lines if line.startswith(b"mcpproxy: recording interrupted (")]
+    theirs = b"".join(line for line in lines if not line.startswith(b"mcpproxy: "))
+    assert theirs == b"0123456789abcde\n" * (4 << 16)
+
+
 @pytest.mark.parametrize("text", ['a "b" \\ c', "\x00\x1f\n\t", "äöü €", "\u2028", "plain"])
 def test_quoted_is_what_json_reads(text: str) -> None:
     assert json.loads(journal.quoted(text)) == text

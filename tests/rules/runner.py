@@ -104,9 +104,7 @@ def holds(rule: str) -> tuple[str, ...]:
     requirements = catalogue.load().rules[rule].requirements
     if permission(rule):
         return tuple(revision for revision in REVISIONS if any(revision in r.keywords for r in requirements))
-    return tuple(
-        revision for revision in REVISIONS if any(breakable(r, revision) for r in requirements)
-    )
+    return tuple(revision for revision in REVISIONS if any(breakable(r, revision) for r in requirements))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ def test_used_ids_are_those_of_a_plain_dict(added: list[RequestId]) -> None:
     for seq, id in enumerate(added, 1):
         used.add(id, seq)
         plain.setdefault((type(id), id), seq)
-    for id in {*added, -7, 21, "z", 2**63 + 9}:
+    others: list[RequestId] = [-7, 21, "z", 2**63 + 9]
+    for id in {*added, *others}:
         seq = plain.get((type(id), id))
         first = used.first_use(id)
         if seq is None:

@@ -10,7 +10,12 @@ from mcpproxy.session import split
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.split import SplitMessage
 
-PING: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": [1, {"b": []}]}}
+PING: Final[dict[str, object]] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "ping",
+    "params": {"a": [1, {"b": []}]},
+}
 
 
 def hold(*texts: bytes) -> tuple[SplitMessage, list[bool]]:

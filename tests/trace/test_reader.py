@@ -13,10 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.recorder.lock import Lock
+from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Stderr
 from mcpproxy.trace import reader
-from mcpproxy.trace.format import Header, Tally, encode, encode_close, encode_finding, encode_header
-from mcpproxy.trace.reader import open_trace
+from mcpproxy.trace.format import Header, Recorded, Tally, encode, encode_close, encode_finding, encode_header
+from mcpproxy.trace.reader import follow, open_trace
 from mcpproxy.trace.writer import TraceWriter
 from tests.trace import events as some
 
@@ -42,7 +44,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "s.jsonl"
 
 
-def write(path: Path, header: Header, items: list[Event | Finding], tally: Tally) -> None:
+def write(path: Path, header: Header, items: list[Recorded | Close | Finding], tally: Tally) -> None:
     path.unlink(missing_ok=True)
     writer = TraceWriter(str(path))
     writer.write(encode_header(header))
@@ -76,7 +78,7 @@ def test_it_can_be_read_again(file: Path) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(some.headers, st.lists(st.one_of(some.events, some.findings)), st.none() | some.closes, some.tallies)
 def test_what_was_written_is_read_to_the_byte(
-    file: Path, header: Header, items: list[Event | Finding], close: Close | None, tally: Tally
+    file: Path, header: Header, items: list[Recorded | Close | Finding], close: Close | None, tally: Tally
 ) -> None:
     if close:
         items = [*items, close]
@@ -194,6 +196,62 @@ def test_a_line_longer_than_any_record_is_not_read_into_memory(
     monkeypatch.setattr(reader, "_LINE_LIMIT", 1000)
     file.write_bytes(LINES[0] + bytes(5000))
     assert message_of(file) == f"{file}:2: a line longer than any record; the file is damaged: record again"
+
+
+def test_following_a_trace_that_nobody_writes_ends(file: Path) -> None:
+    file.write_bytes(WHOLE)
+    assert list(follow(file)) == [PING, PONG, FINDING, EXITED]
+    file.write_bytes(b"".join([*LINES[:2], b"\n", LINES[2], LINES[3][:9]]))
+    assert list(follow(file)) == [PING, PONG]
+
+
+def test_following_a_damaged_trace_is_an_error(file: Path) -> None:
+    file.write_bytes(b"".join([*LINES[:2], b"{}\n", LINES[2]]))
+    followed = follow(file)
+    assert next(followed) == PING
+    with pytest.raises(TraceError, match=r":3: a record of no known type; the 2 records before it are whole"):
+        next(followed)
+
+
+def test_following_a_second_header_is_an_error(file: Path) -> None:
+    file.write_bytes(LINES[0] * 2)
+    with pytest.raises(TraceError, match=r":2: a second header"):
+        next(follow(file))
+
+
+def test_following_waits_for_a_recorder_that_starts(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(journal.folder(str(file)))
+    folder.mkdir()
+    lock = Lock.take(str(folder))
+    assert lock
+
+    def work(for_s: float) -> None:
+        """The recorder's turn: each time we wait, it gets on by one step."""
+        step, _ = steps.pop(0), for_s
+        step()
+
+    steps = [
+        lambda: file.touch(),
+        lambda: append(LINES[0][:20]),
+        lambda: append(LINES[0][20:]),
+        lambda: append(LINES[1][:20]),
+        lambda: append(LINES[1][20:] + LINES[2]),
+        lambda: append(LINES[4]),
+    ]
+
+    def append(data: bytes) -> None:
+        with file.open("ab") as trace:
+            trace.write(data)
+
+    monkeypatch.setattr("mcpproxy.trace.reader.time.sleep", work)
+    assert list(follow(file)) == [PING, PONG, EXITED]
+    assert steps == []
+    lock.release()
+
+
+def test_following_what_is_not_there_is_an_error(file: Path) -> None:
+    with pytest.raises(TraceError, match="no such file"):
+        next(follow(file))
 
 
 def test_a_missing_file(file: Path) -> None:

@@ -1,0 +1,209 @@
+"""The head of a request, read strictly: what two parsers could read differently is refused.
+
+We read a head to decide where it goes and where its body ends; the server reads it again. If we and the
+server could disagree, a client could hide one request inside another (request smuggling). So nothing is
+repaired and nothing is guessed: a head means one thing, or it gets a 400.
+
+Source: RFC 9112, sections 2 to 6; RFC 9110, sections 5 and 7.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+LIMIT_BYTES: Final = 64 << 10
+"""The longest head, blank line included. Common servers take 8 to 32 KiB."""
+
+CHUNKED: Final = -1
+"""In place of a length: the body is in chunked coding."""
+
+_TCHAR = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
+_REQUEST_LINE: Final = re.compile(rb"(" + _TCHAR + rb"+) ([\x21-\x7e]+) HTTP/([0-9])\.([0-9])\r\n")
+_FIELDS: Final = re.compile(rb"(?:" + _TCHAR + rb"++:[\t\x20-\x7e\x80-\xff]*+\r\n)*+\r\n")
+_HOST: Final = re.compile(
+    rb"(\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})+)(?::([0-9]{0,5}))?"
+)
+_LENGTH: Final = re.compile(rb"[0-9]{1,18}")
+_ABSOLUTE: Final = re.compile(rb"(?i:(https?)://)([^/?#@]+)(/[^#]*|\?[^#]*)?")
+_BARE_LINE_END: Final = re.compile(rb"(?<!\r)\n|\r(?=[^\n])")
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+class Refusal(Exception):  # noqa: N818 # not an error of ours: an answer
+    """A request that does not go on. ``why`` is one sentence fragment for the client and the record."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(status, why)
+        self.status = status
+        self.why = why
+
+
+class RequestHead:
+    """What a head says. ``fields`` are its lines as they came: the name, the name in lower case, the value
+    without the white space around it, the whole line without its line end."""
+
+    __slots__ = ("authority", "fields", "host", "length", "method", "options", "path", "target", "version")
+
+    def __init__(self, method: bytes, target: bytes, version: bytes) -> None:
+        self.method = method
+        self.target = target
+        self.version = version  # b"1.1" or b"1.0"
+        self.fields: list[tuple[bytes, bytes, bytes]] = []  # name in lower case, value, line
+        self.length = 0  # of the body in bytes, or CHUNKED
+        self.host: bytes | None = None  # of the Host field; absent only in HTTP/1.0
+        self.options: list[bytes] = []  # of the Connection field, in lower case
+        self.authority: bytes | None = None  # in a target that is a URL, or that is nothing else
+        self.path: bytes = target  # path and query; b"" when the target is an authority alone
+
+    def value(self, name: bytes) -> bytes | None:
+        """The value of the first field called ``name``, which is in lower case."""
+        for key, value, _ in self.fields:
+            if key == name:
+                return value
+        return None
+
+
+def parse(raw: bytes) -> RequestHead:
+    """Read a whole head, blank line included.
+
+    Raises:
+        Refusal: it cannot be read, or not in one way only.
+    """
+    if len(raw) > LIMIT_BYTES:
+        raise _too_long()
+    line = _REQUEST_LINE.match(raw)
+    if line is None:
+        raise Refusal(400, _why_unreadable(raw))
+    method, target, major, minor = line.groups()
+    if major != b"1":
+        raise Refusal(505, f"HTTP/{major.decode()} is not spoken here, only HTTP/1.1")
+    fields = _FIELDS.match(raw, line.end())
+    if fields is None or fields.end() != len(raw):
+        raise Refusal(400, _why_unreadable(raw))
+    head = RequestHead(method, target, b"1.0" if minor == b"0" else b"1.1")
+    for text in raw[line.end() : -4].split(b"\r\n"):
+        if text:
+            name, _, value = text.partition(b":")
+            head.fields.append((name.lower(), value.strip(b" \t"), text))
+    _read_fields(head)
+    _read_target(head)
+    return head
+
+
+def check_beginning(raw: bytes) -> None:
+    """See whether ``raw`` may still become a head. It has no blank line yet.
+
+    Raises:
+        Refusal: whatever follows, it cannot.
+    """
+    if len(raw) >= LIMIT_BYTES:
+        raise _too_long()
+    if raw[:1] in (b"\x16", b"\x80"):
+        raise Refusal(400, "this is TLS, and plain HTTP is spoken here; use http:// or give --cert and --key")
+    if _BARE_LINE_END.search(raw) or _CONTROL.search(raw):
+        raise Refusal(400, _why_unreadable(raw))
+
+
+def split_authority(text: bytes) -> tuple[str, int | None]:
+    """Host in lower case, without brackets, and port of ``host:port``.
+
+    Raises:
+        ValueError: it is no authority.
+    """
+    match = _HOST.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    port = match[2]
+    if port and int(port) > 65535:
+        raise ValueError(text)
+    return match[1].decode("ascii").lower().strip("[]"), int(port) if port else None
+
+
+def _read_fields(head: RequestHead) -> None:
+    lengths: list[bytes] = []
+    codings: list[bytes] = []
+    hosts: list[bytes] = []
+    for name, value, _ in head.fields:
+        if name == b"content-length":
+            lengths.append(value)
+        elif name == b"transfer-encoding":
+            codings.append(value)
+        elif name == b"host":
+            hosts.append(value)
+        elif name == b"connection":
+            head.options += [option.strip(b" \t").lower() for option in value.split(b",")]
+    if len(hosts) > 1:
+        raise Refusal(400, "there is more than one Host field")
+    if hosts:
+        head.host = hosts[0]
+        try:
+            split_authority(head.host)
+        except ValueError:
+            raise Refusal(400, "the Host field is not a host") from None
+    elif head.version == b"1.1":
+        raise Refusal(400, "the Host field is missing")
+    head.length = _length(head, lengths, codings)
+
+
+def _length(head: RequestHead, lengths: list[bytes], codings: list[bytes]) -> int:
+    if codings:
+        if lengths:
+            raise Refusal(400, "there is a Content-Length and a Transfer-Encoding")
+        if len(codings) > 1 or codings[0].lower() != b"chunked":
+            raise Refusal(400, "the Transfer-Encoding is not chunked alone")
+        if head.version == b"1.0":
+            raise Refusal(400, "HTTP/1.0 knows no Transfer-Encoding")
+        return CHUNKED
+    if not lengths:
+        return 0
+    if len(lengths) > 1:
+        raise Refusal(400, "there is more than one Content-Length")
+    if _LENGTH.fullmatch(lengths[0]) is None:
+        raise Refusal(400, "the Content-Length is not a number")
+    return int(lengths[0])
+
+
+def _read_target(head: RequestHead) -> None:
+    target = head.target
+    if head.method == b"CONNECT":
+        match = _HOST.fullmatch(target)
+        if match is None or not match[2]:
+            raise Refusal(400, "the target of CONNECT is not host:port")
+        head.authority, head.path = target, b""
+    elif target.startswith(b"/"):
+        if b"#" in target:
+            raise Refusal(400, "the target has a fragment")
+    elif target == b"*":
+        if head.method != b"OPTIONS":
+            raise Refusal(400, "only OPTIONS may have the target *")
+    else:
+        url = _ABSOLUTE.fullmatch(target)
+        if url is None or _HOST.fullmatch(url[2]) is None:
+            raise Refusal(400, "the target is neither a path nor a URL")
+        head.authority, path = url[2], url[3] or b"/"
+        head.path = path if path.startswith(b"/") else b"/" + path
+
+
+def _too_long() -> Refusal:
+    return Refusal(431, f"the head is longer than {LIMIT_BYTES >> 10} KiB")
+
+
+def _why_unreadable(raw: bytes) -> str:
+    """What is wrong with a head that does not match, the most telling reason first."""
+    if _BARE_LINE_END.search(raw):
+        return "a line of the head does not end with CR LF"
+    if _CONTROL.search(raw):
+        return "the head holds a control character"
+    if _REQUEST_LINE.match(raw) is None:
+        return "the request line cannot be read"
+    for line in raw.split(b"\r\n")[1:]:
+        if line[:1] in (b" ", b"\t"):
+            return "a header field goes on over several lines"
+        name, colon, _ = line.partition(b":")
+        if colon and name != name.rstrip(b" \t"):
+            return "there is white space between a field name and its colon"
+    return "a header field cannot be read"

@@ -1,0 +1,107 @@
+"""Readiness of descriptors, level-triggered: epoll on Linux, what the module selectors finds elsewhere.
+
+A handler may be called for a readiness that is gone already, or that was meant for a descriptor of the
+same number closed earlier in the same turn: whoever is called must try, and find that there is nothing.
+"""
+
+from __future__ import annotations
+
+import select
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Final
+
+    Handler = Callable[[int], None]
+
+READ: Final = 1
+WRITE: Final = 4
+BROKEN: Final = 8 | 16
+"""Error or hang-up: told without being asked for. These are the numbers of epoll."""
+
+_EVENTS_A_TURN: Final = 256
+
+
+class EpollLoop:
+    """Calls a handler per descriptor, with the events that are ready.
+
+    Asking for no event means: only tell when the connection breaks (where the system can tell).
+    """
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Handler] = {}
+        self._epoll = select.epoll()
+
+    def watch(self, fd: int, events: int, handler: Handler) -> None:
+        """Begin to watch ``fd``, which is not watched yet."""
+        self._handlers[fd] = handler
+        self._epoll.register(fd, events)
+
+    def change(self, fd: int, events: int) -> None:
+        """Watch ``fd`` for other events from now on."""
+        self._epoll.modify(fd, events)
+
+    def forget(self, fd: int) -> None:
+        """Watch ``fd`` no more. It is still open."""
+        del self._handlers[fd]
+        self._epoll.unregister(fd)
+
+    def turn(self, timeout_s: float | None) -> None:
+        """Wait until something is ready, at most ``timeout_s`` seconds, and call its handlers."""
+        handlers = self._handlers
+        for fd, events in self._epoll.poll(timeout_s, _EVENTS_A_TURN):
+            handler = handlers.get(fd)
+            if handler is not None:  # an earlier one of this turn may have closed it
+                handler(events)
+
+
+class SelectorLoop:
+    """The same for systems without epoll. Breaks are told only to those who read or write."""
+
+    def __init__(self) -> None:
+        import selectors
+
+        self._handlers: dict[int, Handler] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def watch(self, fd: int, events: int, handler: Handler) -> None:
+        self._handlers[fd] = handler
+        if events:
+            self._selector.register(fd, _TO_SELECTORS[events])
+
+    def change(self, fd: int, events: int) -> None:
+        if not events:
+            self._unregister(fd)
+        elif fd in self._selector.get_map():
+            self._selector.modify(fd, _TO_SELECTORS[events])
+        else:
+            self._selector.register(fd, _TO_SELECTORS[events])
+
+    def forget(self, fd: int) -> None:
+        del self._handlers[fd]
+        self._unregister(fd)
+
+    def turn(self, timeout_s: float | None) -> None:
+        for key, events in self._selector.select(timeout_s):
+            handler = self._handlers.get(key.fd)
+            if handler is not None:
+                handler(_FROM_SELECTORS[events])
+
+    def _unregister(self, fd: int) -> None:
+        try:
+            self._selector.unregister(fd)
+        except KeyError:  # paused
+            pass
+
+
+# What selectors calls EVENT_READ is 1, EVENT_WRITE is 2.
+_TO_SELECTORS: Final = {READ: 1, WRITE: 2, READ | WRITE: 3}
+_FROM_SELECTORS: Final = {1: READ, 2: WRITE, 3: READ | WRITE}
+
+Loop = EpollLoop | SelectorLoop
+
+
+def make_loop() -> Loop:
+    """The best loop that this system has."""
+    return EpollLoop() if hasattr(select, "epoll") else SelectorLoop()

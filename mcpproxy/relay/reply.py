@@ -1,0 +1,38 @@
+"""What we answer in the server's place: an HTTP response with a JSON-RPC error that says who speaks.
+
+The error has no id: it answers the HTTP request, whose JSON-RPC requests, if any, were never looked at.
+"""
+
+from __future__ import annotations
+
+from mcpproxy.relay.journal import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+CODE: Final = -32000
+"""The first code that JSON-RPC leaves to implementations."""
+
+ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
+"""The answer to a CONNECT."""
+
+_REASONS: Final = {
+    400: "Bad Request",
+    403: "Forbidden",
+    431: "Request Header Fields Too Large",
+    502: "Bad Gateway",
+    504: "Gateway Timeout",
+    505: "HTTP Version Not Supported",
+}
+
+
+def reply(status: int, why: str, *, has_body: bool = True) -> bytes:
+    """A whole response, after which the connection is closed. ``has_body`` is false for HEAD."""
+    message = quoted(f"mcpproxy: {why}")
+    body = f'{{"jsonrpc":"2.0","error":{{"code":{CODE},"message":{message}}}}}'.encode("utf-8", "replace")
+    head = (
+        f"HTTP/1.1 {status} {_REASONS[status]}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + (body if has_body else b"")

@@ -1,0 +1,110 @@
+"""The table of checks says what the checks do, and the catalogue knows what they report."""
+
+import ast
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, get_args
+
+import pytest
+
+from mcpproxy import catalogue, checks
+from mcpproxy.checks import (
+    BATCH_CHECKS,
+    CHECKS,
+    EVENT_CHECKS,
+    FRAME_CHECKS,
+    SPLIT_CHECKS,
+    Kind,
+    checks_for,
+    decided_rules,
+)
+from mcpproxy.protocol.methods import known_anywhere
+
+CODE: Final = re.compile(r"[A-Z]{2,}-\d{3}")
+REQUIREMENT: Final = re.compile(r"R-\d{3}")
+
+Function = Callable[..., object]
+
+
+def decided() -> dict[str, tuple[Function, set[str]]]:
+    """Each check of messages by name, with the rules that its rows give it."""
+    functions: dict[str, Function] = {}
+    rules: defaultdict[str, set[str]] = defaultdict(set)
+    rows: list[tuple[tuple[str, ...], Function]] = [
+        *((row.rules, row.check) for row in CHECKS),
+        *FRAME_CHECKS,
+        *BATCH_CHECKS,
+        *SPLIT_CHECKS,
+        *EVENT_CHECKS,
+    ]
+    for codes, check in rows:
+        name = f"{check.__module__}.{check.__name__}"
+        functions[name] = check
+        rules[name] |= set(codes)
+    return {name: (function, rules[name]) for name, function in functions.items()}
+
+
+@pytest.mark.parametrize("name", decided())
+def test_a_check_opens_with_the_rules_it_decides(name: str) -> None:
+    check, rules = decided()[name]
+    assert check.__doc__ is not None
+    assert set(CODE.findall(check.__doc__.partition("\n\n")[0])) == rules
+
+
+@pytest.mark.parametrize("name", decided())
+def test_a_check_reports_only_what_its_rows_say(name: str) -> None:
+    check, rules = decided()[name]
+    constants = (
+        n.value for n in ast.walk(ast.parse(inspect.getsource(check))) if isinstance(n, ast.Constant)
+    )
+    assert {text for text in constants if isinstance(text, str) and CODE.fullmatch(text)} <= rules
+
+
+def reported() -> set[tuple[str, str]]:
+    """The (rule, requirement) pairs that stand side by side somewhere in the checks and tables."""
+    found: set[tuple[str, str]] = set()
+    folder = Path(checks.__file__).parent
+    for path in [*folder.glob("*.py"), folder.parent / "protocol" / "lifecycle.py"]:
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Call | ast.Tuple):
+                items = node.args if isinstance(node, ast.Call) else node.elts
+                texts = [i.value for i in items if isinstance(i, ast.Constant) and isinstance(i.value, str)]
+                match texts:
+                    case [rule, requirement, *_] if CODE.fullmatch(rule) and REQUIREMENT.fullmatch(
+                        requirement
+                    ):
+                        found.add((rule, requirement))
+                    case _:
+                        pass
+    return found
+
+
+@pytest.mark.parametrize(("rule", "requirement"), sorted(reported()))
+def test_the_catalogue_knows_what_is_reported(rule: str, requirement: str) -> None:
+    found = catalogue.load().requirements[f"{rule}/{requirement}"]
+    assert not found.unobservable
+
+
+def test_pairs_are_found() -> None:
+    assert {("PROTO-007", "R-008"), ("SEQ-003", "R-033"), ("SCHEMA-005", "R-135")} <= reported()
+
+
+@pytest.mark.parametrize("row", CHECKS, ids=lambda row: row.check.__name__)
+def test_a_row_names_methods_that_exist(row: checks.Decider) -> None:
+    assert row.kinds
+    assert all(known_anywhere(method) for method in row.methods)
+
+
+def test_a_message_meets_the_checks_that_concern_it() -> None:
+    names = {check.__name__ for check in checks_for("response", "tools/list")}
+    assert {"response_id", "tool_name", "tool_schemas"} <= names
+    assert "tool_name" not in {check.__name__ for check in checks_for("response", "tools/call")}
+    assert checks_for("malformed", "") == checks_for("malformed", "tools/list")
+    assert all(checks_for(kind, "ping") for kind in get_args(Kind))
+
+
+def test_every_decided_rule_is_in_the_catalogue() -> None:
+    assert decided_rules() <= set(catalogue.load().rules)
