@@ -393,6 +393,12 @@ ERAS: Final[dict[str, Script]] = {
         (S, initialized(2), []),
         (C, READY, []),
     ),
+    "a request without marks after stateless ones may be meant for either era": (
+        (C, modern(1, "tools/list"), []),
+        (S, complete(1, tools=[]), []),
+        (C, request(2, "tools/list"), []),
+        (S, result(2, tools=[]), []),
+    ),
     "a stateless session has no order to keep": (
         (C, modern(1, "tools/list"), []),
         (S, complete(1, tools=[]), []),

@@ -6,10 +6,9 @@ Source: RFC 9112, sections 6 and 7.
 """
 
 import re
-from collections.abc import Mapping
 from typing import Final, Protocol
 
-from mcpproxy.framing.heads import LIMIT_BYTES, Headers, trailers
+from mcpproxy.framing.heads import LIMIT_BYTES, Framing, Headers, trailers
 
 LINE_LIMIT_BYTES: Final = 16 << 10
 """The longest line in front of a chunk, extensions and line end included."""
@@ -17,7 +16,7 @@ LINE_LIMIT_BYTES: Final = 16 << 10
 # 16 digits are what 64 bits can say; a longer number is read differently by different peers.
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16}+)[ \t]*+(?:;[^\r\n]*+)?\r?\n")
 _BLANK = (b"\r\n", b"\n")
-_LENGTH = re.compile(r"[0-9]{1,18}")
+_LENGTH_DIGITS: Final = 18
 
 
 class Body(Protocol):
@@ -164,26 +163,23 @@ class Chunked:
 NO_BODY: Final = Length(0)
 
 
-def request_body(fields: Mapping[str, str]) -> Body | str:
-    """The body that follows a request's head, or why nobody can know where it ends.
-
-    ``fields`` are the head's `framing_fields`.
-    """
-    coding = fields.get("transfer-encoding")
+def request_body(framing: Framing) -> Body | str:
+    """The body that follows a request's head, or why nobody can know where it ends."""
+    coding = framing.get("transfer-encoding")
     if coding is None:
-        return _known_length(fields) or NO_BODY
+        return _known_length(framing) or NO_BODY
     if _is_chunked(coding):
         return Chunked()
     return "the request has a transfer coding but is not chunked: its end cannot be known"
 
 
-def response_body(method: str, status: int, fields: Mapping[str, str]) -> Body | str:
+def response_body(method: str, status: int, framing: Framing) -> Body | str:
     """The body that follows a final response to ``method``, or why nobody can know where it ends."""
     if method == "HEAD" or status in (204, 304):
         return NO_BODY
-    coding = fields.get("transfer-encoding")
+    coding = framing.get("transfer-encoding")
     if coding is None:
-        return _known_length(fields) or UntilClose()
+        return _known_length(framing) or UntilClose()
     return Chunked() if _is_chunked(coding) else UntilClose()
 
 
@@ -191,15 +187,20 @@ def _is_chunked(coding: str) -> bool:
     return coding.rpartition(",")[2].strip(" \t").lower() == "chunked"
 
 
-def _known_length(fields: Mapping[str, str]) -> Length | str | None:
+def _known_length(framing: Framing) -> Length | str | None:
     """The body that Content-Length announces; ``None`` without one."""
-    value = fields.get("content-length")
+    value = framing.get("content-length")
     if value is None:
         return None
-    if _LENGTH.fullmatch(value):
+    if _is_length(value):
         return Length(int(value))
     # The same number said twice is still one number: there are proxies that join fields.
     first, *others = {member.strip(" \t") for member in value.split(",")}
     if others:
         return "Content-Length says different things"
-    return Length(int(first)) if _LENGTH.fullmatch(first) else "Content-Length is not a number of bytes"
+    return Length(int(first)) if _is_length(first) else "Content-Length is not a number of bytes"
+
+
+def _is_length(value: str) -> bool:
+    # In latin-1 the decimal characters are the ASCII digits.
+    return value.isdecimal() and len(value) <= _LENGTH_DIGITS

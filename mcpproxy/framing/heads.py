@@ -10,11 +10,21 @@ Source: RFC 9112, sections 2 to 5.
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple, cast
+from typing import Final
 
 Headers = tuple[tuple[str, str], ...]
 """Name and value of each field, in the order and the case they came in, decoded as latin-1."""
+
+Framing = Mapping[str, str]
+"""The fields that say what follows a head, by lower-case name; repeated ones joined as a list."""
+
+RequestHead = tuple[str, str, str, Headers, Framing]
+"""Method, target, version (``1.1`` or ``1.0``), fields, and those of them that frame the body."""
+
+ResponseHead = tuple[int, str, str, Headers, Framing]
+"""Status, reason (empty without one), version, fields, and those of them that frame the body."""
 
 LIMIT_BYTES: Final = 256 << 10
 """The longest head that is read, its blank line included; the same holds for trailers."""
@@ -39,24 +49,6 @@ _SMALL_HEAD_BYTES: Final = 4 << 10
 _remember = lru_cache(maxsize=512)
 
 
-class RequestHead(NamedTuple):
-    """What a request's head says; ``version`` is ``1.1`` or ``1.0``."""
-
-    method: str
-    target: str
-    version: str
-    headers: Headers
-
-
-class ResponseHead(NamedTuple):
-    """What a response's head says; ``reason`` is empty when there is none."""
-
-    status: int
-    reason: str
-    version: str
-    headers: Headers
-
-
 def request_head(raw: bytes) -> RequestHead | str:
     """Read a whole head, blank line included, or say why it cannot be read."""
     lines = _lines(raw)
@@ -64,8 +56,8 @@ def request_head(raw: bytes) -> RequestHead | str:
     line = (_request_line if small else _request_line.__wrapped__)(lines[0])
     if isinstance(line, str):
         return line
-    headers = _fields(lines, 1, small)
-    return headers if isinstance(headers, str) else RequestHead(*line, headers)
+    fields = _fields(lines, 1, small)
+    return fields if isinstance(fields, str) else (*line, *fields)
 
 
 def response_head(raw: bytes) -> ResponseHead | str:
@@ -75,23 +67,14 @@ def response_head(raw: bytes) -> ResponseHead | str:
     line = (_status_line if small else _status_line.__wrapped__)(lines[0])
     if isinstance(line, str):
         return line
-    headers = _fields(lines, 1, small)
-    return headers if isinstance(headers, str) else ResponseHead(*line, headers)
+    fields = _fields(lines, 1, small)
+    return fields if isinstance(fields, str) else (*line, *fields)
 
 
 def trailers(raw: bytes) -> Headers | str:
     """Read the fields after a chunked body, blank line included, or say why they cannot be read."""
-    return _fields(_lines(raw), 0, small=False)
-
-
-def framing_fields(headers: Headers) -> dict[str, str]:
-    """The fields that say what follows a head, by lower-case name; repeated ones joined as a list."""
-    found: dict[str, str] = {}
-    for name, value in headers:
-        key = name.lower()
-        if key in _FRAMING_FIELDS:
-            found[key] = f"{found[key]},{value}" if key in found else value
-    return found
+    fields = _fields(_lines(raw), 0, small=False)
+    return fields if isinstance(fields, str) else fields[0]
 
 
 def _lines(raw: bytes) -> list[str]:
@@ -104,10 +87,19 @@ def _lines(raw: bytes) -> list[str]:
     return text.split("\n")
 
 
-def _fields(lines: list[str], start: int, small: bool) -> Headers | str:
+def _fields(lines: list[str], start: int, small: bool) -> tuple[Headers, Framing] | str:
     read = _field if small else _field.__wrapped__
-    found = tuple([read(line) for line in lines[start:-2]])
-    return "a header field cannot be read" if None in found else cast("Headers", found)
+    headers: list[tuple[str, str]] = []
+    framing: dict[str, str] = {}
+    for line in lines[start:-2]:
+        found = read(line)
+        if found is None:
+            return "a header field cannot be read"
+        field, key = found
+        headers.append(field)
+        if key:
+            framing[key] = f"{framing[key]},{field[1]}" if key in framing else field[1]
+    return tuple(headers), framing
 
 
 @_remember
@@ -131,6 +123,10 @@ def _status_line(line: str) -> tuple[int, str, str] | str:
 
 
 @_remember
-def _field(line: str) -> tuple[str, str] | None:
+def _field(line: str) -> tuple[tuple[str, str], str] | None:
+    """Name and value; and the name in lower case if the field frames the body, else nothing."""
     read = _FIELD.fullmatch(line)
-    return (read[1], read[2].rstrip(" \t")) if read else None
+    if read is None:
+        return None
+    key = read[1].lower()
+    return (read[1], read[2].rstrip(" \t")), key if key in _FRAMING_FIELDS else ""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.framing.bodies import request_body, response_body
-from mcpproxy.framing.heads import TOKEN_BYTE, framing_fields, request_head, response_head
+from mcpproxy.framing.heads import TOKEN_BYTE, request_head, response_head
 from mcpproxy.framing.pieces import (
     BodyEnd,
     BodyPart,
@@ -197,11 +197,11 @@ class _Requests(Stream):
         if isinstance(head, str):
             self.break_off(head, raw)
             return
-        fields = framing_fields(head.headers)
-        self._last = self._exchanges.asked(head.method, head.method == "CONNECT" or "upgrade" in fields)
-        self.exchange = self._last.number
-        self.pieces.append(RequestStart(self.exchange, *head, raw, self.at_ns))
-        self.enter(request_body(fields))
+        method, target, version, headers, framing = head
+        self._last = exchange = self._exchanges.asked(method, method == "CONNECT" or "upgrade" in framing)
+        self.exchange = exchange.number
+        self.pieces.append(RequestStart(exchange.number, method, target, version, headers, raw, self.at_ns))
+        self.enter(request_body(framing))
 
     def end(self, by: Side, how: str, reset: bool, at_ns: int) -> None:
         if self._paused and self.held:
@@ -245,16 +245,17 @@ class _Responses(Stream):
         if isinstance(head, str) or exchange is None:
             self.break_off(head if isinstance(head, str) else "nothing was asked", raw)
             return
-        self.exchange = exchange.number
-        self.pieces.append(ResponseStart(self.exchange, *head, raw, self.at_ns, self.of))
-        if head.status < 200 and head.status != 101:
+        status, reason, version, headers, framing = head
+        self.exchange = number = exchange.number
+        self.pieces.append(ResponseStart(number, status, reason, version, headers, raw, self.at_ns, self.of))
+        if status < 200 and status != 101:
             return
         exchange.answered = True
         self._exchanges.waiting.popleft()
-        if head.status == 101 or (exchange.method == "CONNECT" and head.status < 300):
-            self.pieces.append(BodyEnd(self.exchange, self.of, self.at_ns, ()))
+        if status == 101 or (exchange.method == "CONNECT" and status < 300):
+            self.pieces.append(BodyEnd(number, self.of, self.at_ns, ()))
             self._switch(self.of, self.at_ns)
             return
-        self.enter(response_body(exchange.method, head.status, framing_fields(head.headers)))
+        self.enter(response_body(exchange.method, status, framing))
         if exchange.switches:
             self._requests.resume()

@@ -6,7 +6,9 @@ same number closed earlier in the same turn: whoever is called must try, and fin
 
 from __future__ import annotations
 
+import heapq
 import select
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,3 +107,44 @@ Loop = EpollLoop | SelectorLoop
 def make_loop() -> Loop:
     """The best loop that this system has."""
     return EpollLoop() if hasattr(select, "epoll") else SelectorLoop()
+
+
+class Timer:
+    """Something to be done later, unless it is stopped."""
+
+    __slots__ = ("at", "work")
+
+    def __init__(self, at: float, work: Callable[[], None]) -> None:
+        self.at = at
+        self.work: Callable[[], None] | None = work
+
+    def stop(self) -> None:
+        self.work = None
+
+    def __lt__(self, other: Timer) -> bool:
+        return self.at < other.at
+
+
+class Timers:
+    """What is to be done when; nothing, and no wake-up, as long as nothing is."""
+
+    def __init__(self) -> None:
+        self._timers: list[Timer] = []
+
+    def start(self, after_s: float, work: Callable[[], None]) -> Timer:
+        timer = Timer(time.monotonic() + after_s, work)
+        heapq.heappush(self._timers, timer)
+        return timer
+
+    def run(self) -> float | None:
+        """Do what is due. How many seconds there are until the next, ``None`` if there is none."""
+        timers = self._timers
+        while timers:
+            if timers[0].work is not None:
+                left = timers[0].at - time.monotonic()
+                if left > 0:
+                    return left
+            timer = heapq.heappop(timers)
+            if timer.work is not None:
+                timer.work()
+        return None

@@ -60,7 +60,7 @@ class Upstream:
 class Route:
     """What becomes of one request. ``head`` is its head as it goes on; the same object may serve many."""
 
-    __slots__ = ("asked", "has_tunnel", "has_upgrade", "head", "length", "note", "upstream")
+    __slots__ = ("asked", "has_stream", "has_tunnel", "has_upgrade", "head", "length", "note", "upstream")
 
     def __init__(self, asked: RequestHead, upstream: Upstream) -> None:
         self.asked = asked
@@ -68,8 +68,19 @@ class Route:
         self.head = b""
         self.length = asked.length
         self.has_upgrade = b"upgrade" in asked.options and asked.value(b"upgrade") is not None
-        self.has_tunnel = False  # CONNECT: no head goes on, and no HTTP
+        self.has_tunnel = asked.method == b"CONNECT"  # no head goes on, and no HTTP
+        self.has_stream = (  # it asks for one as clients of the first HTTP transport do
+            asked.method == b"GET"
+            and b"text/event-stream" in (asked.value(b"accept") or b"").lower()
+            and asked.value(b"mcp-session-id") is None
+        )
         self.note = ""  # what was done to the head beyond the usual
+
+
+    @property
+    def is_last(self) -> bool:
+        """Whether what follows it on the connection may not be HTTP."""
+        return self.has_upgrade or self.has_tunnel
 
 
 class Router:
@@ -151,9 +162,7 @@ class Forward(Router):
         self._guard.check(head, host)
         self._targets.check(host, port)
         route = Route(head, Upstream(host, port))
-        if head.method == b"CONNECT":
-            route.has_tunnel = True
-        else:
+        if not route.has_tunnel:
             _write(route, head.path, _TO_THE_PROXY, head.authority)
         return route
 

@@ -11,8 +11,8 @@ until the head is whole; it is journaled when it goes on.
 end is not read until it is gone.
 
 *Ends.* A FIN goes on as a FIN in its direction, a reset as a reset of the other connection. When upstream
-does not take a request any more (it may have answered early and closed), what it has said is still
-delivered. The tunnel is over when both directions are.
+takes no more of a request (it may have answered early and closed), what it has said is still delivered.
+The tunnel is over when both directions are.
 
 *Our own answers* go out only where nobody else can be speaking: before upstream was asked anything, or
 when it has answered what it was asked. Otherwise the connection ends without one.
@@ -20,16 +20,15 @@ when it has answered what it was asked. Otherwise the connection ends without on
 
 from __future__ import annotations
 
-import errno
-import os
 import socket
 import struct
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.body import Body, body_of
-from mcpproxy.relay.head import Refusal, check_beginning
-from mcpproxy.relay.journal import quoted
+from mcpproxy.relay.body import body_of
+from mcpproxy.relay.dial import Dial
+from mcpproxy.relay.head import LIMIT_BYTES, Refusal, check_beginning
+from mcpproxy.relay.journal import DROPPED, RESET, quoted
 from mcpproxy.relay.loop import BROKEN, READ, WRITE
 from mcpproxy.relay.reply import ESTABLISHED, reply
 from mcpproxy.relay.switch import Switch
@@ -38,25 +37,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
+    from mcpproxy.relay.body import Body
+    from mcpproxy.relay.dial import Sock
     from mcpproxy.relay.http import Proxy
-    from mcpproxy.relay.resolve import Address, Answer
+    from mcpproxy.relay.loop import Handler
     from mcpproxy.relay.rewrite import Rewriter
-    from mcpproxy.relay.route import Route, Upstream
-    from mcpproxy.relay.tls import TlsSocket
+    from mcpproxy.relay.route import Route
 
 CHUNK_BYTES: Final = 64 << 10
 """How much is read at once."""
 
 LINGER_S: Final = 5.0
-"""How long a client that was refused may take to hear it; closing at once could cost it the answer."""
+"""How long a client that got an answer of ours may take to read it; closing at once could cost it that."""
 
-_ABORT: Final = struct.pack("ii", 1, 0)
+_ABORT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 _NOT_WATCHED: Final = -1
 
-# What a client's bytes are.
+# What the client's bytes are.
 _HTTP: Final = 0
 _OPAQUE: Final = 1
-_IGNORED: Final = 2
+_UNWANTED: Final = 2
 
 
 class End:
@@ -64,78 +64,81 @@ class End:
 
     __slots__ = ("broken", "ended", "events", "fd", "finished", "finishing", "recv", "rest", "send", "sock")
 
-    def __init__(self, sock: socket.socket | TlsSocket) -> None:
+    def __init__(self, sock: Sock) -> None:
         self.sock = sock
         self.fd = sock.fileno()
         self.recv = sock.recv
         self.send = sock.send
         self.rest: memoryview | None = None  # what it was sent and did not take yet
-        self.events = _NOT_WATCHED
-        self.ended = False  # it will send nothing more
-        self.finishing = False  # it will be sent nothing beyond its rest
-        self.finished = False  # it was told so
+        self.events = _NOT_WATCHED  # what the loop watches it for
+        self.ended = False  # it sends nothing more
+        self.finishing = False  # it is sent nothing beyond its rest
+        self.finished = False  # and was told so
         self.broken = False  # it takes nothing more
 
 
 class Tunnel:
-    """See the top of this file. ``on_...`` are called when something is ready, the rest is how they do it."""
+    """See the top of this file."""
 
     __slots__ = (
-        "_addresses",
         "_answers",
         "_answers_at_bytes",
         "_answers_at_head",
         "_body",
+        "_client",
+        "_dial",
         "_held",
-        "_has_asked",
-        "_is_client_deaf",
+        "_is_deaf",
+        "_is_over",
         "_is_pipelined",
+        "_number",
+        "_out",
+        "_peer",
+        "_proxy",
+        "_rewriter",
         "_route",
+        "_stage",
         "_switch",
         "_upgrade",
-        "client",
-        "deadline",
-        "is_over",
-        "number",
-        "peer",
-        "proxy",
-        "rewriter",
-        "stage",
-        "upstream",
+        "_upstream",
     )
 
-    def __init__(self, proxy: Proxy, sock: socket.socket | TlsSocket, peer: str) -> None:
-        self.proxy = proxy
-        self.peer = peer
-        self.number = 0  # in the journal; 0 until the client has said something
-        self.client = End(sock)
-        self.upstream: End | None = None
-        self.stage = _HTTP
-        self.deadline = 0.0  # monotonic seconds, 0 for none
-        self.is_over = False
-        self.rewriter: Rewriter | None = None
+    def __init__(self, proxy: Proxy, sock: Sock, peer: str) -> None:
+        self._proxy = proxy
+        self._peer = peer
+        self._number = 0  # in the journal; 0 until the client has said something
+        self._client = End(sock)
+        self._upstream: End | None = None
+        self._dial: Dial | None = None  # while there is no upstream yet
+        self._out = b""  # what upstream gets as soon as there is one
+        self._stage = _HTTP
+        self._is_over = False
+        self._is_deaf = False  # the client is not read any more
         self._held = b""  # client's bytes that did not go on yet
         self._body: Body | None = None  # of the request that is passing
         self._route: Route | None = None  # of the last request
-        self._upgrade = False  # the request that is passing asked for one
-        self._switch: Switch | None = None  # waits for the answer to it
-        self._addresses: list[Address] = []  # upstream's, those not tried yet
-        self._has_asked = False
-        self._is_pipelined = False  # the last request came before the one before it was answered
-        self._is_client_deaf = False  # the client is not read any more
-        # How often upstream has spoken: ever, when we last sent it something, when its last head went out.
+        self._upgrade = False  # it wants something else than HTTP behind it
+        self._switch: Switch | None = None  # waits for the answer to that
+        self._rewriter: Rewriter | None = None
+        self._is_pipelined = False  # the last request came before the one in front of it was answered
+        # How often upstream has spoken: ever, up to our last bytes for it, up to the last head among them.
         self._answers = self._answers_at_bytes = self._answers_at_head = 0
 
     def start(self) -> None:
         """Begin to read the client."""
-        self.client.events = READ
-        self.proxy.loop.watch(self.client.fd, READ, self.on_client)
+        self._watch()
+
+    def stop(self) -> None:
+        """End it from our side."""
+        if self._number:
+            self._note("closed", "mcpproxy was told to stop", time.monotonic_ns())
+        self._close()
 
     # From the client.
 
-    def on_client(self, events: int) -> None:
-        client = self.client
-        if events != READ and not self._prepare(client, events):
+    def _on_client(self, events: int) -> None:
+        client = self._client
+        if events != READ and not self._is_readable(client, events):
             return
         try:
             data = client.recv(CHUNK_BYTES)
@@ -147,17 +150,17 @@ class Tunnel:
         now = time.monotonic_ns()
         if not data:
             self._on_client_end(now)
-        elif self.stage == _HTTP:
+        elif self._stage == _HTTP:
             self._take(data, now)
-        elif self.stage == _OPAQUE:
+        elif self._stage == _OPAQUE:
             self._send_up(data, data, now)
         else:
             self._record(journals.CLIENT, now, data)
 
     def _take(self, data: bytes, now: int) -> None:
         """Find the heads in what the client sent, and send on what may go on."""
-        buffer = self._held + data if self._held else data
-        searched = max(0, len(self._held) - 3)
+        held = self._held
+        buffer = held + data if held else data
         size = len(buffer)
         at = 0
         out: list[bytes] = []
@@ -173,52 +176,56 @@ class Tunnel:
                 elif self._upgrade:
                     break  # what these bytes are depends on the answer
                 elif buffer.startswith(b"\r\n", at):
-                    at += 2  # left over from an old client's body (RFC 9112, section 2.2)
+                    at += 2  # an old client's, behind a body (RFC 9112, section 2.2)
                 else:
-                    stop = buffer.find(b"\r\n\r\n", max(at, searched)) + 4
+                    stop = buffer.find(b"\r\n\r\n", max(at, len(held) - 3)) + 4
                     if stop < 4:
                         check_beginning(buffer[at:])
                         break
-                    route = self.proxy.router.route(buffer[at:stop])
+                    route = self._proxy.router.route(buffer[at:stop])
                     self._begin(route, bool(out), now)
                     out.append(route.head)
                     at = stop
         except Refusal as refusal:
+            self._held = b""
             self._send_up(b"".join(out), buffer, now)
-            self._refuse(refusal, now)
+            self._refuse(refusal, now, has_body=not buffer.startswith(b"HEAD ", at))
             return
         self._held = buffer[at:]
         if at:
             self._send_up(out[0] if len(out) == 1 else b"".join(out), buffer[:at], now)
-        if self._upgrade and self._body is None:
-            self._await_switch()
 
     def _begin(self, route: Route, is_behind_another: bool, now: int) -> None:
-        """A request begins. ``is_behind_another``: it came in one chunk with the one before it."""
-        before = self._route
-        self._is_pipelined = self._has_asked and (
-            is_behind_another or self._answers == self._answers_at_bytes
-        )
-        if before is not None and before.upstream.address != route.upstream.address:
-            self._change_upstream(now)
+        """A request begins. ``is_behind_another``: it came together with the end of the one before it."""
+        last = self._route
+        is_pipelined = last is not None and (is_behind_another or self._answers == self._answers_at_bytes)
+        if is_pipelined and route.is_last:
+            raise Refusal(400, "HTTP may end here, but the requests before are not answered yet")
+        if last is not None and last.upstream.address != route.upstream.address:
+            if is_pipelined:
+                raise Refusal(400, "this goes to another server, but the requests before are not answered yet")
+            self._leave_upstream(now)
         self._route = route
-        self._has_asked = True
+        self._is_pipelined = is_pipelined
         self._answers_at_head = self._answers
         self._body = body_of(route.length)
-        self._upgrade = route.has_upgrade or route.has_tunnel
+        self._upgrade = route.is_last
+        if route.has_upgrade:
+            self._switch = Switch()
         if route.note:
-            self._connected_record(now)
             self._note("rewrote-head", route.note, now)
-        self.proxy.expect_answer(self, route, self._is_pipelined)
+        rewriting = self._proxy.rewriting
+        if rewriting is not None and not route.has_tunnel and (rewriting.is_full or route.has_stream):
+            if self._rewriter is None and not is_pipelined:
+                self._rewriter = rewriting.rewriter()
+            if self._rewriter is not None:
+                self._rewriter.expect(route)
 
     def _send_up(self, out: bytes, data: bytes, now: int) -> None:
-        """Send ``out`` to upstream for ``data``, which is what the client sent."""
-        upstream = self.upstream
+        """Send ``out`` on for ``data``, which is what the client sent."""
+        upstream = self._upstream
         if upstream is None:
-            if self._route is not None and self.stage == _HTTP and not self._is_client_deaf and self._has_asked:
-                self._open(self._route.upstream, out)
-            self._connected_record(now)
-            self._record(journals.CLIENT, now, data)
+            self._open(out, data, now)
             return
         try:
             taken = upstream.send(out) if out else 0
@@ -235,14 +242,359 @@ class Tunnel:
             self._watch()
 
     def _on_client_end(self, now: int) -> None:
-        client = self.client
-        client.ended = True
         if self._held:
-            self._connected_record(now)
             self._record(journals.CLIENT, now, self._held)
             self._held = b""
-        self._record(journals.CLIENT_EOF, now)
-        if self.upstream is not None:
-            self._finish(self.upstream)
+        if self._number:
+            self._record(journals.CLIENT_EOF, now)
+        self._client.ended = True
+        if self._upstream is not None:
+            self._finish(self._upstream)
+        elif self._dial is None:
+            self._finish(self._client)
         self._watch()
         self._close_if_done()
+
+    # From upstream.
+
+    def _on_upstream(self, events: int) -> None:
+        upstream, client = self._upstream, self._client
+        if upstream is None or (events != READ and not self._is_readable(upstream, events)):
+            return
+        try:
+            data = upstream.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._on_reset(upstream)
+            return
+        now = time.monotonic_ns()
+        if not data:
+            self._on_upstream_end(upstream, now)
+            return
+        self._answers += 1
+        if self._rewriter is not None or self._switch is not None:
+            self._pass_watched(data, now)
+            return
+        try:
+            taken = client.send(data)
+        except BlockingIOError:
+            taken = 0
+        except OSError:
+            self._record(journals.SERVER, now, data)
+            self._on_broken(client)
+            return
+        self._record(journals.SERVER, now, data)
+        if taken < len(data):
+            client.rest = memoryview(data)[taken:]
+            self._watch()
+
+    def _pass_watched(self, data: bytes, now: int) -> None:
+        """Pass on bytes of upstream's that are looked into."""
+        out = data
+        notes: list[str] = []
+        if self._rewriter is not None:
+            out = self._rewriter.feed(data)
+            notes = self._rewriter.take_notes()
+            if self._rewriter.is_done:
+                self._rewriter = None
+        is_delivered = self._send_down(out)
+        self._record(journals.SERVER, now, data)
+        for note in notes:
+            self._note("rewrote-response", note, now)
+        if not is_delivered:
+            self._on_broken(self._client)
+        elif self._switch is not None and (status := self._switch.feed(data)) is not None:
+            self._switch = None
+            self._go_on(status == 101, now)
+
+    def _send_down(self, out: bytes) -> bool:
+        """Send ``out`` to the client, which has no rest; false if it takes nothing any more."""
+        try:
+            taken = self._client.send(out) if out else 0
+        except BlockingIOError:
+            taken = 0
+        except OSError:
+            return False
+        if taken < len(out):
+            self._client.rest = memoryview(out)[taken:]
+            self._watch()
+        return True
+
+    def _on_upstream_end(self, upstream: End, now: int) -> None:
+        if upstream.broken:  # the error was told when we sent, here it looks like an end
+            self._on_reset(upstream)
+            return
+        if self._rewriter is not None:
+            self._send_down(self._rewriter.end())
+            self._rewriter = None
+        self._record(journals.SERVER_EOF, now)
+        upstream.ended = True
+        self._finish(self._client)
+        self._watch()
+        self._close_if_done()
+
+    def _go_on(self, is_opaque: bool, now: int) -> None:
+        """It is known what follows a request that wanted to be the last one."""
+        self._upgrade = False
+        if is_opaque:
+            self._record(journals.OPAQUE, now)
+            self._stage = _OPAQUE
+            self._rewriter = None
+        held, self._held = self._held, b""
+        if held and is_opaque:
+            self._send_up(held, held, now)
+        elif held:
+            self._take(held, now)
+        self._watch()
+
+    # The upstream connection.
+
+    def _open(self, out: bytes, data: bytes, now: int) -> None:
+        """Connect to where the first request goes; ``out`` and ``data`` as for ``_send_up``."""
+        dial = None
+        if self._route is not None and self._dial is None and self._stage == _HTTP:
+            self._out = out
+            self._dial = dial = Dial(self._proxy.dialer, self._route.upstream, self._on_dialed)
+            dial.start()
+            if dial.sock is not None:
+                self._enter(dial.sock)
+        self._record(journals.CLIENT, now, data)
+        if dial is not None and (dial.sock is not None or dial.failure is not None):
+            self._on_dialed()
+        else:
+            self._watch()
+
+    def _enter(self, sock: Sock) -> None:
+        """There is an upstream: send it what it is to get."""
+        upstream = self._upstream = End(sock)
+        out, self._out = self._out, b""
+        try:
+            taken = upstream.send(out) if out else 0
+        except OSError:  # if it is broken, reading will tell
+            taken = 0
+        if taken < len(out):
+            upstream.rest = memoryview(out)[taken:]
+
+    def _on_dialed(self) -> None:
+        dial, self._dial = self._dial, None
+        assert dial is not None
+        now = time.monotonic_ns()
+        if dial.failure is not None:
+            status, why = dial.failure
+            self._note("upstream-failed", why, now)
+            self._answer(status, why, now, has_body=self._route is None or self._route.asked.method != b"HEAD")
+            return
+        assert dial.sock is not None
+        if self._upstream is None:
+            self._enter(dial.sock)
+        assert self._upstream is not None
+        if self._client.ended or self._is_deaf:
+            self._finish(self._upstream)
+        if self._route is not None and self._route.has_tunnel:
+            is_delivered = self._send_down(ESTABLISHED)
+            self._record(journals.OWN, now, ESTABLISHED)
+            if not is_delivered:
+                self._on_broken(self._client)
+                return
+            self._go_on(True, now)
+        self._watch()
+
+    def _leave_upstream(self, now: int) -> None:
+        """Let go of one server because the client, all of whose requests it has answered, turns to another.
+
+        In the journal that is another connection.
+        """
+        if self._number:
+            self._record(journals.CLIENT_EOF, now, DROPPED)
+            if self._upstream is not None and not self._upstream.ended:
+                self._record(journals.SERVER_EOF, now, DROPPED)
+        self._number = 0
+        self._drop_upstream()
+
+    def _drop_upstream(self) -> None:
+        if self._dial is not None:
+            self._dial.cancel()
+            self._dial = None
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            self._let_go(upstream)
+        self._rewriter = self._switch = None
+
+    # Our own answers.
+
+    def _refuse(self, refusal: Refusal, now: int, has_body: bool) -> None:
+        """End the client's requests here, with an answer if it cannot be taken for somebody else's."""
+        if self._is_over:
+            return
+        self._note("refused", refusal.why, now)
+        if self._route is None:
+            is_free = True
+        elif self._body is None:
+            is_free = self._answers != self._answers_at_bytes
+        else:
+            is_free = not self._is_pipelined and self._answers == self._answers_at_head
+        if is_free and self._client.rest is None:
+            self._answer(refusal.status, refusal.why, now, has_body)
+            return
+        self._is_deaf = True
+        if self._upstream is not None:
+            self._finish(self._upstream)
+        self._watch()
+        self._close_if_done()
+
+    def _answer(self, status: int, why: str, now: int, has_body: bool) -> None:
+        """Answer in upstream's place, and end the connection."""
+        self._drop_upstream()
+        self._stage = _UNWANTED
+        out = reply(status, why, has_body=has_body)
+        is_delivered = self._send_down(out)
+        self._record(journals.OWN, now, out)
+        if not is_delivered:
+            self._on_broken(self._client)
+            return
+        self._finish(self._client)
+        self._proxy.timers.start(LINGER_S, self._close)
+        self._watch()
+        self._close_if_done()
+
+    # Ends.
+
+    def _finish(self, end: End) -> None:
+        """Tell ``end`` that nothing more will come, once it has taken its rest."""
+        end.finishing = True
+        if end.rest is None and not end.finished:
+            end.finished = True
+            try:
+                end.sock.shutdown(socket.SHUT_WR)
+            except OSError:  # it is gone; reading will tell
+                pass
+
+    def _on_broken(self, end: End) -> None:
+        """``end`` takes nothing any more. A server may have said something before that is still to be read."""
+        end.broken = True
+        end.rest = None
+        if end is self._client or end.ended:
+            self._on_reset(end)
+            return
+        self._is_deaf = True
+        self._watch()
+
+    def _on_reset(self, end: End) -> None:
+        """``end`` has broken its connection off: so do we with the other one."""
+        if self._number and not end.ended:
+            kind = journals.CLIENT_EOF if end is self._client else journals.SERVER_EOF
+            self._record(kind, time.monotonic_ns(), RESET)
+        end.ended = True
+        for one in (self._client, self._upstream):
+            if one is not None:
+                one.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
+        self._close()
+
+    def _close_if_done(self) -> None:
+        upstream = self._upstream
+        is_up_done = (self._client.ended or self._is_deaf) and (
+            self._dial is None if upstream is None else upstream.finished or upstream.broken
+        )
+        if is_up_done and self._client.finished:
+            self._close()
+
+    def _close(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        had_ended = self._upstream is not None and self._upstream.ended
+        self._drop_upstream()
+        self._let_go(self._client)
+        if self._number:
+            now = time.monotonic_ns()
+            if not self._client.ended:
+                self._record(journals.CLIENT_EOF, now, DROPPED)
+            if not had_ended:
+                self._record(journals.SERVER_EOF, now, DROPPED)
+        self._proxy.forget(self)
+
+    def _let_go(self, end: End) -> None:
+        if end.events != _NOT_WATCHED:
+            end.events = _NOT_WATCHED
+            self._proxy.loop.forget(end.fd)
+        end.sock.close()
+
+    # Readiness.
+
+    def _is_readable(self, end: End, events: int) -> bool:
+        """Handle all events but readiness to be read; whether ``end`` is to be read then."""
+        if events & WRITE and end.rest is not None:
+            self._flush(end)
+        if self._is_over or end.events == _NOT_WATCHED:
+            return False
+        if end.events & READ:
+            return bool(events & (READ | BROKEN))
+        if events & BROKEN:
+            if end.ended and not end.finished:
+                self._on_reset(end)  # it had only ended before
+            else:  # over both ways; or it is the other end's turn, and this is looked at again after that
+                self._proxy.loop.forget(end.fd)
+                end.events = _NOT_WATCHED
+        return False
+
+    def _flush(self, end: End) -> None:
+        rest = end.rest
+        assert rest is not None
+        try:
+            taken = end.send(rest)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._on_broken(end)
+            return
+        if taken < len(rest):
+            end.rest = rest[taken:]
+            return
+        end.rest = None
+        if end.finishing:
+            self._finish(end)
+        self._watch()
+        self._close_if_done()
+
+    def _watch(self) -> None:
+        """Have the loop watch for what can be done now."""
+        if self._is_over:
+            return
+        client, upstream = self._client, self._upstream
+        reads_client = (
+            not client.ended
+            and not self._is_deaf
+            and self._dial is None
+            and (upstream is None or upstream.rest is None)
+            and len(self._held) < LIMIT_BYTES
+        )
+        self._set(client, reads_client, self._on_client)
+        if upstream is not None:
+            self._set(upstream, not upstream.ended and client.rest is None, self._on_upstream)
+
+    def _set(self, end: End, is_read: bool, handler: Handler) -> None:
+        events = (READ if is_read else 0) | (WRITE if end.rest is not None else 0)
+        if events == end.events:
+            return
+        if end.events != _NOT_WATCHED:
+            self._proxy.loop.change(end.fd, events)
+        elif events:
+            self._proxy.loop.watch(end.fd, events, handler)
+        else:
+            return
+        end.events = events
+
+    # The journal.
+
+    def _record(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
+        if not self._number:
+            self._number = self._proxy.next_number()
+            upstream = self._route.upstream.address if self._route is not None else self._proxy.upstream
+            connect = f'{{"client":{quoted(self._peer)},"upstream":{quoted(upstream)}}}'
+            self._proxy.record(journals.CONNECT, at_ns, connect.encode("utf-8", "replace"), self._number)
+        self._proxy.record(kind, at_ns, payload, self._number)
+
+    def _note(self, what: str, why: str, at_ns: int) -> None:
+        note = f'{{"what":{quoted(what)},"why":{quoted(why)}}}'
+        self._record(journals.NOTE, at_ns, note.encode("utf-8", "replace"))

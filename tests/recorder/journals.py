@@ -127,14 +127,6 @@ class Fragile(Accuser):
         return super().observe(event)
 
 
-def silent() -> Observing:
-    class Silent:
-        def observe(self, event: Event) -> list[Finding]:
-            return []
-
-    return Silent()
-
-
 def recording(
     trace: Path, make: type[Observing] = Accuser, live: Live | None = None
 ) -> tuple[Recording, TraceWriter]:
