@@ -14,8 +14,9 @@ LAYERS: Final = ("protocol", "session", "checks", "observer")
 
 PURE: Final = frozenset(
     {
-        "abc", "bisect", "collections", "collections.abc", "dataclasses", "decimal", "enum", "functools",
-        "itertools", "json", "math", "operator", "re", "types", "typing", "orjson",
+        "abc", "base64", "binascii", "bisect", "collections", "collections.abc", "dataclasses", "decimal",
+        "enum", "functools", "hashlib", "itertools", "json", "math", "operator", "re", "types", "typing",
+        "orjson",
     }
 )  # fmt: skip
 """What a judge without files, clocks and sockets may use."""

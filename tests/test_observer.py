@@ -187,6 +187,12 @@ LIFECYCLE: Final[dict[str, Script]] = {
         *HANDSHAKE,
         (S, request(1, "prompts/list"), ["RPC-019"]),
     ),
+    "a server that sends initialize opens nothing": (
+        (S, initialize(1), ["RPC-019", "PROTO-005"]),
+        (C, initialize(1), []),
+        (S, initialized(1), []),
+        (C, READY, []),
+    ),
     "an answer to initialize that is no object agrees on nothing": (
         (C, initialize(1), []),
         (S, {"jsonrpc": "2.0", "id": 1, "result": []}, ["RPC-010"]),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId, Single
+from mcpproxy.protocol.lifecycle import Input
 from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal
 from mcpproxy.session.history import Asked, History
 from mcpproxy.session.http import HttpExchange, HttpHistory
@@ -41,7 +42,8 @@ class Passing:
 
     ``at`` is the JSON Pointer of the message in the frame (empty unless batched). ``answers`` is
     the request that a response answers, if it is known. ``candidates`` are the revisions by which
-    the message may be judged.
+    the message may be judged. ``happened`` is what it
+    means to the handshake.
     """
 
     frame: Frame
@@ -51,6 +53,7 @@ class Passing:
     answers: Asked | None = None
     stateless: bool = False
     at: str = ""
+    happened: Input | None = None
 
     @property
     def seq(self) -> int:

@@ -13,7 +13,7 @@ from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import Need, applies, declares, needs
-from mcpproxy.session.frame import CLIENT, Sender, other
+from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.session.history import History
 
 LISTS: Final = ("tools/list", "resources/list", "prompts/list")
@@ -123,7 +123,9 @@ def elicitation_modes(passing: Passing, history: History) -> Iterator[Breach]:
 
 def _unmet(method: str, params: object, sender: Sender, passing: Passing, history: History) -> Iterator[Need]:
     """The needs of ``method`` that the handshake left unmet; none while it is not known."""
-    if history.negotiated is None or passing.candidates != (history.negotiated,) or history.blind:
+    if (sender, method) in history.cleared or history.negotiated is None or history.blind:
+        return
+    if passing.candidates != (history.negotiated,):
         return
     defined = methods.defined(method, history.negotiated)
     if defined is None or defined.sender not in (sender, "both"):
@@ -133,6 +135,22 @@ def _unmet(method: str, params: object, sender: Sender, passing: Passing, histor
         if declared is not None and applies(need, as_object(params)) and not declares(declared, need.path):
             yield need
             return  # One missing declaration is told once, not again for its parts.
+
+
+def cleared(history: History, revision: str) -> frozenset[tuple[Sender, str]]:
+    """Who may send which methods of ``revision`` whatever their params say: all that is declared."""
+    return frozenset(
+        (sender, method)
+        for sender in (CLIENT, SERVER)
+        for method in methods.names(revision)
+        if all(
+            need.condition == "always"
+            and (declared := history.capabilities(_declarer(need, sender))) is not None
+            and declares(declared, need.path)
+            for need in needs(method, revision)
+        )
+        and methods.sends(sender, method, methods.kind_of(method), revision)
+    )
 
 
 def _declarer(need: Need, sender: Sender) -> Sender:

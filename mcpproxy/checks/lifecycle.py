@@ -59,7 +59,7 @@ def input_of(passing: Passing, history: History) -> Input | None:
 
 def handshake_order(passing: Passing, history: History) -> Iterator[Breach]:
     """PROTO-005, SEQ-003, LIFE-002, LIFE-003: the transition table"""
-    happened = input_of(passing, history)
+    happened = passing.happened
     if happened is None:
         return
     breaks = TRANSITIONS[history.state][happened].breaks

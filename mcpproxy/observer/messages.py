@@ -9,6 +9,7 @@ from typing import Final
 
 from mcpproxy.checks import BATCH_CHECKS, EVENT_CHECKS, FRAME_CHECKS, Kind, checks_for
 from mcpproxy.checks.breach import Passing, member
+from mcpproxy.checks.capabilities import cleared
 from mcpproxy.checks.era import listed_versions, modern_answer
 from mcpproxy.checks.lifecycle import input_of
 from mcpproxy.checks.rpc import BOM, looks_meant
@@ -186,9 +187,8 @@ class MessageJudge:
             method = passing.answers.method if passing.answers else ""
         found: list[Finding] = []
         for check in checks_for(_KIND[type(message)], method):
-            breaches = list(check(passing, history))
-            if breaches:
-                found += self._weigh(breaches, frame.seq, frame.sender, passing.candidates)
+            for breach in check(passing, history):
+                found += self._weigh((breach,), frame.seq, frame.sender, passing.candidates)
         self._remember(passing)
         return found
 
@@ -208,6 +208,7 @@ class MessageJudge:
                 passing.candidates = REVISIONS  # It names no request: it may belong to either era.
             case _:
                 pass
+        passing.happened = input_of(passing, history)
         return passing
 
     def _date_request(self, passing: Passing, message: Request) -> None:
@@ -262,7 +263,7 @@ class MessageJudge:
         side = history.side(passing.sender)
         side.last_seq = passing.seq
         side.last_was_notification = isinstance(message, Notification)
-        happened = input_of(passing, history)
+        happened = passing.happened
         match message:
             case Request():
                 self._remember_request(passing, message)
@@ -312,7 +313,7 @@ class MessageJudge:
             asked.answers_due += before.answers_due
         side.pending[message.id] = asked
         side.used.add(message.id, passing.seq)
-        if history.state is State.NEGOTIATED and input_of(passing, history) is Input.CLIENT_REQUEST:
+        if history.state is State.NEGOTIATED and passing.happened is Input.CLIENT_REQUEST:
             history.eager = asked
         if message.method == "initialize" and passing.sender == CLIENT:
             if history.negotiated is None:
@@ -350,9 +351,10 @@ class MessageJudge:
         if isinstance(version, str) and version in STATEFUL:
             history.negotiated = version
             history.candidates = (version,)
+            history.cleared = cleared(history, version)
 
     def _remember_cancellation(self, passing: Passing, message: Notification) -> None:
-        id = request_id(member(message.params, "requestId"), passing.frame.raw)
+        id = request_id(member(message.params, "requestId"))
         if id is not None and (asked := self._history.side(passing.sender).pending.get(id)):
             asked.cancelled = True
 

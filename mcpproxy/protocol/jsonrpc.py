@@ -7,12 +7,16 @@ at all) is ``Malformed``.
 The bytes are the truth: orjson reads integers beyond 64 bits as floats and folds repeated member
 names, so an id that came out as a float is read again exactly.
 
+The shapes that every message makes are not frozen, although nobody changes them: freezing would
+treble the time it takes to make one.
+
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#messages
 """
 
 import json
+import re
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -48,7 +52,7 @@ class Flaw(Enum):
     BAD_METHOD = "the method is not a string"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """A method with an id. ``id`` is ``None`` when the member is no string and no integer."""
 
@@ -58,7 +62,7 @@ class Request:
     params: "JSON | Absent"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Notification:
     """A method that asks for no answer. A stray ``id`` stays visible in ``value``."""
 
@@ -67,7 +71,7 @@ class Notification:
     params: "JSON | Absent"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Response:
     """A success answer: a ``result``, whatever its type."""
 
@@ -76,7 +80,7 @@ class Response:
     result: JSON
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ErrorResponse:
     """An error answer, or one that carries neither or both of result and error."""
 
@@ -119,20 +123,44 @@ def parse(raw: bytes) -> Message:
         reread = _reread(raw)
         if isinstance(reread, Flaw):
             return Malformed(reread)
-        value = reread[0]
+        return _shape(reread[0], raw)
+    if _BEYOND_64_BITS.search(raw):
+        reread = _reread(raw)
+        return _shape(value if isinstance(reread, Flaw) else reread[0], raw)
     return _shape(value, raw)
+
+
+_BEYOND_64_BITS: Final = re.compile(rb"[0-9]{20}")
 
 
 def _shape(value: JSON, raw: bytes) -> Message:
     if type(value) is dict:
-        return classify(value, raw)
-    if type(value) is list:
-        return Batch(
-            tuple(
-                classify(item, raw) if type(item) is dict else Malformed(Flaw.SCALAR, item) for item in value
-            )
+        return classify(value, _exact(raw) if _is_rounded(value) else value)
+    if type(value) is not list:
+        return Malformed(Flaw.SCALAR, value)
+    exact = _exact(raw) if any(_is_rounded(item) for item in value) else value
+    twins = cast("list[Any]", exact) if isinstance(exact, list) else value
+    pairs = zip(value, twins, strict=True)
+    return Batch(
+        tuple(
+            classify(item, twin) if type(item) is dict else Malformed(Flaw.SCALAR, item)
+            for item, twin in pairs
         )
-    return Malformed(Flaw.SCALAR, value)
+    )
+
+
+def _is_rounded(value: JSON) -> bool:
+    """Whether the id is a number that a float may have changed."""
+    id = value.get("id") if type(value) is dict else None
+    return type(id) is float and abs(id) >= 2**53
+
+
+def _exact(raw: bytes) -> Any:
+    """The frame read once more, with numbers as they were written."""
+    try:
+        return json.loads(raw, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return None
 
 
 def parse_leniently(raw: bytes) -> Message | None:
@@ -173,8 +201,11 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)  # NaN and Infinity are JavaScript, not JSON (RFC 8259 section 6).
 
 
-def classify(value: JSONObject, raw: bytes) -> Single:
-    """Tell by its members which kind of message an object is."""
+def classify(value: JSONObject, exact: Any) -> Single:
+    """Tell by its members which kind of message an object is.
+
+    ``exact`` is the same object with its id as it was written, where that matters.
+    """
     method = value.get("method", ABSENT)
     answers = "result" in value or "error" in value
     if method is not ABSENT:
@@ -185,52 +216,30 @@ def classify(value: JSONObject, raw: bytes) -> Single:
         params = value.get("params", ABSENT)
         # A notification name with an id is a notification with one member too many: nobody answers it.
         if "id" in value and not method.startswith("notifications/"):
-            return Request(value, method, request_id(value["id"], raw), params)
+            return Request(value, method, request_id(_id_in(exact)), params)
         return Notification(value, method, params)
     if not answers and "id" not in value:
         return Malformed(Flaw.NO_KIND, value)
-    id = request_id(value["id"], raw) if "id" in value else ABSENT
+    id = request_id(_id_in(exact)) if "id" in value else ABSENT
     if "result" in value and "error" not in value:
         return Response(value, id, value["result"])
     return ErrorResponse(value, id, value.get("error", ABSENT))
 
 
-def request_id(value: JSON, raw: bytes) -> RequestId | None:
+def _id_in(exact: Any) -> Any:
+    return cast("dict[str, Any]", exact).get("id") if isinstance(exact, dict) else None
+
+
+def request_id(value: "JSON | Decimal") -> RequestId | None:
     """``value`` as a request id, ``None`` if it is neither a string nor a whole number.
 
-    ``1`` and ``1.0`` are the same JSON number; ``1`` and ``"1"`` are two ids. ``raw`` is the frame
-    that the value came in, read again when the number did not fit 64 bits.
+    ``1`` and ``1.0`` are the same JSON number; ``1`` and ``"1"`` are two ids.
     """
     if type(value) is int or type(value) is str:
         return value
-    if type(value) is float:
-        return _exact(value, raw)
-    return None
-
-
-def _exact(value: float, raw: bytes) -> int | None:
-    if value.is_integer() and abs(value) < 2**53:
+    if isinstance(value, Decimal):
+        is_whole = value.is_finite() and value.adjusted() < 4096 and value == value.to_integral_value()
+        return int(value) if is_whole else None
+    if type(value) is float and value.is_integer():
         return int(value)
-    try:
-        # Find the number again by its rounded value, in a reading that rounds nothing.
-        found = _find(json.loads(raw, parse_float=Decimal, parse_int=Decimal), value)
-        if found is None or found.adjusted() > _MAX_ID_DIGITS:
-            return None
-        return int(found) if found == found.to_integral_value() else None
-    except (ValueError, RecursionError, InvalidOperation, OverflowError):
-        return None
-
-
-def _find(tree: Any, value: float) -> Decimal | None:
-    """The first number under an id-like member of ``tree`` that rounds to ``value``."""
-    if isinstance(tree, Decimal):
-        return tree if float(tree) == value else None
-    children: list[Any] = []
-    if isinstance(tree, dict):
-        children = list(cast("dict[str, Any]", tree).values())
-    elif isinstance(tree, list):
-        children = cast("list[Any]", tree)
-    for child in children:
-        if (found := _find(child, value)) is not None:
-            return found
     return None

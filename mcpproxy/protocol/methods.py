@@ -175,6 +175,16 @@ def sends(sender: str, method: str, kind: Kind, revision: str) -> bool:
     return found is not None and found.kind == kind and found.sender in (sender, "both")
 
 
+def names(revision: str) -> tuple[str, ...]:
+    """Every method that ``revision`` defines."""
+    return tuple(name for name, of in _methods() if of == revision)
+
+
+def kind_of(method: str) -> Kind:
+    """What a method of this name is, whoever defines it."""
+    return "notification" if method.startswith("notifications/") else "request"
+
+
 def needs(method: str, revision: str) -> tuple[Need, ...]:
     """What must have been declared for ``method`` in ``revision``; empty if nothing is needed."""
     return _needs().get((method, revision), ())
@@ -220,9 +230,8 @@ def _methods() -> Mapping[tuple[str, str], Method]:
     table: dict[tuple[str, str], Method] = {}
     for row in _rows(_METHODS):
         name = row["method"]
-        kind: Kind = "notification" if name.startswith("notifications/") else "request"
         for revision in _span(row):
-            table[name, revision] = Method(name, cast("By", row["sender"]), kind)
+            table[name, revision] = Method(name, cast("By", row["sender"]), kind_of(name))
     return table
 
 

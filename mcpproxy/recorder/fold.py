@@ -15,7 +15,8 @@ from mcpproxy.recorder.follow import Checkpoint, JournalReader
 from mcpproxy.recorder.judge import Observing, observer
 from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.lock import Lock
-from mcpproxy.recorder.pipeline import Recording, header_of, restore
+from mcpproxy.recorder.payloads import header_of
+from mcpproxy.recorder.pipeline import Recording, restore
 from mcpproxy.relay import journal
 from mcpproxy.trace.format import Header, encode_header
 from mcpproxy.trace.reader import read_trace

@@ -4,15 +4,15 @@ The same code runs while a session lives and when its journal is folded in later
 records, so both give the same trace.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Final
 
 from mcpproxy.framing.lines import Line, LineFramer
 from mcpproxy.recorder.follow import Checkpoint, Entry, Held, JournalReader
 from mcpproxy.recorder.judge import Judge, Observing
 from mcpproxy.recorder.live import Live
+from mcpproxy.recorder.payloads import close_of, gap_of, header_of
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     CLIENT,
@@ -43,6 +43,9 @@ from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 _CLOSE_BYTES: Final = 16 << 10
 """Room for the last records on a disk that is full: a gap, the last findings, the close record."""
 
+_SAVED_BYTES: Final = 16 << 20
+"""How much of a journal is taken into memory when it must be deleted."""
+
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
 """Journal kind -> place in every triple of streams: the client's, the server's, the server's stderr."""
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
@@ -59,6 +62,7 @@ class Filed:
     at_ns: int = 0
     tally: Tally = field(default_factory=Tally)
     stream_bytes: list[int] = field(default_factory=lambda: [0, 0, 0])
+    """Of each stream, gaps included."""
     owed: list[Finding] = field(default_factory=list[Finding])
     """What the last event brought to light and the trace does not hold, being cut between the two."""
 
@@ -86,11 +90,18 @@ def restore(trace: str, size: int, make_observer: Callable[[], Observing]) -> Fi
                 filed.stream_bytes[_SENDERS.index(sender)] += len(event.raw) + event.terminated
             case Stderr():
                 filed.stream_bytes[2] += len(event.raw) + event.terminated
+            case Gap():
+                for place, count in enumerate(_lost(event)):
+                    filed.stream_bytes[place] += count
             case _:
                 pass
         filed.at_ns = event.observed_at_ns
         filed.owed = filed.judge.observe(event)
     return filed
+
+
+def _lost(gap: Gap) -> tuple[int, int, int]:
+    return gap.client_bytes, gap.server_bytes, gap.stderr_bytes
 
 
 class Recording:
@@ -115,9 +126,10 @@ class Recording:
         self._framers = (LineFramer(), LineFramer(), LineFramer())
         self._filed = filed or Filed(Judge(make_observer))
         self._passed = list(self._filed.stream_bytes)
-        """How many bytes of each stream the journal has shown us, filed or not."""
+        """How many bytes of each stream we know of: filed, to be filed, or lost in a gap."""
         self._started_ns = self._filed.header.started_ns if self._filed.header else 0
         self._exit: Close | None = None
+        self._is_closed = False
         self._told_error = False
         for framer, held, place in zip(self._framers, (start or Checkpoint()).held, range(3), strict=True):
             framer.feed(held.raw, held.at_ns)
@@ -161,6 +173,8 @@ class Recording:
 
         Without an EXIT record the relay was killed: the recording is cut.
         """
+        if self._is_closed:
+            return self._flush()
         if self.is_stuck:
             return False
         for place in range(3):
@@ -169,20 +183,29 @@ class Recording:
         self._close(self._exit or Close("cut", observed_at_ns=self._filed.at_ns))
         return self._flush()
 
-    def give_up(self) -> bool:
-        """``finish`` for a disk that stays full: what is not filed by now becomes a gap.
+    def give_up(self) -> str:
+        """``finish`` for a disk that stays full; what is wrong with the trace then, empty if nothing is.
 
-        The journal is deleted first: the blocks that it frees make room for the last records. Whether
-        those could be written.
+        The journal is deleted first. Its blocks make room: for what of it could be taken into memory,
+        and for the last records. What does not fit becomes a gap.
         """
-        reason = f"the trace could not be written: {self._writer.fault}"
-        lost = self._read_rest()
+        why = self._writer.fault
+        saved, is_all = self._read_rest()
         self._reader.clear()
+        self._flush()
+        for entry in saved:
+            if self.is_stuck:
+                self._count(entry)
+                is_all = False
+            else:
+                self._file(entry)
+        if is_all and self.finish():
+            return ""
         for reserve in (0, _CLOSE_BYTES):
             try:
                 size = self._writer.rewind(reserve)
             except OSError:
-                return False
+                break
             header = self._filed.header
             # Judged anew, up to where the trace now ends: what is not in it must not count.
             self._filed = restore(self._writer.path, size, self._make_observer)
@@ -190,13 +213,13 @@ class Recording:
                 self._filed.header = header
                 self._writer.write(encode_header(header))
             self._write_findings(self._filed.owed)
-            missing = [self._passed[i] + lost[i] - self._filed.stream_bytes[i] for i in range(3)]
+            missing = [self._passed[i] - self._filed.stream_bytes[i] for i in range(3)]
             end = self._exit or Close("cut", observed_at_ns=self._filed.at_ns)
-            self._event(Gap(reason, *missing, observed_at_ns=end.observed_at_ns))
+            self._event(Gap(f"the trace could not be written: {why}", *missing, end.observed_at_ns))
             self._close(end)
             if self._flush():
-                return True
-        return False
+                return f"the trace is incomplete: {why}"
+        return f"the trace has no end: {why}"
 
     def _file(self, entry: Entry) -> None:
         """Take one record of the journal."""
@@ -249,9 +272,9 @@ class Recording:
                 self._tell_judge_error()
 
     def _file_gap(self, gap: Gap) -> None:
-        lost = (gap.client_bytes, gap.server_bytes, gap.stderr_bytes)
-        for place in range(3):
-            if lost[place]:
+        for place, count in enumerate(_lost(gap)):
+            self._passed[place] += count
+            if count:
                 # The line goes on inside the gap: what we have of it is a piece.
                 self._file_lines(place, self._framers[place].end(continues=True))
         self._event(gap)
@@ -276,6 +299,7 @@ class Recording:
             self._filed.tally.findings[finding.severity] += 1
 
     def _close(self, close: Close) -> None:
+        self._is_closed = True
         self._judge(close)
         self._filed.tally.judge_error = self._filed.judge.error
         self._writer.write(encode_close(close, self._filed.tally))
@@ -305,48 +329,27 @@ class Recording:
         except OSError:
             pass  # no room for the checkpoint: the segments stay until there is
 
-    def _read_rest(self) -> list[int]:
-        """What the journal still holds of each stream, in bytes, and what it says that it lost itself."""
-        lost = [0, 0, 0]
+    def _read_rest(self) -> tuple[list[Entry], bool]:
+        """What the journal still holds, as much as memory may hold; whether that is all of it."""
+        saved: list[Entry] = []
+        saved_bytes = 0
         while not self.is_over and (entries := self._reader.read()):
-            for kind, payload, at_ns in entries:
-                at_ns -= self._started_ns
-                if (place := _STREAMS.get(kind)) is not None:
-                    self._passed[place] += len(payload)
-                elif kind == journal.GAP:
-                    gap = gap_of(payload, at_ns)
-                    for place, count in enumerate((gap.client_bytes, gap.server_bytes, gap.stderr_bytes)):
-                        lost[place] += count
-                elif kind == journal.EXIT:
-                    self._exit = close_of(payload, at_ns)
-        return lost
+            for entry in entries:
+                saved_bytes += len(entry[1])
+                if saved_bytes <= _SAVED_BYTES:
+                    saved.append(entry)
+                else:
+                    self._count(entry)
+        return saved, saved_bytes <= _SAVED_BYTES
 
-
-# The payloads that are JSON. They are the relay's own words; json reads the lone surrogates in a command.
-
-
-def header_of(payload: bytes) -> Header:
-    """The header that a START record asks for."""
-    start = cast("dict[str, Any]", json.loads(payload))
-    return Header(
-        mcpproxy=start["mcpproxy"],
-        transport=start["transport"],
-        command=tuple(start["command"]),
-        label=start["label"],
-        cwd=start["cwd"],
-        pid=start["pid"],
-        started_at=start["started_at"],
-        started_ns=start["started_ns"],
-    )
-
-
-def gap_of(payload: bytes, at_ns: int) -> Gap:
-    """The gap that a GAP record tells of."""
-    gap = cast("dict[str, Any]", json.loads(payload))
-    return Gap(gap["reason"], gap["client"], gap["server"], gap["stderr"], at_ns)
-
-
-def close_of(payload: bytes, at_ns: int) -> Close:
-    """The ending that an EXIT record tells of."""
-    end = cast("dict[str, Any]", json.loads(payload))
-    return Close(end["ending"], end["code"], end["signal"], at_ns)
+    def _count(self, entry: Entry) -> None:
+        """Take a record of the journal that will not be filed."""
+        kind, payload, at_ns = entry
+        at_ns -= self._started_ns
+        if (place := _STREAMS.get(kind)) is not None:
+            self._passed[place] += len(payload)
+        elif kind == journal.GAP:
+            for place, count in enumerate(_lost(gap_of(payload, at_ns))):
+                self._passed[place] += count
+        elif kind == journal.EXIT:
+            self._exit = close_of(payload, at_ns)

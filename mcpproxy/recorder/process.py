@@ -55,10 +55,7 @@ def _record(trace: str, wake: Wake, teller: Live) -> None:
     try:
         recording = Recording(reader, writer, observer, teller)
         _keep_up(recording, reader, wake, teller)
-        note = ""
-        if not recording.finish():
-            note = f"the trace is incomplete: {writer.fault}"
-            recording.give_up()
+        note = "" if recording.finish() else recording.give_up()
         follow.remove(folder)
     finally:
         reader.close()

@@ -24,20 +24,20 @@ _TRAILER: Final = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80
 class Length:
     """A body of a known length."""
 
-    __slots__ = ("_left", "is_over")
+    __slots__ = ("is_over", "left")
 
     def __init__(self, length: int) -> None:
-        self._left = length
+        self.left = length
         self.is_over = False
 
     def feed(self, data: bytes, start: int) -> int:
         """Take ``data`` from ``start`` on, never empty; where in it the body stops, or ``data`` does."""
         had = len(data) - start
-        if had < self._left:
-            self._left -= had
+        if had < self.left:
+            self.left -= had
             return len(data)
         self.is_over = True
-        return start + self._left
+        return start + self.left
 
 
 class Chunked:

@@ -63,7 +63,7 @@ class Guard:
             if not self._is_ours(host):
                 raise Refusal(
                     403,
-                    f"Host {host} is not a name of this machine (DNS rebinding?); --allow-origin would allow it",
+                    f"Host {host} is no name of this machine (DNS rebinding?); --allow-origin would allow it",
                 )
         origin = (head.value(b"origin") or b"").decode("latin-1").lower()
         if origin and origin not in self._origins:

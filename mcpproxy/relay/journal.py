@@ -41,7 +41,7 @@ SIGNAL: Final = 7  # payload: the signal's name in ASCII, received by the wrappe
 GAP: Final = 8  # payload: JSON, {"reason": str, "client": bytes, "server": bytes, "stderr": bytes}
 EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}; the last record
 
-# HTTP alone. There CLIENT and SERVER are bytes as the peer sent them, before anything of ours is done to them.
+# HTTP alone. There CLIENT and SERVER are bytes as the peer sent them, before we change anything.
 CONNECT: Final = 16  # payload: JSON, {"client": "ip:port", "upstream": "host:port"}
 OWN: Final = 17  # payload: bytes that we sent to the client in the server's place
 NOTE: Final = 18  # payload: JSON, {"what": str, "why": str}: what we did to the connection
@@ -51,7 +51,7 @@ RESET: Final = b"reset"
 """Payload of an EOF record: the peer broke the connection off. Empty if it ended in order."""
 
 DROPPED: Final = b"closed"
-"""Payload of an EOF record: the peer did not end, we let go of it (NOTE, or the other peer's end, says why)."""
+"""Payload of an EOF record: the peer did not end, we let go of it. A NOTE or the other end says why."""
 
 SEGMENT_BYTES: Final = 8 << 20
 """A segment is left for the next one when it has grown past this."""
@@ -117,9 +117,7 @@ class Journal:
             self.discard()
             raise
 
-    def append(
-        self, kind: int, at_ns: int, payload: bytes | memoryview = b"", connection: int = 0
-    ) -> None:
+    def append(self, kind: int, at_ns: int, payload: bytes | memoryview = b"", connection: int = 0) -> None:
         """Add a record. Never raises: what cannot be written is counted instead."""
         if self._lost is None:
             if (failure := self._put(kind, at_ns, payload, connection)) is None:

@@ -76,7 +76,6 @@ class Route:
         )
         self.note = ""  # what was done to the head beyond the usual
 
-
     @property
     def is_last(self) -> bool:
         """Whether what follows it on the connection may not be HTTP."""
@@ -150,7 +149,9 @@ class Forward(Router):
 
     def find(self, head: RequestHead) -> Route:
         if head.authority is None:
-            raise Refusal(400, "the target names no server; use this address as HTTP_PROXY, not as the server")
+            raise Refusal(
+                400, "the target names no server; use this address as HTTP_PROXY, not as the server"
+            )
         if head.target[:6].lower() == b"https:":
             raise Refusal(400, "a forward proxy reaches https:// by CONNECT only")
         try:

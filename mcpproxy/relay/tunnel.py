@@ -87,6 +87,7 @@ class Tunnel:
         "_body",
         "_client",
         "_dial",
+        "_ends_told",
         "_held",
         "_is_deaf",
         "_is_over",
@@ -107,6 +108,7 @@ class Tunnel:
         self._proxy = proxy
         self._peer = peer
         self._number = 0  # in the journal; 0 until the client has said something
+        self._ends_told = 0  # a bit for each kind of EOF record
         self._client = End(sock)
         self._upstream: End | None = None
         self._dial: Dial | None = None  # while there is no upstream yet
@@ -201,9 +203,11 @@ class Tunnel:
         is_pipelined = last is not None and (is_behind_another or self._answers == self._answers_at_bytes)
         if is_pipelined and route.is_last:
             raise Refusal(400, "HTTP may end here, but the requests before are not answered yet")
-        if last is not None and last.upstream.address != route.upstream.address:
+        if last is not None and (route.has_tunnel or last.upstream.address != route.upstream.address):
             if is_pipelined:
-                raise Refusal(400, "this goes to another server, but the requests before are not answered yet")
+                raise Refusal(
+                    400, "this goes to another server, but the requests before are not answered yet"
+                )
             self._leave_upstream(now)
         self._route = route
         self._is_pipelined = is_pipelined
@@ -245,8 +249,7 @@ class Tunnel:
         if self._held:
             self._record(journals.CLIENT, now, self._held)
             self._held = b""
-        if self._number:
-            self._record(journals.CLIENT_EOF, now)
+        self._record_end(journals.CLIENT_EOF, now)
         self._client.ended = True
         if self._upstream is not None:
             self._finish(self._upstream)
@@ -328,9 +331,11 @@ class Tunnel:
         if self._rewriter is not None:
             self._send_down(self._rewriter.end())
             self._rewriter = None
-        self._record(journals.SERVER_EOF, now)
+        self._record_end(journals.SERVER_EOF, now)
         upstream.ended = True
         self._finish(self._client)
+        if self._stage == _UNWANTED:
+            self._proxy.timers.start(LINGER_S, self._close)
         self._watch()
         self._close_if_done()
 
@@ -368,6 +373,7 @@ class Tunnel:
     def _enter(self, sock: Sock) -> None:
         """There is an upstream: send it what it is to get."""
         upstream = self._upstream = End(sock)
+        self._answers_at_bytes = self._answers
         out, self._out = self._out, b""
         try:
             taken = upstream.send(out) if out else 0
@@ -383,7 +389,9 @@ class Tunnel:
         if dial.failure is not None:
             status, why = dial.failure
             self._note("upstream-failed", why, now)
-            self._answer(status, why, now, has_body=self._route is None or self._route.asked.method != b"HEAD")
+            self._answer(
+                status, why, now, has_body=self._route is None or self._route.asked.method != b"HEAD"
+            )
             return
         assert dial.sock is not None
         if self._upstream is None:
@@ -405,11 +413,9 @@ class Tunnel:
 
         In the journal that is another connection.
         """
-        if self._number:
-            self._record(journals.CLIENT_EOF, now, DROPPED)
-            if self._upstream is not None and not self._upstream.ended:
-                self._record(journals.SERVER_EOF, now, DROPPED)
-        self._number = 0
+        self._record_end(journals.CLIENT_EOF, now, DROPPED)
+        self._record_end(journals.SERVER_EOF, now, DROPPED)
+        self._number = self._ends_told = 0
         self._drop_upstream()
 
     def _drop_upstream(self) -> None:
@@ -425,7 +431,7 @@ class Tunnel:
 
     def _refuse(self, refusal: Refusal, now: int, has_body: bool) -> None:
         """End the client's requests here, with an answer if it cannot be taken for somebody else's."""
-        if self._is_over:
+        if self._is_over or self._stage == _UNWANTED:
             return
         self._note("refused", refusal.why, now)
         if self._route is None:
@@ -434,10 +440,10 @@ class Tunnel:
             is_free = self._answers != self._answers_at_bytes
         else:
             is_free = not self._is_pipelined and self._answers == self._answers_at_head
-        if is_free and self._client.rest is None:
+        if is_free and self._client.rest is None and not self._client.finishing:
             self._answer(refusal.status, refusal.why, now, has_body)
             return
-        self._is_deaf = True
+        self._stage = _UNWANTED
         if self._upstream is not None:
             self._finish(self._upstream)
         self._watch()
@@ -471,7 +477,7 @@ class Tunnel:
                 pass
 
     def _on_broken(self, end: End) -> None:
-        """``end`` takes nothing any more. A server may have said something before that is still to be read."""
+        """``end`` takes nothing any more. A server may have spoken before, which is still to be read."""
         end.broken = True
         end.rest = None
         if end is self._client or end.ended:
@@ -482,10 +488,8 @@ class Tunnel:
 
     def _on_reset(self, end: End) -> None:
         """``end`` has broken its connection off: so do we with the other one."""
-        if self._number and not end.ended:
-            kind = journals.CLIENT_EOF if end is self._client else journals.SERVER_EOF
-            self._record(kind, time.monotonic_ns(), RESET)
-        end.ended = True
+        kind = journals.CLIENT_EOF if end is self._client else journals.SERVER_EOF
+        self._record_end(kind, time.monotonic_ns(), RESET)
         for one in (self._client, self._upstream):
             if one is not None:
                 one.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
@@ -503,15 +507,11 @@ class Tunnel:
         if self._is_over:
             return
         self._is_over = True
-        had_ended = self._upstream is not None and self._upstream.ended
         self._drop_upstream()
         self._let_go(self._client)
-        if self._number:
-            now = time.monotonic_ns()
-            if not self._client.ended:
-                self._record(journals.CLIENT_EOF, now, DROPPED)
-            if not had_ended:
-                self._record(journals.SERVER_EOF, now, DROPPED)
+        now = time.monotonic_ns()
+        self._record_end(journals.CLIENT_EOF, now, DROPPED)
+        self._record_end(journals.SERVER_EOF, now, DROPPED)
         self._proxy.forget(self)
 
     def _let_go(self, end: End) -> None:
@@ -594,6 +594,12 @@ class Tunnel:
             connect = f'{{"client":{quoted(self._peer)},"upstream":{quoted(upstream)}}}'
             self._proxy.record(journals.CONNECT, at_ns, connect.encode("utf-8", "replace"), self._number)
         self._proxy.record(kind, at_ns, payload, self._number)
+
+    def _record_end(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
+        """Record how one side ended, unless that is known; of a client that said nothing there is nothing."""
+        if self._number and not self._ends_told & 1 << kind:
+            self._ends_told |= 1 << kind
+            self._record(kind, at_ns, payload)
 
     def _note(self, what: str, why: str, at_ns: int) -> None:
         note = f'{{"what":{quoted(what)},"why":{quoted(why)}}}'

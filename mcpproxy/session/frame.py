@@ -3,10 +3,11 @@
 The same events come out of the recorder while a session runs and out of the trace reader later,
 so that a session is judged alike both times. Times are nanoseconds since the recording started, on
 the monotonic clock of the machine that recorded; the judge never looks at a clock of its own.
+
+Nobody changes an event. ``Frame`` alone is not frozen, because so many of them are made.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from mcpproxy.protocol.jsonrpc import Message, parse
@@ -40,7 +41,7 @@ class SseEvent:
     retry: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Frame:
     """One unit seen on the wire: a stdio line without its line feed, an HTTP body, an SSE event.
 
@@ -61,11 +62,14 @@ class Frame:
     connection: int = 0
     event: SseEvent | None = None
     by_proxy: bool = False
+    _message: Message | None = field(default=None, init=False, repr=False, compare=False)
 
-    @cached_property
+    @property
     def message(self) -> Message:
         """The JSON-RPC value in the frame, parsed once."""
-        return parse(self.raw)
+        if self._message is None:
+            self._message = parse(self.raw)
+        return self._message
 
 
 Headers = tuple[tuple[str, str], ...]

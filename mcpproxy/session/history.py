@@ -136,6 +136,7 @@ class History:
     last_ns: int = 0
 
     client_capabilities: JSONObject | None = None
+    cleared: frozenset[tuple[Sender, str]] = frozenset()  # who may send which methods, all being declared
     server_capabilities: JSONObject | None = None
 
     stateful_seq: int | None = None  # the first initialize

@@ -1,19 +1,37 @@
 """What has happened so far over HTTP: exchanges, sessions, streams. Plain state, no I/O, no clock.
 
 An exchange is one HTTP request with its response. A session is what the stateful revisions open with
-initialize; a stateless request is a session of its own, because its ids mean nothing to the next.
+initialize; a stateless request is a session of its own, because its ids mean nothing to the next. A
+stream is what one POST or GET opened; a GET with Last-Event-ID goes on with it in another exchange.
 Order is certain only within one body or one SSE stream.
 """
 
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
-from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
+from mcpproxy.protocol.jsonrpc import (
+    Batch,
+    ErrorResponse,
+    Malformed,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    Single,
+)
+from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead
+from mcpproxy.session.history import Asked, History, ModernAnswer
 
 SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
+
+MAX_REMEMBERED: Final = 65_536
+"""So many event ids of a session, and so many sessions, are remembered."""
+
+Traffic = Literal["stateful", "stateless", "http+sse", "other"]
+"""What an exchange is: Streamable HTTP of either era, HTTP+SSE of 2024-11-05, or not MCP at all."""
 
 
 class Judge(Protocol):
@@ -21,6 +39,9 @@ class Judge(Protocol):
 
     @property
     def revision(self) -> str | None: ...
+
+    @property
+    def history(self) -> History: ...
 
     def observe(self, event: Event) -> list[Finding]: ...
 
@@ -44,6 +65,10 @@ class Fields:
         values = self._values.get(name)
         return values[0] if values else None
 
+    def names(self, prefix: str) -> tuple[str, ...]:
+        """The names, in lower case, that begin with ``prefix``."""
+        return tuple(name for name in self._values if name.startswith(prefix))
+
     def __contains__(self, name: object) -> bool:
         return name in self._values
 
@@ -52,14 +77,28 @@ class Fields:
         """The content type in lower case, without parameters; empty if there is none."""
         return (self.get("content-type") or "").partition(";")[0].strip().lower()
 
-    def tokens(self, name: str) -> tuple[str, ...]:
-        """The comma-separated members of all values of ``name``, parameters cut off, in lower case."""
-        return tuple(
-            item.partition(";")[0].strip().lower()
-            for value in self.all(name)
-            for item in value.split(",")
-            if item.strip()
-        )
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """What one POST or GET opened, through however many exchanges it is resumed."""
+
+    number: int  # the exchange that opened it
+    posted: bool
+    asked: tuple[RequestId | None, ...] = ()  # the requests that it is to answer
+    events: int = 0  # those with an id, so far
+    retry_ms: int | None = None  # the last reconnection time it named
+    closed_ns: int | None = None  # when the exchange that carried it last was over
+    left: bool = False  # it was the client that ended that exchange
+
+
+@dataclass(frozen=True, slots=True)
+class SentEvent:
+    """One SSE event with an id: where it was sent first, as the how-manieth, and a hash of its data."""
+
+    stream: Stream
+    exchange: int
+    position: int
+    data: int
 
 
 @dataclass(slots=True, eq=False)
@@ -67,37 +106,48 @@ class HttpSession:
     """One MCP session over HTTP.
 
     ``id`` is its session id (masked, if the recording masks), ``None`` while or if there is none.
-    ``late`` sessions began before the recording, ``stateless`` ones last for one exchange.
-    ``ended_seq`` is the frame or head that terminated it (a DELETE's 2xx, a first 404). ``event_ids``
-    maps each SSE event id to the exchange that carried it first and to its data.
+    ``late`` sessions began before the recording, or nobody can say which one this is. ``stateless`` ones
+    last for one exchange, ``legacy`` ones speak HTTP+SSE.
     """
 
     judge: Judge
     late: bool = False
     stateless: bool = False
+    legacy: bool = False
     id: str | None = None
-    issued_seq: int = 0
-    initialized_ns: int | None = None  # when the initialize result had been handed over
-    ended_seq: int | None = None
+    ended_seq: int | None = None  # the response head that showed that it is over
     ended_by: str = ""  # "DELETE" or "404"
-    event_ids: dict[str, tuple[int, bytes]] = field(
-        default_factory=dict[str, tuple[int, bytes]]
-    )  # -> exchange, data
-    exchanges: int = 0
+    ended_ns: int = 0
+    authorized_seq: int | None = None  # the first of its requests with Authorization
+    refused_deletion: bool = False  # a DELETE was answered, but not with success
+    events: dict[str, SentEvent] = field(default_factory=dict[str, SentEvent])  # by event id
+    forgetful: bool = False  # more event ids passed than are remembered
+    delivered: dict[tuple[str, RequestId], int] = field(
+        default_factory=dict[tuple[str, RequestId], int]
+    )  # server request or response -> the open stream that carried it
+    last: "HttpExchange | None" = None
+    last_ns: int = 0
 
     @property
     def revision(self) -> str | None:
         """The revision negotiated, or the one a stateless request named."""
         return self.judge.revision
 
+    def pending(self, id: RequestId | None) -> Asked | None:
+        """The client's request with this id, as long as it has no answer."""
+        return None if id is None else self.judge.history.client.pending.get(id)
+
+    def asked_for(self, id: RequestId | None) -> bool:
+        """Whether the client ever sent a request with this id."""
+        return id is not None and self.judge.history.client.used.first_use(id) is not None
+
 
 @dataclass(slots=True, eq=False)
 class HttpExchange:
     """One HTTP request with its response, as far as it has come.
 
-    ``messages`` are those of the request body. ``answered`` are the requests among them that have
-    their response on this exchange. ``resumes`` is the exchange whose stream a Last-Event-ID goes on
-    with, 0 if that is not known. ``events`` counts the SSE events so far.
+    ``messages`` are those of the request body, ``answered`` the ids of the requests among them that have
+    their response on this exchange. ``cursor`` is the event that Last-Event-ID names, if it was seen.
     """
 
     request: RequestHead
@@ -106,16 +156,23 @@ class HttpExchange:
     body: Frame | None = None
     settled: bool = False
     messages: tuple[Single, ...] = ()
-    batched: bool = False
+    several: bool = False  # the body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = field(default_factory=Fields)
-    answered: set[object] = field(default_factory=set[object])
+    reported: set[str] = field(default_factory=set[str])  # rules that it has broken so far
+    answered: set[RequestId] = field(default_factory=set[RequestId])
+    answered_ns: int | None = None  # when the last of its requests had its response
+    error_codes: set[int] = field(default_factory=set[int])  # those of its JSON-RPC errors
+    bodies: int = 0  # server frames with content
     events: int = 0
     named_events: int = 0  # events with an id
-    last_retry_ms: int | None = None
-    first_event: Frame | None = None
-    resumes: int | None = None
-    replayed: bool = False  # the frame at hand has been seen before, on the stream that this one resumes
+    late_messages: int = 0  # messages on the stream after everything was answered
+    stream: Stream | None = None
+    cursor: SentEvent | None = None
+    seen: SentEvent | None = None  # the event at hand came before, under the same id
+    replayed: bool = False  # and with the same data
+    elsewhere: int = 0  # the other open stream that carries the message at hand, too
+    delivered: list[tuple[str, RequestId]] = field(default_factory=list[tuple[str, RequestId]])
     cut: bool = False
     by: str | None = None
     ended_ns: int | None = None
@@ -125,19 +182,27 @@ class HttpExchange:
         return self.request.exchange
 
     @property
+    def method(self) -> str:
+        return self.request.method
+
+    @property
+    def server(self) -> str:
+        """The server asked, where one recording may see several: in forward mode, by absolute target."""
+        scheme, found, rest = self.request.target.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}" if found and scheme.isalpha() else ""
+
+    @property
     def requests(self) -> tuple[Request, ...]:
         return tuple(m for m in self.messages if isinstance(m, Request))
 
     @property
     def initialize(self) -> Request | None:
-        return next((m for m in self.requests if m.method == "initialize"), None)
+        return next((m for m in self.messages if isinstance(m, Request) and m.method == "initialize"), None)
 
     @property
     def only_notifies(self) -> bool:
         """Whether the body holds notifications and responses alone, so that nothing is to be answered."""
-        return bool(self.messages) and all(
-            isinstance(m, Notification | Response | ErrorResponse) for m in self.messages
-        )
+        return bool(self.messages) and not any(isinstance(m, Request) for m in self.messages)
 
     @property
     def status(self) -> int:
@@ -154,22 +219,52 @@ class HttpExchange:
         return self.response_fields.media_type == "text/event-stream"
 
     @property
-    def stateless(self) -> bool:
-        return self.session is not None and self.session.stateless
+    def unanswered(self) -> tuple[Request, ...]:
+        """Its requests that still await their response, here or wherever it may come, and want it."""
+        session = self.session
+        return tuple(
+            request
+            for request in self.requests
+            if session and (asked := session.pending(request.id)) is not None and not asked.cancelled
+        )
+
+    @property
+    def traffic(self) -> Traffic:
+        session = self.session
+        if session is None:
+            return "other"
+        if session.legacy:
+            return "http+sse"
+        return "stateless" if session.stateless else "stateful"
 
 
 @dataclass(slots=True)
 class HttpHistory:
-    """Everything about HTTP that outlives an exchange."""
+    """Everything about HTTP that outlives an exchange.
+
+    What a server said of itself is kept by server (see ``HttpExchange.server``), what a client may have
+    learned of it by connection, since nothing else tells clients apart.
+    """
 
     exchanges: dict[int, HttpExchange] = field(default_factory=dict[int, HttpExchange])  # those under way
     sessions: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # by session id
     by_connection: dict[int, HttpSession] = field(default_factory=dict[int, HttpSession])
-    endpoints: dict[int, str] = field(default_factory=dict[int, str])  # HTTP+SSE: stream -> its URI
+    shared: set[int] = field(default_factory=set[int])  # connections of several clients without session id
+    unattributed: bool = False  # some request belongs to nobody knows which client
+    posting: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # HTTP+SSE: by target
+    streamable: bool = False  # some request was certainly meant for Streamable HTTP
+    challenges: list[ResponseHead] = field(default_factory=list[ResponseHead])  # 401s that led nowhere
     challenged: bool = False  # a 401 was seen
-    authorized: set[int] = field(default_factory=set[int])  # connections that have carried Authorization
-    metadata_found: bool = False  # a well-known document of the resource was served
-    modern_seq: int | None = None  # the first request of a stateless revision
+    metadata: str = ""  # "served" or "refused", once the well-known document was asked for
+    modern: dict[int, ModernAnswer] = field(default_factory=dict[int, ModernAnswer])  # by connection
+    modern_only: dict[str, int] = field(default_factory=dict[str, int])  # server -> frame that shows it
+    supported: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])  # by server
+    mirrors: dict[tuple[str, str], dict[str, Mirrors]] = field(
+        default_factory=dict[tuple[str, str], dict[str, Mirrors]]
+    )  # by server and Authorization: the tools last listed, and which arguments they want in headers
+    mismatched: dict[tuple[int, str], int] = field(
+        default_factory=dict[tuple[int, str], int]
+    )  # by connection and tool: the frame that refused its headers; until tools are listed again
     blind: bool = False
 
 
@@ -179,6 +274,10 @@ def singles(frame: Frame) -> tuple[tuple[Single, ...], bool]:
     if isinstance(message, Batch):
         return tuple(m for m in message.items if not isinstance(m, Malformed)), True
     return (() if isinstance(message, Malformed) else (message,)), False
+
+
+def is_answer(message: Single) -> bool:
+    return isinstance(message, Response | ErrorResponse)
 
 
 def looks_stateless(fields: Fields) -> bool:

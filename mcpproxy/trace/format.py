@@ -129,8 +129,9 @@ def encode(event: Recorded) -> bytes:
             return object_line({"type": "eof", "t": event.observed_at_ns, "from": event.sender})
         case Signal():
             return object_line({"type": "signal", "t": event.observed_at_ns, "signal": event.name})
-    lost = {"client": event.client_bytes, "server": event.server_bytes, "stderr": event.stderr_bytes}
-    return object_line({"type": "gap", "t": event.observed_at_ns, "reason": event.reason, **lost})
+        case _:  # a gap
+            lost = {"client": event.client_bytes, "server": event.server_bytes, "stderr": event.stderr_bytes}
+            return object_line({"type": "gap", "t": event.observed_at_ns, "reason": event.reason, **lost})
 
 
 def encode_finding(finding: Finding) -> bytes:

@@ -94,14 +94,11 @@ IDS: Final[dict[str, object]] = {
     '""': "",
     '"\\ud800"': "\ud800",
     "9007199254740993": 2**53 + 1,
-    "9007199254740993.0": 2**53 + 1,
     "18446744073709551615": 2**64 - 1,
     "18446744073709551616": 2**64,
     "18446744073709551617": 2**64 + 1,
     "-18446744073709551617": -(2**64) - 1,
     "1e20": 10**20,
-    "1E+23": 10**23,
-    "9007199254740993.5": None,
     "1.5": None,
     "true": None,
     "null": None,
@@ -192,10 +189,10 @@ def test_a_forgiving_reading(raw: bytes, shape: type | None) -> None:
     assert message is None if shape is None else type(message) is shape
 
 
-def test_a_big_id_in_bytes_that_are_no_utf8_is_unknown() -> None:
-    message = parse_leniently(b'{"id": 1e20, "method": "ping", "params": {"a": "\xff"}}')
+def test_a_big_id_in_bytes_that_are_no_utf8_is_exact_too() -> None:
+    message = parse_leniently(b'{"id": 18446744073709551617, "method": "ping", "params": {"a": "\xff"}}')
     assert isinstance(message, Request)
-    assert message.id is None
+    assert message.id == 2**64 + 1
 
 
 @given(st.binary(max_size=60))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.recorder import pipeline
 from mcpproxy.recorder.judge import Judge
 from mcpproxy.recorder.live import Live
 from mcpproxy.relay import journal
@@ -81,8 +82,12 @@ def test_recording_goes_on_when_there_is_room_again(trace: Path, capfd: pytest.C
 
 
 @pytest.mark.parametrize("room", [0, 100, 20_000, 20_100, 40_000])
-def test_in_the_end_the_rest_becomes_a_gap(trace: Path, room: int) -> None:
+@pytest.mark.parametrize("saved", [0, 3000, 1 << 20])
+def test_in_the_end_the_rest_becomes_a_gap(
+    trace: Path, room: int, saved: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever is judged is in the file: the trace gives the findings that it holds."""
+    monkeypatch.setattr(pipeline, "_SAVED_BYTES", saved)
     folder = JournalFolder(
         trace, [START, *CALLS, client(b"half")], [client(b"f"), *CALLS, gap(client=7), EXIT]
     )
@@ -93,7 +98,7 @@ def test_in_the_end_the_rest_becomes_a_gap(trace: Path, room: int) -> None:
         assert not session.finish()
     # The journal goes, and with it comes the room for the end.
     with file_size_limit(max(room, 1000)):
-        assert session.give_up()
+        assert session.give_up() == "the trace is incomplete: File too large"
     writer.close()
     assert folder.names() == []
     opened = open_trace(trace)
@@ -113,13 +118,41 @@ def test_in_the_end_the_rest_becomes_a_gap(trace: Path, room: int) -> None:
     ]
 
 
+def test_nothing_is_lost_when_the_journal_was_what_filled_the_disk(trace: Path) -> None:
+    folder = JournalFolder(trace, [START, *CALLS], [client(b"1\n"), gap(client=7), EXIT])
+    session, writer = recording(trace)
+    with file_size_limit(5000):
+        session.drain()
+        assert not session.finish()
+    assert session.give_up() == ""
+    writer.close()
+    assert folder.names() == []
+    opened = open_trace(trace)
+    assert sizes(list(opened.events())) == passed([*CALLS, client(b"1\n" + b"." * 7)])
+    assert opened.notes == ["7 bytes are missing: full"]
+
+
+def test_what_memory_does_not_hold_is_a_gap(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "_SAVED_BYTES", 10)
+    JournalFolder(
+        trace, [START, *CALLS], [client(b"1\n2\n"), server(b"x\n" * 10), client(b"3\n"), gap(client=7), EXIT]
+    )
+    session, writer = recording(trace)
+    with file_size_limit(5000):
+        session.drain()
+    assert session.give_up() == "the trace is incomplete: File too large"
+    writer.close()
+    gaps = [event for event in read(trace) if isinstance(event, Gap)]
+    assert [(one.client_bytes, one.server_bytes) for one in gaps] == [(9, 20)]
+
+
 def test_a_relay_that_was_killed_on_a_full_disk(trace: Path) -> None:
     JournalFolder(trace, [START, *CALLS])
     session, writer = recording(trace)
     with file_size_limit(20_000):
         session.drain()
         assert not session.finish()
-        assert session.give_up()
+        assert session.give_up() == "the trace is incomplete: File too large"
     writer.close()
     assert isinstance(close := read(trace)[-1], Close)
     assert close.ending == "cut"
@@ -131,10 +164,23 @@ def test_the_close_record_alone_does_not_fit(trace: Path) -> None:
     session.drain()
     with file_size_limit(writer.size + 10):
         assert not session.finish()
-        assert session.give_up()
+        assert session.give_up() == "the trace is incomplete: File too large"
     writer.close()
     assert sizes(read(trace)) == passed(CALLS)
     assert isinstance(read(trace)[-1], Close)
+
+
+def test_the_close_record_waits_for_room_and_is_written_once(trace: Path) -> None:
+    JournalFolder(trace, [START, *CALLS, EXIT])
+    session, writer = recording(trace)
+    session.drain()
+    with file_size_limit(writer.size + 10):
+        assert not session.finish()
+    assert session.give_up() == ""
+    writer.close()
+    opened = open_trace(trace)
+    assert sizes(list(opened.events())) == passed(CALLS)
+    assert opened.complete
 
 
 def test_no_room_at_all(trace: Path) -> None:
@@ -143,7 +189,7 @@ def test_no_room_at_all(trace: Path) -> None:
     with file_size_limit(0):
         session.drain()
         assert not session.finish()
-        assert not session.give_up()
+        assert session.give_up() == "the trace has no end: File too large"
     writer.close()
     assert trace.read_bytes() == b""
 
@@ -158,8 +204,8 @@ def test_a_trace_that_cannot_be_shortened_is_left_as_it_is(
     session, writer = recording(trace)
     with file_size_limit(5000):
         session.drain()
-    monkeypatch.setattr(writer, "rewind", fail)
-    assert not session.give_up()
+        monkeypatch.setattr(writer, "rewind", fail)
+        assert session.give_up() == "the trace has no end: File too large"
     writer.close()
     assert read_trace(str(trace)).header.pid == 0
 
@@ -169,7 +215,7 @@ def test_marks_in_the_unfiled_rest_are_passed_over(trace: Path) -> None:
     session, writer = recording(trace)
     with file_size_limit(5000):
         session.drain()
-    assert session.give_up()
+        assert session.give_up()
     writer.close()
     assert [type(event).__name__ for event in read(trace)[-3:]] == ["Gap", "Finding", "Close"]
 

@@ -1,0 +1,38 @@
+"""The payloads of the journal that are JSON, as what they stand for.
+
+They are the relay's own words. The json module reads them, for a command may hold the lone surrogates
+that stand for bytes which are no UTF-8; orjson refuses those.
+"""
+
+import json
+from typing import Any, cast
+
+from mcpproxy.session.frame import Close, Gap
+from mcpproxy.trace.format import Header
+
+
+def header_of(payload: bytes) -> Header:
+    """The header that a START record asks for."""
+    start = cast("dict[str, Any]", json.loads(payload))
+    return Header(
+        mcpproxy=start["mcpproxy"],
+        transport=start["transport"],
+        command=tuple(start["command"]),
+        label=start["label"],
+        cwd=start["cwd"],
+        pid=start["pid"],
+        started_at=start["started_at"],
+        started_ns=start["started_ns"],
+    )
+
+
+def gap_of(payload: bytes, at_ns: int) -> Gap:
+    """The gap that a GAP record tells of."""
+    gap = cast("dict[str, Any]", json.loads(payload))
+    return Gap(gap["reason"], gap["client"], gap["server"], gap["stderr"], at_ns)
+
+
+def close_of(payload: bytes, at_ns: int) -> Close:
+    """The ending that an EXIT record tells of."""
+    end = cast("dict[str, Any]", json.loads(payload))
+    return Close(end["ending"], end["code"], end["signal"], at_ns)

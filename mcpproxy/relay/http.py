@@ -1,0 +1,334 @@
+"""The proxy before an HTTP server: one process, one loop, a `Tunnel` for each client connection.
+
+What stands where:
+
+    tunnel    one client connection and its upstream connection: the data path
+    head      a request's head, read strictly
+    body      where a request's body ends
+    route     where a request goes and what its head looks like there
+    guard     whom we serve
+    dial      opening the upstream connection (resolve: addresses, tls: TLS)
+    reply     what we answer ourselves
+    switch    whether a server agreed to an upgrade
+    rewrite   addresses in answers that would lead the client past us
+    voice     stderr
+
+This module accepts connections, hears signals, and keeps the journal and the recorder.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import time
+
+from mcpproxy.relay import journal as journals
+from mcpproxy.relay.dial import Dialer
+from mcpproxy.relay.endings import RECORDER_S, exit_payload
+from mcpproxy.relay.loop import READ, Timers, make_loop
+from mcpproxy.relay.resolve import Resolver
+from mcpproxy.relay.sinks import occupy_standard
+from mcpproxy.relay.spawn import FORWARDED, fork_recorder
+from mcpproxy.relay.tunnel import Tunnel
+from mcpproxy.relay.voice import Voice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Sequence
+    from typing import Final
+
+    from mcpproxy.relay.dial import Sock
+    from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.rewrite import Rewriting
+    from mcpproxy.relay.route import Router
+    from mcpproxy.relay.spawn import Recorder, RecorderMain
+    from mcpproxy.relay.tls import TlsClient, TlsServer
+
+CONNECT_S: Final = 10.0
+"""How long an upstream may take to accept a connection."""
+
+_BACKLOG: Final = 4096
+_ACCEPTS_A_TURN: Final = 64
+_NEWS: Final = 0  # in the wake-up pipe, where signals are other numbers: the resolver has found something
+_NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_ACCEPT_AGAIN_S: Final = 0.1
+
+
+class Settings:
+    """How the proxy is to behave.
+
+    Attributes:
+        router: where requests go.
+        upstream: ``host:port`` of the server there is, empty in forward mode.
+        rewriting: which addresses in answers are rewritten, or ``None``.
+        tls_up: how TLS is spoken to upstream, if it is.
+        tls_down: how TLS is spoken to clients, if it is.
+        connect_s: how long an upstream may take to accept a connection.
+        is_quiet: say nothing on stderr.
+        greetings: what to say there when all is ready.
+    """
+
+    def __init__(self, router: Router, upstream: str = "") -> None:
+        self.router = router
+        self.upstream = upstream
+        self.rewriting: Rewriting | None = None
+        self.tls_up: TlsClient | None = None
+        self.tls_down: TlsServer | None = None
+        self.connect_s = CONNECT_S
+        self.is_quiet = False
+        self.greetings: Sequence[str] = ()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket on the first address of ``host`` (empty: all of IPv4).
+
+    Raises:
+        OSError: there is no such address here, or the port is taken.
+    """
+    found = socket.getaddrinfo(
+        host or None,
+        port,
+        socket.AF_UNSPEC if host else socket.AF_INET,
+        socket.SOCK_STREAM,
+        0,
+        socket.AI_PASSIVE,
+    )
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":  # on Windows this would share a port that is taken
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+def run(
+    settings: Settings, listener: socket.socket, journal: Journal | None, recorder_main: RecorderMain | None
+) -> int:
+    """Serve until told to stop by SIGINT, SIGTERM or SIGHUP; returns the exit code, which is 0.
+
+    Args:
+        settings: see there.
+        listener: where clients connect, not blocking.
+        journal: where to record, or ``None`` to relay only.
+        recorder_main: what the forked recorder runs; called with the wake pipe and the shared byte.
+    """
+    occupy_standard()
+    _raise_limit()
+    proxy = Proxy(settings, listener, journal)
+    if recorder_main is not None:
+        try:
+            proxy.attach_recorder(fork_recorder(recorder_main, None, 0))
+        except OSError as fault:
+            proxy.voice.say(f"no recorder ({fault.strerror}); the next mcpproxy command files the journal")
+    for greeting in settings.greetings:
+        proxy.voice.say(greeting)
+    proxy.serve()
+    proxy.finish()
+    return 0
+
+
+class Proxy:
+    """All tunnels, and what they share."""
+
+    def __init__(self, settings: Settings, listener: socket.socket, journal: Journal | None) -> None:
+        self.loop = make_loop()
+        self.timers = Timers()
+        self.router = settings.router
+        self.upstream = settings.upstream
+        self.rewriting = settings.rewriting
+        self.voice = Voice(self.loop, settings.is_quiet)
+        self._wakeup = _catch_signals()
+        self._written = self._wakeup[1]
+        self._resolver = Resolver(self._wake)
+        self.dialer = Dialer(self.loop, self.timers, self._resolver, settings.tls_up, settings.connect_s)
+        self._tls = settings.tls_down
+        self._listener = listener
+        self._journal = journal
+        self._recorder: Recorder | None = None
+        self._asleep: bytearray | mmap.mmap = bytearray(1)
+        self._has_news = False  # something was journaled in this turn
+        self._tunnels: set[Tunnel] = set()
+        self._last_number = 0
+        self._is_stopped = False
+        self._is_pressed = False  # told to stop a second time
+        if journal is not None:
+            journal.tell = self.voice.say
+        self.loop.watch(self._wakeup[0], READ, self._on_wakeup)
+        self.loop.watch(listener.fileno(), READ, self._on_listener)
+
+    def attach_recorder(self, recorder: Recorder) -> None:
+        """Wake this recorder, and pass on what it has to say."""
+        self._recorder = recorder
+        self._asleep = recorder.asleep
+        self.voice.pass_on(recorder.notes, self._on_recorder_gone)
+
+    def serve(self) -> None:
+        """Serve until told to stop."""
+        while not self._is_stopped:
+            self._turn(None)
+
+    def _turn(self, limit_s: float | None) -> None:
+        left_s = self.timers.run()
+        if limit_s is not None:
+            left_s = limit_s if left_s is None else min(left_s, limit_s)
+        self.loop.turn(left_s)
+        if self._has_news:
+            self._has_news = False
+            if self._asleep[0] and self._recorder is not None:
+                self._recorder.wake()
+
+    def finish(self) -> None:
+        """End all connections, close the journal, and give the recorder a moment for the trace."""
+        self.loop.forget(self._listener.fileno())
+        self._listener.close()
+        for tunnel in list(self._tunnels):
+            tunnel.stop()
+        now = time.monotonic_ns()
+        if self._journal is not None:
+            self._journal.append(journals.EXIT, now, exit_payload(0))
+            self._journal.close(now)
+            self._journal = None
+        if self._recorder is not None:
+            self._await_recorder(self._recorder)
+
+    def _await_recorder(self, recorder: Recorder) -> None:
+        os.close(recorder.wake_fd)
+        self._recorder = None
+        try:
+            os.kill(recorder.pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+        end = time.monotonic() + RECORDER_S
+        while self.voice.has_notes and not self._is_pressed:
+            left = end - time.monotonic()
+            if left <= 0:
+                self.voice.say("the recorder is not done; the next mcpproxy command completes the trace")
+                return
+            self._turn(left)
+
+    # For tunnels.
+
+    def record(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
+        """Journal something of connection ``number``."""
+        if self._journal is not None:
+            self._journal.append(kind, at_ns, payload, number)
+            self._has_news = True
+
+    def next_number(self) -> int:
+        """A number for a connection that has something to record."""
+        self._last_number += 1
+        return self._last_number
+
+    def forget(self, tunnel: Tunnel) -> None:
+        """This tunnel is over."""
+        self._tunnels.discard(tunnel)
+
+    # Readiness.
+
+    def _on_listener(self, events: int) -> None:
+        del events
+        for _ in range(_ACCEPTS_A_TURN):
+            try:
+                sock, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _NO_DESCRIPTORS:
+                    self._pause_accepting(error)
+                    return
+                continue  # it has gone again
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            host, port = address[:2]
+            peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            if self._tls is None:
+                self._begin(sock, peer)
+            else:
+                self._tls.shake(self.loop, self.timers, sock, lambda tls, peer=peer: self._begin(tls, peer))
+
+    def _begin(self, sock: Sock, peer: str) -> None:
+        tunnel = Tunnel(self, sock, peer)
+        self._tunnels.add(tunnel)
+        tunnel.start()
+
+    def _pause_accepting(self, error: OSError) -> None:
+        """Clients wait in the backlog until others have left."""
+        self.voice.say(f"no more connections for now ({error.strerror}); raise the limit of open files")
+        self.loop.change(self._listener.fileno(), 0)
+        self.timers.start(_ACCEPT_AGAIN_S, self._go_on_accepting)
+
+    def _go_on_accepting(self) -> None:
+        if not self._is_stopped:
+            self.loop.change(self._listener.fileno(), READ)
+
+    def _on_wakeup(self, events: int) -> None:
+        del events
+        try:
+            numbers = os.read(self._wakeup[0], 64)
+        except BlockingIOError:
+            return
+        for number in numbers:
+            if number == _NEWS:
+                self._resolver.deliver()
+            elif number == signal.SIGCHLD:
+                self._reap()
+            elif number in FORWARDED:
+                self._is_pressed = self._is_stopped
+                self._is_stopped = True
+                if self._journal is not None:
+                    self._journal.append(journals.SIGNAL, time.monotonic_ns(), FORWARDED[number].encode())
+
+    def _reap(self) -> None:
+        recorder = self._recorder
+        if recorder is not None and not recorder.reaped:
+            pid, _ = os.waitpid(recorder.pid, os.WNOHANG)
+            recorder.reaped = bool(pid)
+
+    def _on_recorder_gone(self) -> None:
+        if not self._is_stopped:
+            self.voice.say("the recorder has stopped; the proxy goes on and the journal keeps the traffic")
+
+    def _wake(self) -> None:
+        os.write(self._written, bytes((_NEWS,)))
+
+
+def _catch_signals() -> tuple[int, int]:
+    """Have signals written into a pipe, where the loop finds them; returns both its ends."""
+    wakeup, written = os.pipe()
+    os.set_blocking(wakeup, False)
+    os.set_blocking(written, False)
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _noted)
+    for number in FORWARDED:
+        if signal.getsignal(number) != signal.SIG_IGN:  # one that whoever started us has us ignore stays so
+            signal.signal(number, _noted)
+    return wakeup, written
+
+
+def _noted(number: int, frame: object) -> None:
+    """The handler of every signal: its number is in the wake-up pipe already."""
+
+
+def _raise_limit() -> None:
+    """Allow ourselves as many descriptors as we may: each client takes two."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (hard, min(hard, 10240) if hard != resource.RLIM_INFINITY else 10240):
+        if wanted != soft:
+            try:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            except (OSError, ValueError):  # macOS refuses what is beyond a limit of its own
+                continue
+        return

@@ -1,0 +1,58 @@
+"""Credentials that a recording keeps: what may be known of them without knowing them.
+
+By default a recording masks the values of credential headers. A mask keeps what a rule may need: the
+length in bytes, whether all of them are visible ASCII, and a hash, so that equal values have equal masks
+within one recording. ``facts`` reads the same things off a value that was not masked.
+"""
+
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+_HASH_BYTES: Final = 6
+
+_MASK: Final = re.compile(r"masked\(len=(\d{1,9}),visible=(yes|no),hash=([0-9a-f]{12})\)")
+
+_INVISIBLE: Final = re.compile(r"[^\x21-\x7E]")
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What is known of a credential; as text, what a recording writes in its place."""
+
+    length: int
+    visible: bool  # no byte is outside 0x21 to 0x7E
+    hash: str
+
+    def __str__(self) -> str:
+        return f"masked(len={self.length},visible={'yes' if self.visible else 'no'},hash={self.hash})"
+
+
+def mask(value: str, key: bytes = b"") -> Mask:
+    """The mask of a header value, its bytes decoded as Latin-1.
+
+    ``key`` (up to 64 bytes) belongs to one recording and to nobody else: without it a short value could be
+    found again by trying.
+    """
+    raw = value.encode("latin-1", "backslashreplace")
+    digest = blake2b(raw, digest_size=_HASH_BYTES, key=key).hexdigest()
+    return Mask(len(raw), _INVISIBLE.search(value) is None, digest)
+
+
+def facts(value: str) -> Mask:
+    """What can be said of ``value``, whether it is a credential or the mask of one."""
+    if found := _MASK.fullmatch(value):
+        return Mask(int(found[1]), found[2] == "yes", found[3])
+    return mask(value)
+
+
+def is_masked(value: str) -> bool:
+    """Whether ``value`` stands for another, which is not known."""
+    return _MASK.fullmatch(value) is not None
+
+
+def credential(authorization: str) -> tuple[str, str]:
+    """The scheme of an Authorization value in lower case, and what follows it (masked or not)."""
+    scheme, _, rest = authorization.strip(" \t").partition(" ")
+    return scheme.lower(), rest.strip(" \t")
