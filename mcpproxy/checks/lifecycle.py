@@ -208,7 +208,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[B
     asked = history.initialize
     if not isinstance(event, Close) or asked is None or history.initialize_answered:
         return
-    if history.blind or history.server.unreadable or event.ending in ("cut", "not started"):
+    if history.blind or not history.server.was_read or event.ending in ("cut", "not started"):
         return
     if history.over_http:
         return  # The exchange that carried it tells: its status, its stream, its end.
@@ -226,7 +226,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[B
 
 def initialized_missing(event: Signal | Close, history: History) -> Iterator[Breach]:
     """SEQ-002"""
-    if not isinstance(event, Close) or history.blind or history.client.unreadable or event.ending == "cut":
+    if not isinstance(event, Close) or history.blind or not history.client.was_read or event.ending == "cut":
         return
     if (
         history.negotiated is None

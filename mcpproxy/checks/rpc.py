@@ -131,14 +131,12 @@ def request_id_type(passing: Passing, history: History) -> Iterator[Breach]:
     message = passing.message
     assert isinstance(message, Request)
     raw_id = message.value["id"]
-    pointer = passing.at + "/id"
+    method, pointer = shortened(message.method), passing.at + "/id"
     if raw_id is None:
-        said = f"{passing.sender} sent {message.method} with a null id, so its answer could not be told apart"
+        said = f"{passing.sender} sent {method} with a null id, so its answer could not be told apart"
         yield Breach("RPC-004", "R-005", said, pointer)
     elif message.id is None:
-        said = (
-            f"{passing.sender} sent {message.method} with id {shown(raw_id)}; an id is a string or an integer"
-        )
+        said = f"{passing.sender} sent {method} with id {shown(raw_id)}; an id is a string or an integer"
         yield Breach("RPC-003", "R-004", said, pointer)
     elif isinstance(raw_id, float) and abs(raw_id) < 2**53:
         said = (
@@ -191,11 +189,11 @@ def response_id(passing: Passing, history: History) -> Iterator[Breach]:
         return
     first = asker.used.first_use(message.id)
     if first is not None:
-        if not asker.unreadable and not history.blind:
+        if asker.was_read and not history.blind:
             where = f"; the request was frame {first}" if first else ""
             said = f"{passing.sender} answered request {spelled(message.id)} a second time{where}"
             yield Breach("RPC-007", "R-009", said, pointer, (first,) if first else ())
-    elif not asker.unreadable and not history.blind:
+    elif asker.was_read and not history.blind:
         used = f"an id that the {other(passing.sender)} never used"
         said = f"{passing.sender} answered {spelled(message.id)}, {used}"
         yield Breach("PROTO-007", "R-008", said, pointer)
@@ -216,8 +214,8 @@ def _no_response_id(passing: Passing, history: History) -> Iterator[Breach]:
             pointer,
         )
         return
-    if history.blind or asker.unreadable:
-        return  # It may answer what could not be read.
+    if history.blind or not asker.was_read or history.over_http:
+        return  # It may answer what could not be read. Over HTTP the exchange tells what it answers.
     if asker.last_was_notification and not asker.pending:
         said = (
             f"{passing.sender} answered the notification in frame {asker.last_seq} (a response with {id_is})"
@@ -446,7 +444,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Breach]:
         return
     for asker in (CLIENT, "server"):
         side, responder = history.side(asker), other(asker)
-        if history.side(responder).unreadable:
+        if not history.side(responder).was_read:
             continue
         for asked in side.pending.values():
             if asked.seq < side.last_answered_seq and _waited(asked, event):

@@ -73,25 +73,15 @@ def run(argv: list[str]) -> int:
             where the recording should go.
     """
     options = parse(argv)
-    settings_of_tls = _tls(options)
-    listener = _listen(options)
-    host, port = cast("tuple[str, int]", listener.getsockname()[:2])
-    here = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    settings = http.Settings(_router(options, host), options.upstream.address if options.upstream else "")
-    settings.tls_up, settings.tls_down = settings_of_tls
-    settings.is_quiet = options.is_quiet
-    if options.upstream is not None:
-        settings.rewriting = Rewriting(options.upstream, options.endpoint, is_full=options.rewrites_origin)
-        settings.rewriting.scheme = "https" if options.cert else "http"
+    settings, listener, here = prepare(options)
     journal, trace = None, ""
     try:
         trace, journal = _new_recording(options, here)
-        recording = f"recording to {trace}"
+        settings.greetings.append(f"recording to {trace}")
     except OSError as error:
         if error.errno not in _DISK_FULL:
             _refuse_place(options, error)
-        recording = f"not recording ({error.strerror}); the traffic goes on"
-    settings.greetings = [_address(options, here), *_warnings(options, host), recording]
+        settings.greetings.append(f"not recording ({error.strerror}); the traffic goes on")
 
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
         from mcpproxy.recorder.process import run as follow
@@ -99,6 +89,28 @@ def run(argv: list[str]) -> int:
         follow(trace, wake_fd, asleep, options.live, options.is_quiet)
 
     return http.run(settings, listener, journal, record if journal else None)
+
+
+def prepare(options: Options) -> tuple[http.Settings, socket.socket, str]:
+    """What the relay needs: its settings, the listening socket, and its address as ``host:port``.
+
+    Raises:
+        UsageError: the port is taken, or a certificate cannot be read.
+    """
+    tls_up, tls_down = _tls(options)
+    listener = _listen(options)
+    host, port = cast("tuple[str, int]", listener.getsockname()[:2])
+    here = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    settings = http.Settings(_router(options, host), options.upstream.address if options.upstream else "")
+    settings.tls_up, settings.tls_down = tls_up, tls_down
+    settings.is_quiet = options.is_quiet
+    if options.upstream is not None:
+        scheme = "https" if options.cert else "http"
+        settings.rewriting = Rewriting(
+            options.upstream, options.endpoint, scheme, is_full=options.rewrites_origin
+        )
+    settings.greetings = [_address(options, here), *_warnings(options, host)]
+    return settings, listener, here
 
 
 def parse(argv: list[str]) -> Options:

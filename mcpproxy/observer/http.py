@@ -1,17 +1,24 @@
-"""The judge of HTTP: which session an exchange belongs to, and when each check gets to look.
+"""The judge of HTTP: whose exchange it is, when each check gets to look, and what is remembered.
 
-A session is told by its id; an initialize opens a new one; a stateless request stands alone; what has
-none of these marks is attributed to its connection. The messages of each session go to a
-``MessageJudge`` of their own, the HTTP around them to the checks of ``checks/http.py`` and siblings.
+A session is told by its id; an initialize opens a new one; a stateless request stands alone; a POST to
+the URI that an ``endpoint`` event named belongs to that HTTP+SSE stream. What has none of these marks
+belongs to the session without id that was opened on its connection, if there is just one; else to
+nobody, and nothing is concluded from what such an exchange does not show.
+
+The messages of each session go to a ``MessageJudge`` of their own, the HTTP around them to the checks in
+``HTTP_CHECKS``. What HTTP refused was never said: it is taken back, so that it may be sent again.
 """
 
-from collections.abc import Iterable
+from typing import Final, TypeVar
 
-from mcpproxy.checks import HTTP_CHECKS, Moment
-from mcpproxy.checks.breach import Breach, member
+from mcpproxy.checks import Moment, http_checks_for
+from mcpproxy.checks.breach import member
+from mcpproxy.observer.attribution import posting_target, session_of
 from mcpproxy.observer.messages import MessageJudge
 from mcpproxy.observer.weigh import Weigher
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Response
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
+from mcpproxy.protocol.jsontext import several_texts
+from mcpproxy.protocol.mirrors import mirrors
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, VERSION_KEY
 from mcpproxy.session.frame import (
     CLIENT,
@@ -26,19 +33,30 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Sender,
 )
+from mcpproxy.session.history import ModernAnswer
 from mcpproxy.session.http import (
+    MAX_REMEMBERED,
     SESSION,
     VERSION,
     Fields,
     HttpExchange,
     HttpHistory,
     HttpSession,
-    looks_stateless,
+    Proper,
+    SentEvent,
+    Stream,
+    is_answer,
     singles,
 )
 
-MAX_CONNECTIONS = 10_000
-"""So many connections are remembered as belonging to a session without id."""
+STREAMABLE: Final = REVISIONS[1:]
+"""The revisions that have Streamable HTTP."""
+
+MAX_CHALLENGES: Final = 100
+"""So many 401s are remembered until it is known whether they told where to go."""
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class HttpJudge:
@@ -55,6 +73,7 @@ class HttpJudge:
         return self._latest.revision if self._latest else None
 
     def observe(self, event: Event) -> list[Finding]:
+        """Judge one event. Whatever the peers send, this does not raise."""
         history = self._history
         match event:
             case RequestHead():
@@ -64,24 +83,22 @@ class HttpJudge:
             case Frame() if exchange := history.exchanges.get(event.exchange):
                 if event.sender == CLIENT:
                     return self._settle(exchange, event)
-                return self._received(exchange, event)
+                return self._settle(exchange, None) + self._received(exchange, event)
             case ResponseHead(status=status) if exchange := history.exchanges.get(event.exchange):
                 if status < 200:
                     return []
                 return self._settle(exchange, None) + self._responded(exchange, event)
             case ExchangeEnd() if exchange := history.exchanges.pop(event.exchange, None):
-                return self._ended(exchange, event)
+                return self._settle(exchange, None) + self._ended(exchange, event)
             case Gap():
-                history.blind = True
-                for session in self._sessions():
-                    session.judge.observe(event)
+                self._lose_sight(event)
                 return []
             case Close():
                 return self._closed(event)
             case _:
                 return []
 
-    # The moments of an exchange
+    # The request
 
     def _settle(self, exchange: HttpExchange, body: Frame | None) -> list[Finding]:
         """The request is all there: find its session, judge its head and its messages."""
@@ -89,196 +106,341 @@ class HttpJudge:
             return []
         exchange.settled = True
         exchange.body = body
-        if body is not None and exchange.request.endpoint:
-            exchange.messages, exchange.batched = singles(body)
-        if not exchange.request.endpoint:
-            return self._look("request", exchange, SERVER)
-        session = exchange.session = self._session_of(exchange)
-        session.exchanges += 1
+        history, request = self._history, exchange.request
+        legacy = history.posting.get(posting_target(request.target)) if history.posting else None
+        if body is not None and (request.endpoint or history.posting):
+            exchange.messages, _ = singles(body)
+            exchange.several = not exchange.messages and several_texts(body.raw)
+        if not request.endpoint and legacy is None:
+            return self._look("request", exchange, CLIENT)
+        session = exchange.session = legacy or session_of(exchange, history, self._new_judge)
         self._latest = session
-        if session.stateless and self._history.modern_seq is None:
-            self._history.modern_seq = exchange.request.seq
-        self._note_resumption(exchange)
+        session.last = exchange
+        self._note_request(exchange, session)
         found = self._look("request", exchange, CLIENT)
-        if body is not None and (exchange.request.method == "POST"):
-            found += session.judge.observe(body)
-        if "authorization" in exchange.fields:
-            self._history.authorized.add(exchange.request.connection)
+        if "authorization" in exchange.fields and session.authorized_seq is None:
+            session.authorized_seq = request.seq
+        if body is not None and request.method == "POST":
+            if exchange.several:
+                session.judge.history.client.unreadable = True
+            else:
+                found += session.judge.observe(body)
         return found
+
+    def _note_request(self, exchange: HttpExchange, session: HttpSession) -> None:
+        history, connection = self._history, exchange.request.connection
+        if exchange.initialize is not None and not session.legacy:
+            told = session.judge.history
+            told.modern_answer = history.modern.get(connection)
+            told.supported = dict(history.supported.get(exchange.server, {}))
+        if session.legacy:
+            return
+        if session.id is not None or session.stateless or VERSION in exchange.fields:
+            history.streamable = True
+        if exchange.method == "POST":
+            exchange.stream = Stream(exchange.number, True, tuple(r.id for r in exchange.requests))
+            return
+        last = exchange.fields.get("last-event-id")
+        if not last:
+            exchange.stream = Stream(exchange.number, False)
+        elif (cursor := session.events.get(last)) is not None:
+            exchange.cursor, exchange.stream = cursor, cursor.stream
+
+    # The response
 
     def _responded(self, exchange: HttpExchange, head: ResponseHead) -> list[Finding]:
         history, session = self._history, exchange.session
+        if head.by_proxy:
+            self._take_back(exchange)
+            return []
         exchange.response = head
         exchange.response_fields = Fields(head.headers)
         found = self._look("response", exchange, SERVER)
-        if head.by_proxy:
+        if session is None:
+            self._note_metadata(exchange)
             return found
-        history.challenged = history.challenged or head.status == 401
-        if not exchange.request.endpoint:
+        if head.status == 401:
+            history.challenged = True
+            history.challenges[:] = [*history.challenges[:MAX_CHALLENGES], head]
+        if session.stateless or session.legacy:
             return found
-        issued = exchange.response_fields.get(SESSION)
-        if session is not None and not session.stateless:
-            if exchange.initialize and exchange.succeeded:
-                history.by_connection[exchange.request.connection] = session
-                while len(history.by_connection) > MAX_CONNECTIONS:
-                    del history.by_connection[next(iter(history.by_connection))]
-                if issued and session.id is None:
-                    session.id, session.issued_seq = issued, head.seq
-                    history.sessions[issued] = session
-            self._note_termination(exchange, session)
+        if head.status >= 300:
+            self._take_back(exchange)  # Redirects too: the request is to be sent elsewhere.
+        elif exchange.initialize is not None:
+            self._note_opening(exchange, session)
+        elif exchange.method == "DELETE" and session.ended_seq is None:
+            session.ended_seq, session.ended_by, session.ended_ns = head.seq, "DELETE", head.observed_at_ns
+        if exchange.method == "DELETE" and not exchange.succeeded:
+            session.refused_deletion = True
         return found
+
+    def _note_opening(self, exchange: HttpExchange, session: HttpSession) -> None:
+        """The server takes initialize: from now on its connection, and its id if any, mean this session."""
+        history, connection = self._history, exchange.request.connection
+        before = history.by_connection.get(connection)
+        issued = exchange.response_fields.get(SESSION)
+        if issued and session.id is None:
+            session.id = issued
+            _keep(history.sessions, issued, session)
+        elif before is not None and before is not session and before.id is None and session.id is None:
+            history.shared.add(connection)
+        _keep(history.by_connection, connection, session)
+
+    def _note_metadata(self, exchange: HttpExchange) -> None:
+        if "/.well-known/oauth-protected-resource" in exchange.request.target:
+            if exchange.succeeded:
+                self._history.metadata = "served"
+            elif exchange.status in (404, 405, 410) and not self._history.metadata:
+                self._history.metadata = "refused"
+
+    def _take_back(self, exchange: HttpExchange) -> None:
+        session, body = exchange.session, exchange.body
+        if session is not None and body is not None and exchange.initialize is None:
+            session.judge.take_back(body, exchange.messages)
+
+    # What the server sends
 
     def _received(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
         """A body or an SSE event from the server (or from us in its place)."""
-        session = exchange.session
+        if frame.by_proxy or (frame.event is None and not frame.raw):
+            return []
         if frame.event is not None:
-            exchange.events += 1
-            if exchange.first_event is None:
-                exchange.first_event = frame
             self._note_event(exchange, frame)
-        if session is None or frame.by_proxy or not exchange.request.endpoint:
-            return [] if frame.by_proxy else self._look("frame", exchange, SERVER, frame)
+        else:
+            exchange.bodies += 1
         found = self._look("frame", exchange, SERVER, frame)
-        if frame.event is not None and not frame.raw:
-            return found  # An event without data carries no message.
-        if not self._carries_messages(exchange, frame) or exchange.replayed:
+        session = exchange.session
+        if session is None:
             return found
-        found += session.judge.observe(frame)
-        for message in singles(frame)[0]:
-            if isinstance(message, Response | ErrorResponse):
-                exchange.answered.add(message.id)
+        if self._is_message(exchange, frame):
+            found += session.judge.observe(frame)
+            self._note_messages(exchange, session, frame)
+        if frame.event is not None and frame.event.id and exchange.stream is not None:
+            self._note_event_id(exchange, session, frame, frame.event.id)
         return found
+
+    def _note_event(self, exchange: HttpExchange, frame: Frame) -> None:
+        event, session = frame.event, exchange.session
+        assert event is not None
+        exchange.events += 1
+        exchange.replayed, exchange.seen, exchange.elsewhere = False, None, 0
+        if event.name == "endpoint" and exchange.method == "GET" and (session is None or not session.id):
+            session = self._open_legacy(exchange, frame)
+        if session is None or session.legacy:
+            return
+        if event.retry is not None and exchange.stream is not None:
+            exchange.stream.retry_ms = event.retry
+        if event.id:
+            exchange.named_events += 1
+            seen = exchange.seen = session.events.get(event.id)
+            exchange.replayed = seen is not None and seen.data == hash(frame.raw)
+        if not exchange.replayed:
+            for key in _keys(singles(frame)[0]):
+                other = session.delivered.get(key, exchange.number)
+                under_way = self._history.exchanges.get(other)
+                if other != exchange.number and under_way and under_way.stream is not exchange.stream:
+                    exchange.elsewhere = other
+        elif exchange.seen and exchange.seen.stream is not exchange.stream:
+            open_still = exchange.seen.exchange in self._history.exchanges
+            exchange.elsewhere = exchange.seen.exchange if open_still else 0
+
+    def _open_legacy(self, exchange: HttpExchange, frame: Frame) -> HttpSession:
+        """The stream turns out to be one of HTTP+SSE; it names where its client is to post."""
+        if exchange.session is None or not exchange.session.legacy:
+            exchange.session = HttpSession(self._new_judge(None, False), legacy=True)
+        uri = frame.raw.decode("utf-8", "replace").strip()
+        if uri:
+            _keep(self._history.posting, posting_target(uri, exchange.request.target), exchange.session)
+        return exchange.session
+
+    def _is_message(self, exchange: HttpExchange, frame: Frame) -> bool:
+        """Whether a frame from the server is to be judged as a message of its session.
+
+        HTTP errors come first: outside 2xx a body is a message only where it answers, by its id, a request
+        of this very exchange, and in an open session not even there: the request was taken back. What
+        answers a notification is judged with the exchange.
+        """
+        messages, _ = singles(frame)
+        if frame.event is not None:
+            if not frame.raw or exchange.replayed or exchange.elsewhere or frame.event.name == "endpoint":
+                return False
+            return frame.event.name in (None, "", "message") or bool(messages)
+        if exchange.traffic == "http+sse" or exchange.only_notifies or exchange.method != "POST":
+            return False
+        if exchange.succeeded:
+            return exchange.response_fields.media_type == "application/json"
+        if exchange.traffic == "stateful" and exchange.initialize is None:
+            return False
+        asked = [request.id for request in exchange.requests]
+        return bool(messages) and all(isinstance(m, ErrorResponse) and m.id in asked for m in messages)
+
+    def _note_messages(self, exchange: HttpExchange, session: HttpSession, frame: Frame) -> None:
+        history, messages = self._history, singles(frame)[0]
+        if exchange.answered_ns is not None:
+            exchange.late_messages += 1
+        asked = [request.id for request in exchange.requests]
+        for message in messages:
+            if isinstance(message, ErrorResponse):
+                code = member(message.value, "error", "code")
+                exchange.error_codes.update([code] if type(code) is int else ())
+            if isinstance(message, Response | ErrorResponse) and isinstance(message.id, int | str):
+                exchange.answered.update([message.id] if message.id in asked else ())
+        if asked and exchange.answered_ns is None and exchange.answered.issuperset(asked):
+            exchange.answered_ns = frame.observed_at_ns
+        if frame.event is not None:
+            for key in _keys(messages):
+                session.delivered.setdefault(key, exchange.number)
+                exchange.delivered.append(key)
+        if session.stateless:
+            self._note_server(exchange, session, frame, messages)
+        elif exchange.initialize is not None:
+            for version, seq in session.judge.history.supported.items():
+                history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
+
+    def _note_server(
+        self, exchange: HttpExchange, session: HttpSession, frame: Frame, messages: tuple[Proper, ...]
+    ) -> None:
+        """What a stateless answer tells of the server: its versions, its tools, what it refuses."""
+        history, connection, told = self._history, exchange.request.connection, session.judge.history
+        answer = told.modern_answer
+        if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
+            answer = ModernAnswer(frame.seq, ())
+        if answer is not None:
+            _keep(history.modern, connection, answer)
+            if answer.versions and not any(version in STATEFUL for version in answer.versions):
+                history.modern_only[exchange.server] = frame.seq
+        for version, seq in told.supported.items():
+            history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
+        for request in exchange.requests:
+            if request.method == "tools/list":
+                for tool in [tool for m in messages for tool in _tools(m)]:
+                    key = (exchange.server, exchange.fields.get("authorization") or "")
+                    history.mirrors.setdefault(key, {})[tool[0]] = mirrors(tool[1])
+                for key in [key for key in history.mismatched if key[0] == connection]:
+                    del history.mismatched[key]
+            elif request.method == "tools/call" and -32020 in exchange.error_codes:
+                _keep(history.mismatched, (connection, str(member(request.params, "name"))), frame.seq)
+
+    def _note_event_id(self, exchange: HttpExchange, session: HttpSession, frame: Frame, id: str) -> None:
+        stream = exchange.stream
+        if stream is None or id in session.events:
+            return
+        stream.events += 1
+        session.forgetful = session.forgetful or len(session.events) >= MAX_REMEMBERED
+        _keep(session.events, id, SentEvent(stream, exchange.number, stream.events, hash(frame.raw)))
+
+    # The end
 
     def _ended(self, exchange: HttpExchange, end: ExchangeEnd) -> list[Finding]:
         exchange.cut, exchange.by, exchange.ended_ns = end.cut, end.by, end.observed_at_ns
-        found = self._settle(exchange, None) + self._look("end", exchange, SERVER)
-        session = exchange.session
-        if session and exchange.initialize and exchange.succeeded and session.initialized_ns is None:
-            session.initialized_ns = end.observed_at_ns
+        found = self._look("end", exchange, SERVER)
+        session, head = exchange.session, exchange.response
+        if session is None:
+            return found
+        session.last_ns = end.observed_at_ns
+        if head is None:
+            self._take_back(exchange)
+        elif head.status == 404 and exchange.method == "POST" and session.ended_seq is None:
+            # A GET or a DELETE may find no such route, an unknown method no such procedure.
+            if session.id in exchange.fields.all(SESSION) and -32601 not in exchange.error_codes:
+                session.ended_seq, session.ended_by, session.ended_ns = head.seq, "404", end.observed_at_ns
+        if exchange.stream is not None:
+            exchange.stream.closed_ns, exchange.stream.left = end.observed_at_ns, end.by == "client"
+        for key in exchange.delivered:
+            session.delivered.pop(key, None)
         return found
 
     def _closed(self, close: Close) -> list[Finding]:
-        found: list[Finding] = []
-        for exchange in list(self._history.exchanges.values()):
-            exchange.cut = True
+        history, found = self._history, list[Finding]()
+        sessions = self._sessions()
+        for exchange in list(history.exchanges.values()):
+            exchange.cut, exchange.ended_ns = True, close.observed_at_ns
             found += self._look("close", exchange, SERVER)
-        for session in self._sessions():
-            if not session.stateless:
+        busy = {id(exchange.session) for exchange in history.exchanges.values()}
+        for session in sessions:
+            if session.last is not None and id(session) not in busy and not history.blind:
+                session.last.ended_ns = close.observed_at_ns
+                found += self._look("over", session.last, CLIENT)
+            if not session.stateless and (session.id or session.legacy or not history.unattributed):
                 found += session.judge.observe(close)
         return found
-
-    # Whose exchange it is
-
-    def _session_of(self, exchange: HttpExchange) -> HttpSession:
-        history, fields = self._history, exchange.fields
-        named = fields.get(SESSION)
-        version = fields.get(VERSION)
-        known = history.sessions.get(named) if named else None
-        if exchange.initialize is not None:
-            live = known is not None and known.ended_seq is None
-            return known if known is not None and live else HttpSession(MessageJudge(self._weigh))
-        if _is_stateless(exchange):
-            return HttpSession(MessageJudge(self._weigh), stateless=True)
-        if known is not None:
-            return known
-        if named is None and (session := history.by_connection.get(exchange.request.connection)):
-            return session
-        revision = version if version in STATEFUL else None
-        session = HttpSession(MessageJudge(self._weigh, revision=revision, joined_late=True), late=True)
-        if named:
-            session.id = named
-            history.sessions[named] = session
-        else:
-            history.by_connection[exchange.request.connection] = session
-        return session
 
     def _sessions(self) -> list[HttpSession]:
         """Every session that is still remembered, each once, oldest first."""
         history = self._history
         under_way = [e.session for e in history.exchanges.values() if e.session]
-        return list(dict.fromkeys([*history.by_connection.values(), *history.sessions.values(), *under_way]))
+        known = (*history.by_connection.values(), *history.sessions.values(), *history.posting.values())
+        return list(dict.fromkeys([*known, *under_way]))
 
-    # What is remembered
+    def _lose_sight(self, gap: Gap) -> None:
+        """Something passed unseen. What was under way is not followed any further."""
+        self._history.blind = True
+        for session in self._sessions():
+            session.late = True
+            session.judge.observe(gap)
+        self._history.exchanges.clear()
 
-    def _note_resumption(self, exchange: HttpExchange) -> None:
-        last = exchange.fields.get("last-event-id")
-        if last is not None and exchange.session is not None:
-            exchange.resumes = exchange.session.event_ids.get(last, (0, b""))[0]
-
-    def _note_event(self, exchange: HttpExchange, frame: Frame) -> None:
-        event, session = frame.event, exchange.session
-        exchange.replayed = False
-        if event is None or session is None:
-            return
-        if event.retry is not None:
-            exchange.last_retry_ms = event.retry
-        if not event.id:
-            return
-        exchange.named_events += 1
-        seen = session.event_ids.get(event.id)
-        exchange.replayed = seen is not None and seen[0] != exchange.number and seen[1] == frame.raw
-
-    def _note_termination(self, exchange: HttpExchange, session: HttpSession) -> None:
-        if session.id is None or session.ended_seq is not None or exchange.response is None:
-            return
-        if exchange.request.method == "DELETE" and exchange.succeeded:
-            session.ended_seq, session.ended_by = exchange.response.seq, "DELETE"
-        elif exchange.status == 404 and exchange.fields.get(SESSION) == session.id:
-            session.ended_seq, session.ended_by = exchange.response.seq, "404"
-
-    def _carries_messages(self, exchange: HttpExchange, frame: Frame) -> bool:
-        """Whether a frame from the server is held to be a message at all.
-
-        HTTP errors come first: below 200 and from 300 on a body is judged only where it is a
-        JSON-RPC answer.
-        """
-        if exchange.succeeded:
-            media_type = exchange.response_fields.media_type
-            return frame.event is not None or media_type == "application/json" or not media_type
-        messages, _ = singles(frame)
-        return any(isinstance(m, ErrorResponse) and "jsonrpc" in m.value for m in messages)
+    def _new_judge(self, revision: str | None, late: bool) -> MessageJudge:
+        return MessageJudge(self._weigh, revision=revision, joined_late=late)
 
     # Checks
 
     def _look(
         self, moment: Moment, exchange: HttpExchange, sender: Sender, frame: Frame | None = None
     ) -> list[Finding]:
-        """Let the checks of this moment look; a server's event ids are remembered after them."""
+        """Let the checks of this moment look."""
         found: list[Finding] = []
-        candidates = self._candidates(exchange)
-        seq = frame.seq if frame else exchange.request.seq
-        if moment == "response" and exchange.response is not None:
-            seq = exchange.response.seq
-        for decider in HTTP_CHECKS:
-            if decider.moment == moment:
-                breaches: Iterable[Breach] = decider.check(exchange, self._history, frame)
-                found += self._weigh(breaches, seq, sender, candidates)
-        if frame is not None and frame.event is not None and frame.event.id and exchange.session is not None:
-            exchange.session.event_ids.setdefault(frame.event.id, (exchange.number, frame.raw))
+        for check in http_checks_for(moment, exchange.traffic, exchange.method):
+            if breaches := list(check(exchange, self._history, frame)):
+                seq = exchange.request.seq if frame is None else frame.seq
+                if moment == "response" and exchange.response is not None:
+                    seq = exchange.response.seq
+                found += self._weigh(breaches, seq, sender, self._candidates(exchange))
+        exchange.reported.update([finding.rule for finding in found])
         return found
 
     def _candidates(self, exchange: HttpExchange) -> tuple[str, ...]:
         """The revisions by which the HTTP of an exchange may be judged."""
         session = exchange.session
         if session is None:
-            return REVISIONS
+            return STREAMABLE
+        if session.legacy:
+            return REVISIONS[:1]
         if session.stateless:
             named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests]
             return (str(named[0]),) if named and named[0] in STATELESS else STATELESS
         if session.revision is not None:
             return (session.revision,)
-        return STATEFUL if exchange.initialize is not None else REVISIONS
+        if exchange.method != "POST" or exchange.initialize is not None or session.id is not None:
+            return STATEFUL[1:]
+        return STREAMABLE
+
+
+def _keep(table: dict[K, V], key: K, value: V) -> None:
+    """Remember ``value``, and of too many the latest."""
+    table[key] = value
+    if len(table) > MAX_REMEMBERED:
+        del table[next(iter(table))]
+
+
+def _keys(messages: tuple[Proper, ...]) -> list[tuple[str, int | str]]:
+    """What tells a message of the server from any other: its kind and its id."""
+    return [
+        ("response" if is_answer(m) else "request", m.id)
+        for m in messages
+        if isinstance(m, Request | Response | ErrorResponse) and isinstance(m.id, int | str)
+    ]
+
+
+def _tools(message: Proper) -> list[tuple[str, JSON]]:
+    """The tools in a tools/list result: name and input schema."""
+    tools = member(message.value, "result", "tools")
+    return [
+        (str(member(tool, "name")), member(tool, "inputSchema"))
+        for tool in (tools if isinstance(tools, list) else [])
+    ]
 
 
 def _has_body(fields: Fields) -> bool:
     length = fields.get("content-length")
     return "transfer-encoding" in fields or (length is not None and length.strip() not in ("", "0"))
-
-
-def _is_stateless(exchange: HttpExchange) -> bool:
-    if looks_stateless(exchange.fields):
-        return True
-    return any(
-        request.method == "server/discover" or member(request.params, "_meta", VERSION_KEY) is not None
-        for request in exchange.requests
-    )

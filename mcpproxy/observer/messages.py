@@ -81,6 +81,11 @@ class MessageJudge:
             return history.negotiated
         return history.stateless_revision if history.stateful_seq is None else None
 
+    @property
+    def history(self) -> History:
+        """What the session has said so far; only the judge writes it."""
+        return self._history
+
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. Whatever the peers send, this does not raise."""
         match event:
@@ -96,6 +101,23 @@ class MessageJudge:
                 return self._end(event)
             case _:
                 return []
+
+    def take_back(self, frame: Frame, messages: tuple[Single, ...]) -> None:
+        """HTTP refused this frame of the client: it said nothing, and may be sent again as it was."""
+        history, client = self._history, self._history.client
+        for message in messages:
+            if isinstance(message, Request) and message.id is not None:
+                client.used.discard(message.id, frame.seq)
+                if (asked := client.pending.get(message.id)) and asked.seq == frame.seq:
+                    del client.pending[message.id]
+        if history.initialized_seq == frame.seq:
+            history.initialized, history.initialized_seq = False, None
+            history.state = State.NEGOTIATED if history.state is State.OPERATING else history.state
+        if history.eager is not None and history.eager.seq == frame.seq:
+            history.eager = None
+            history.state = State.NEGOTIATED if history.state is State.EAGER else history.state
+        if history.unconfirmed_seq == frame.seq:
+            history.unconfirmed_seq = None
 
     def _end(self, event: Signal | Close) -> list[Finding]:
         found: list[Finding] = []
@@ -272,7 +294,8 @@ class MessageJudge:
             case Notification(method="notifications/cancelled"):
                 self._remember_cancellation(passing, message)
             case Notification(method="notifications/initialized") if passing.sender == CLIENT:
-                history.initialized = True
+                if not history.initialized:
+                    history.initialized, history.initialized_seq = True, passing.seq
             case _:
                 pass
         if happened is not None:
@@ -311,6 +334,8 @@ class MessageJudge:
         before = side.pending.get(message.id)
         if before is not None:
             asked.answers_due += before.answers_due
+            if before.method != message.method:
+                asked.method = ""
         side.pending[message.id] = asked
         side.used.add(message.id, passing.seq)
         if history.state is State.NEGOTIATED and passing.happened is Input.CLIENT_REQUEST:

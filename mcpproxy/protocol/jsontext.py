@@ -83,6 +83,26 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+
+
+def several_texts(raw: bytes) -> bool:
+    """Whether ``raw`` is more than one JSON text, one after the other, of which two are objects."""
+    if not raw.lstrip().startswith(b"{") or len(raw) > PREFIX_BYTES:
+        return False
+    decoder, objects, position = json.JSONDecoder(parse_int=float), 0, 0
+    try:
+        text = raw.decode("utf-8").strip()
+        while position < len(text):
+            value, position = cast("tuple[object, int]", decoder.raw_decode(text, position))
+            objects += isinstance(value, dict)
+            space = _SPACE.match(text, position)
+            position = space.end() if space else position
+    except (ValueError, RecursionError):
+        return False
+    return objects > 1
+
+
 _CLOSES: Final = {b"}": b"{", b"]": b"["}
 
 

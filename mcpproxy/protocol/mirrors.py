@@ -65,7 +65,7 @@ def mirrors(schema: JSON) -> Mirrors:
 
 
 def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool]]:
-    """Every annotated subschema: its path, its pointer, itself, and whether only ``properties`` lead there."""
+    """Every annotated subschema: path, pointer, itself, and whether only ``properties`` lead there."""
     stack: list[tuple[JSON, Path, str, bool]] = [(schema, (), "", True)]
     while stack:
         value, path, pointer, reached = stack.pop()

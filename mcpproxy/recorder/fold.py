@@ -23,7 +23,7 @@ from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.writer import TraceWriter
 
 
-def fold(trace: str, make_observer: Callable[[], Observing] = observer) -> bool:
+def fold(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
     """Fold the journal beside ``trace`` in, if there is one and its session is over; whether it did.
 
     Raises:
@@ -38,7 +38,7 @@ def fold(trace: str, make_observer: Callable[[], Observing] = observer) -> bool:
     if lock is None:
         return False
     try:
-        return _fold(trace, folder, make_observer)
+        return _fold(trace, folder, make_observer or observer)
     finally:
         lock.release()
 
@@ -59,6 +59,7 @@ def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bo
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
         filed = restore(trace, start.trace_bytes, make_observer)
         recording = Recording(reader, writer, make_observer, Live(None), start, filed)
+        reader.end(filed_ns=header.started_ns + filed.at_ns)
         recording.drain()
         if not recording.finish():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "make room and try again")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from mcpproxy.errors import TraceError
-from mcpproxy.relay import journal
+from mcpproxy.relay import hand, journal
 
 _READ_BYTES: Final = 256 << 10
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
@@ -61,6 +61,9 @@ class JournalReader:
         self._fd = -1
         self._read_to = start.offset
         self._buffer = b""
+        self._is_relay_gone = False
+        self._last_words = b""
+        self._latest_ns = 0
 
     @property
     def offset(self) -> int:
@@ -82,7 +85,30 @@ class JournalReader:
             if entries := self._parse(self._read_some()):
                 return entries
             if not self._has_more():
-                return []
+                return self._left_behind()
+
+    def end(self, last_words: bytes = b"", filed_ns: int = 0) -> None:
+        """The relay is gone: after the segments comes what else it left.
+
+        That is ``last_words``, records that the disk would not take, or the chunk it had in its hand
+        when it was killed, unless that was journaled, or was filed by ``filed_ns``.
+        """
+        self._is_relay_gone = True
+        self._last_words = last_words
+        self._latest_ns = max(self._latest_ns, filed_ns)
+
+    def _left_behind(self) -> list[Entry]:
+        if not self._is_relay_gone:
+            return []
+        self._is_relay_gone = False  # it is told once
+        self._buffer = b""  # a record torn by the kill: its chunk is the one in hand
+        if self._last_words:
+            return self._parse(self._last_words)
+        in_hand = hand.held(self.folder)
+        if in_hand is None or in_hand[1] <= self._latest_ns:
+            return []
+        kind, at_ns, chunk = in_hand
+        return [(kind, chunk, at_ns)]
 
     def has_more(self) -> bool:
         """Whether ``read`` may give something now."""
@@ -138,6 +164,8 @@ class JournalReader:
                 break
             entries.append((kind, buffer[at + head_size : stop], at_ns))
             at = stop
+        if entries:
+            self._latest_ns = max(self._latest_ns, entries[-1][2])
         self._buffer = buffer[at:]
         return entries
 

@@ -199,7 +199,7 @@ class Recording:
                 is_all = False
             else:
                 self._file(entry)
-        if is_all and self.finish():
+        if self._flush() and is_all and self.finish():
             return ""
         for reserve in (0, _CLOSE_BYTES):
             try:
@@ -215,7 +215,9 @@ class Recording:
             self._write_findings(self._filed.owed)
             missing = [self._passed[i] - self._filed.stream_bytes[i] for i in range(3)]
             end = self._exit or Close("cut", observed_at_ns=self._filed.at_ns)
-            self._event(Gap(f"the trace could not be written: {why}", *missing, end.observed_at_ns))
+            self._event(
+                Gap(f"the trace could not be written: {why}", *missing, observed_at_ns=end.observed_at_ns)
+            )
             self._close(end)
             if self._flush():
                 return f"the trace is incomplete: {why}"

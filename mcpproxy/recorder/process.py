@@ -73,6 +73,8 @@ def _keep_up(recording: Recording, reader: JournalReader, wake: Wake, teller: Li
         if recording.is_over or is_relay_gone:
             return
         is_relay_gone = wake.pause(RETRY_S) if recording.is_stuck else wake.await_more(reader.has_more)
+        if is_relay_gone:
+            reader.end(wake.last_words)
 
 
 def _stand_back() -> None:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from mcpproxy.relay import journal
+
 NAP_S: Final = 0.002
 LONGEST_NAP_S: Final = 0.016
 
@@ -34,6 +36,9 @@ class Wake:
         self._fd = fd
         self._asleep = asleep
         self._nap_s = NAP_S
+        self._is_leaving = False
+        self.last_words = b""
+        """Journal records that the relay could not write, handed over when it left."""
 
     def await_more(self, has_more: Callable[[], bool]) -> bool:
         """Wait until ``has_more`` may be true: a nap while things happen, else as long as it takes."""
@@ -44,11 +49,11 @@ class Wake:
             return False
         self._nap_s = NAP_S
         if self._asleep is None:
-            return not os.read(self._fd, 4096)
+            return self._hear()
         self._asleep[0] = 1
         try:
             # The relay may have read the byte just before we set it: look once more.
-            return not has_more() and not os.read(self._fd, 4096)
+            return not has_more() and self._hear()
         finally:
             self._asleep[0] = 0
 
@@ -57,9 +62,19 @@ class Wake:
         if self._asleep is not None and sys.platform != "win32":
             # Nobody writes while the shared byte is clear: what ends the wait is the end of the pipe.
             ready, _, _ = select.select([self._fd], [], [], for_s)
-            return bool(ready) and not os.read(self._fd, 4096)
+            return bool(ready) and self._hear()
         time.sleep(for_s)
         return self._is_ended()
+
+    def _hear(self) -> bool:
+        """Read the pipe; whether the relay is gone."""
+        data = os.read(self._fd, 64 << 10)
+        if not self._is_leaving and journal.LAST_WORDS in data:
+            self._is_leaving = True
+            self.last_words = data[data.index(journal.LAST_WORDS) + 1 :]
+        elif self._is_leaving:
+            self.last_words += data
+        return not data
 
     def _is_ended(self) -> bool:
         """Whether the pipe is empty and has no writer."""
@@ -73,4 +88,4 @@ class Wake:
                 return True
             return False
         ready, _, _ = select.select([self._fd], [], [], 0)
-        return bool(ready) and not os.read(self._fd, 65536)
+        return bool(ready) and self._hear()

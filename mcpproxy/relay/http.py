@@ -37,7 +37,6 @@ from mcpproxy.relay.voice import Voice
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Sequence
     from typing import Final
 
     from mcpproxy.relay.dial import Sock
@@ -79,7 +78,7 @@ class Settings:
         self.tls_down: TlsServer | None = None
         self.connect_s = CONNECT_S
         self.is_quiet = False
-        self.greetings: Sequence[str] = ()
+        self.greetings: list[str] = []
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -53,6 +53,12 @@ RESET: Final = b"reset"
 DROPPED: Final = b"closed"
 """Payload of an EOF record: the peer did not end, we let go of it. A NOTE or the other end says why."""
 
+WAKE: Final = b"\0"
+"""What the relay writes into the wake pipe to call the recorder."""
+
+LAST_WORDS: Final = b"\1"
+"""What it writes there before the records that the disk would not take, when it leaves."""
+
 SEGMENT_BYTES: Final = 8 << 20
 """A segment is left for the next one when it has grown past this."""
 
@@ -132,11 +138,17 @@ class Journal:
                 return
         self._lose(kind, at_ns, payload, connection)
 
-    def close(self, at_ns: int) -> None:
-        """Write what is still owed, if it can be written, and let go of the segment."""
-        if self._lost is not None:
-            self._recovered(at_ns)
+    def close(self, at_ns: int) -> bytes:
+        """Write what is still owed and let go of the segment; returns what could not be written."""
+        owed = b""
+        if self._lost is not None and not self._recovered(at_ns):
+            if any(self._lost.values()):
+                gap = self._gap()
+                owed = HEAD.pack(len(gap), GAP, 0, at_ns) + gap
+            for kind, when_ns, payload, connection in self._held:
+                owed += HEAD.pack(len(payload), kind, connection, when_ns) + payload
         os.close(self._fd)
+        return owed
 
     def discard(self) -> None:
         """Leave nothing behind of a journal that nothing was recorded in."""
@@ -187,9 +199,7 @@ class Journal:
         """Write the gap and what was held back; whether all of it went in."""
         assert self._lost is not None
         if any(self._lost.values()):
-            client, server, stderr = self._lost[CLIENT], self._lost[SERVER], self._lost[STDERR]
-            gap = f'{{"reason":{quoted(self._reason)},"client":{client},"server":{server},"stderr":{stderr}}}'
-            if self._put(GAP, at_ns, gap.encode("utf-8", "replace"), 0) is not None:
+            if self._put(GAP, at_ns, self._gap(), 0) is not None:
                 return False
             self._lost = dict.fromkeys(self._lost, 0)
         while self._held:
@@ -199,6 +209,12 @@ class Journal:
         self._lost = None
         self.tell("recording again; the trace marks what is missing")
         return True
+
+    def _gap(self) -> bytes:
+        assert self._lost is not None
+        client, server, stderr = self._lost[CLIENT], self._lost[SERVER], self._lost[STDERR]
+        gap = f'{{"reason":{quoted(self._reason)},"client":{client},"server":{server},"stderr":{stderr}}}'
+        return gap.encode("utf-8", "replace")
 
     def _path(self, number: int) -> str:
         return os.path.join(self.folder, segment_name(number))

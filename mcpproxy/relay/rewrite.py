@@ -49,12 +49,13 @@ class Rewriting:
     Args:
         upstream: the server; where it is on loopback, all names of loopback are its own.
         endpoint: path of the MCP endpoint here.
+        scheme: of our own address.
         is_full: everything named above, not the event alone.
     """
 
-    def __init__(self, upstream: Upstream, endpoint: str, *, is_full: bool) -> None:
+    def __init__(self, upstream: Upstream, endpoint: str, scheme: str, *, is_full: bool) -> None:
         self.is_full = is_full
-        self.scheme = "http"  # of our own address
+        self._scheme = scheme
         self._endpoint = endpoint
         hosts = {f"[{upstream.host}]" if ":" in upstream.host else upstream.host}
         if is_loopback(upstream.host):
@@ -64,9 +65,8 @@ class Rewriting:
         if upstream.port == (443 if upstream.is_tls else 80):
             port = f"(?:{port})?"
         path = f"({re.escape(upstream.path)}(?![^\\s\"'?#,]))?" if upstream.path else "()"
-        scheme = "https" if upstream.is_tls else "http"
         self._theirs = re.compile(
-            f"{scheme}://(?:{names}){port}(?![A-Za-z0-9.:@-]){path}".encode("ascii"), re.IGNORECASE
+            f"{'https' if upstream.is_tls else 'http'}://(?:{names}){port}(?![A-Za-z0-9.:@-]){path}".encode("ascii"), re.IGNORECASE
         )
 
     def rewriter(self) -> Rewriter:
@@ -75,7 +75,7 @@ class Rewriting:
 
     def apply(self, text: bytes, host: bytes) -> bytes:
         """``text`` with upstream's origin replaced by ours, which the client knows by ``host``."""
-        ours = f"{self.scheme}://".encode() + host
+        ours = f"{self._scheme}://".encode() + host
         endpoint = self._endpoint.encode("ascii")
         return self._theirs.sub(lambda match: ours + (endpoint if match[1] else b""), text)
 

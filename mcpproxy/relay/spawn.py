@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 
+from mcpproxy.relay.journal import LAST_WORDS, WAKE
 from mcpproxy.relay.sinks import open_descriptors, release
 
 TYPE_CHECKING = False
@@ -117,9 +118,19 @@ class Recorder:
     def wake(self) -> None:
         self.asleep[0] = 0
         try:
-            os.write(self.wake_fd, b"\0")
+            os.write(self.wake_fd, WAKE)
         except OSError:  # gone, or so far behind that the pipe is full: it will look by itself
             pass
+
+    def leave(self, owed: bytes) -> None:
+        """The relay is done. ``owed`` are records that the journal had no room for."""
+        if owed:
+            try:
+                os.write(self.wake_fd, LAST_WORDS + owed)
+            except OSError:  # gone
+                pass
+        os.close(self.wake_fd)
+        self.wake_fd = -1
 
 
 def fork_recorder(main: RecorderMain, server: Server | None, grace_s: float) -> Recorder:

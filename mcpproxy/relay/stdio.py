@@ -12,6 +12,9 @@ written, and we read the answer only after it was appended: so no answer stands 
 *Back-pressure.* What a peer does not take at once is kept, one chunk at most, and its source is not
 read until it is gone. Nothing here waits for a peer except ``poll``, so both directions may be full.
 
+*Kills.* What was read is held in shared memory (``hand.py``) until the next read, so that a relay
+that is killed between forwarding and journaling leaves the chunk behind.
+
 *Ends.* An end of stream travels on in its direction and nothing else ends with it: a client may close
 stdin and still wait for answers, for as long as it likes. When somebody stops *reading*, we stop
 reading too, so that the writer meets the same broken pipe as without us.
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final
 
+    from mcpproxy.relay.hand import Hand
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.spawn import Recorder, RecorderMain, Server
 else:
@@ -124,6 +128,7 @@ def run(
         return code
     if greeting:
         relay.say(greeting)
+    relay.hold()
     code = relay.pump()
     relay.finish(code)
     return shell_code(code)
@@ -177,6 +182,7 @@ class Relay:
         self.to_stderr = inherited_sink(2)
         self._watch(self.to_stderr)
         self._handle(wakeup, lambda _: self._on_signals(wakeup), select.POLLIN)
+        self.hand: Hand | None = None
         if journal is not None:
             journal.tell = self.say
 
@@ -195,6 +201,17 @@ class Relay:
         """Pass on what the recorder has to say."""
         self.recorder = recorder
         self._source(recorder.notes, self.to_stderr, NOT_JOURNALED)
+
+    def hold(self) -> None:
+        """Keep each chunk where a kill does not reach it, until the journal has it."""
+        # Imported now: it costs what a server's start need not wait for.
+        from mcpproxy.relay.hand import Hand
+
+        if self.journal is not None:
+            try:
+                self.hand = Hand(self.journal.folder, CHUNK_BYTES)
+            except OSError:
+                pass  # a full disk: then a kill may cost the last chunk
 
     def pump(self) -> int:
         """Relay until the server has gone and what it said is delivered.
@@ -246,6 +263,8 @@ class Relay:
         except OSError:  # a reset socket, a terminal that hung up
             data = b""
         now = time.monotonic_ns()
+        if self.hand is not None and source.kind and data:
+            self.hand.take(source.kind, now, data)
         if not data:
             self._on_end(source, now)
         elif not self._deliver(sink, source.kind, now, data):
@@ -399,10 +418,11 @@ class Relay:
         ``code`` is the server's exit code, negative for a signal, ``None`` if it was never started.
         """
         self.finishing = True
+        owed = b""
         if self.journal is not None:
             now = time.monotonic_ns()
             self._record(journals.EXIT, now, exit_payload(code))
-            self.journal.close(now)
+            owed = self.journal.close(now)
             self.journal = None
         for source in list(self.sources):
             if source.kind != NOT_JOURNALED:
@@ -410,12 +430,11 @@ class Relay:
         for sink in self.peers:
             self._close(sink)
         if self.recorder is not None:
-            self._await_recorder(self.recorder)
+            self._await_recorder(self.recorder, owed)
         self._say_all()
 
-    def _await_recorder(self, recorder: Recorder) -> None:
-        os.close(recorder.wake_fd)
-        recorder.wake_fd = -1
+    def _await_recorder(self, recorder: Recorder, owed: bytes) -> None:
+        recorder.leave(owed)
         if not recorder.reaped:
             os.kill(recorder.pid, signal.SIGCONT)
         end = time.monotonic() + RECORDER_S

@@ -25,7 +25,8 @@ class Asked:
 
     ``candidates`` are the revisions it may have been meant for, one once that is settled; a
     ``stateless`` request names its own. An ``early`` one came before the handshake was through.
-    ``answers_due`` is above one when its id was reused while it was in flight.
+    ``answers_due`` is above one when its id was reused while it was in flight; if for another
+    method, nobody can tell which of them an answer means, and ``method`` is empty.
     """
 
     seq: int
@@ -66,6 +67,11 @@ class UsedIds:
                 self._texts.add(oldest)
             else:
                 self._add_number(oldest)
+
+    def discard(self, id: RequestId, seq: int) -> None:
+        """Forget that frame ``seq`` used ``id``, if it was the first and is not too long ago."""
+        if self._recent.get(id) == seq:
+            del self._recent[id]
 
     def first_use(self, id: RequestId) -> int | None:
         """The frame that used ``id`` first; 0 if it is too long ago to say; ``None`` if never used."""
@@ -110,6 +116,11 @@ class Side:
     unreadable: bool = False  # it sent something meant as a message that nobody could read
     in_pieces: bool = False  # it is in the middle of a line too long to hold
 
+    @property
+    def was_read(self) -> bool:
+        """Whether all it sent up to now was understood; what was not may hold any id."""
+        return not self.unreadable and not self.held.frames
+
 
 @dataclass(slots=True)
 class History:
@@ -131,6 +142,7 @@ class History:
     initialize: Asked | None = None  # the latest initialize request
     initialize_answered: bool = False
     initialized: bool = False
+    initialized_seq: int | None = None
     eager: Asked | None = None  # the first client request between the result and initialized
     unconfirmed_seq: int | None = None  # what the client sent, instead of initialized, after the result
     last_ns: int = 0

@@ -7,7 +7,7 @@ Order is certain only within one body or one SSE stream.
 """
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import (
     Batch,
@@ -30,6 +30,9 @@ VERSION: Final = "mcp-protocol-version"
 MAX_REMEMBERED: Final = 65_536
 """So many event ids of a session, and so many sessions, are remembered."""
 
+Proper: TypeAlias = Request | Notification | Response | ErrorResponse
+"""A message that can be told to be one."""
+
 Traffic = Literal["stateful", "stateless", "http+sse", "other"]
 """What an exchange is: Streamable HTTP of either era, HTTP+SSE of 2024-11-05, or not MCP at all."""
 
@@ -44,6 +47,8 @@ class Judge(Protocol):
     def history(self) -> History: ...
 
     def observe(self, event: Event) -> list[Finding]: ...
+
+    def take_back(self, frame: Frame, messages: tuple[Single, ...]) -> None: ...
 
 
 class Fields:
@@ -155,7 +160,7 @@ class HttpExchange:
     session: HttpSession | None = None
     body: Frame | None = None
     settled: bool = False
-    messages: tuple[Single, ...] = ()
+    messages: tuple[Proper, ...] = ()
     several: bool = False  # the body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = field(default_factory=Fields)
@@ -268,7 +273,7 @@ class HttpHistory:
     blind: bool = False
 
 
-def singles(frame: Frame) -> tuple[tuple[Single, ...], bool]:
+def singles(frame: Frame) -> tuple[tuple[Proper, ...], bool]:
     """The messages in a frame, and whether they came as a batch; no message that is malformed."""
     message = frame.message
     if isinstance(message, Batch):
@@ -276,7 +281,7 @@ def singles(frame: Frame) -> tuple[tuple[Single, ...], bool]:
     return (() if isinstance(message, Malformed) else (message,)), False
 
 
-def is_answer(message: Single) -> bool:
+def is_answer(message: Proper) -> bool:
     return isinstance(message, Response | ErrorResponse)
 
 

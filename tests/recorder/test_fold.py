@@ -88,7 +88,7 @@ def to_the_end(session: Recording) -> None:
     session.finish()
 
 
-SEGMENTS = [SESSION[:2], SESSION[2:5], SESSION[5:8], SESSION[8:]]
+SEGMENTS = [SESSION[:2], SESSION[2:5], SESSION[5:8], SESSION[8:12], SESSION[12:]]
 """The lines that are cut run over the ends of the segments."""
 
 

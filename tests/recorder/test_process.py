@@ -71,10 +71,11 @@ class Forked:
         return text.decode().splitlines()
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def accuser(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found is not the matter here; a forked recorder inherits the stand-in."""
-    monkeypatch.setattr(process, "observer", Accuser)
+    monkeypatch.setattr("mcpproxy.recorder.process.observer", Accuser)
+    monkeypatch.setattr("mcpproxy.recorder.fold.observer", Accuser)
 
 
 @pytest.fixture
@@ -95,7 +96,6 @@ def frames(trace: Path) -> list[bytes]:
     return [event.raw for event in open_trace(trace).events() if isinstance(event, Frame)]
 
 
-@pytest.mark.usefixtures("accuser")
 def test_a_session_from_start_to_end(trace: Path) -> None:
     folder = JournalFolder(trace, [start(os.getpid())])
     recorder = Forked(trace)
@@ -177,7 +177,6 @@ def test_quiet_says_nothing(trace: Path) -> None:
     assert frames(trace) == [b"not json"]
 
 
-@pytest.mark.usefixtures("accuser")
 def test_machines_get_findings_in_json(trace: Path) -> None:
     JournalFolder(trace, [START, client(b"not json\nneither\n"), EXIT])
     recorder = Forked(trace, "json")
@@ -216,7 +215,6 @@ def test_a_fault_of_ours_keeps_the_journal(trace: Path) -> None:
     assert folder.path.exists()
 
 
-@pytest.mark.usefixtures("accuser")
 def test_a_full_disk_is_said_and_the_trace_says_what_is_missing(trace: Path) -> None:
     folder = JournalFolder(trace, [START, client(PING * 2000)])
     recorder = Forked(trace, "off", room=40_000)
@@ -248,7 +246,9 @@ def test_where_nothing_can_be_forked_it_is_spawned(trace: Path) -> None:
             recorder.stdin.flush()
         _, notes = recorder.communicate(timeout=DEADLINE_S)
     assert recorder.returncode == 0
-    assert notes.decode().startswith("mcpproxy: 3 frames from the client, 0 from the server; ")
+    assert (
+        notes.decode().splitlines()[-1].startswith("mcpproxy: 3 frames from the client, 0 from the server; ")
+    )
     assert len(frames(trace)) == 3
     assert not folder.path.exists()
 

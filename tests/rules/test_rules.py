@@ -24,14 +24,6 @@ RANK: Final = {"info": 0, "warning": 1, "error": 2}
 NEAR: Final = 3
 """A lawful session may differ from the unlawful one in so many events."""
 
-UNJUDGED: Final[dict[str, set[str]]] = {
-    # Without a handshake, capabilities travel with every request: none of what these look at exists.
-    "PROTO-001": {"2026-07-28"},
-    "PROTO-009": {"2026-07-28"},
-}
-"""Revisions in which a requirement holds that is not judged there."""
-
-
 def trials(fixtures: list[Fixture]) -> list[tuple[Fixture, str]]:
     return [(fixture, revision) for fixture in fixtures for revision in fixture.revisions]
 
@@ -107,7 +99,7 @@ def test_the_sessions_of_a_rule_cover_its_revisions(rule: str) -> None:
         return
     for fixtures in (GOOD,) if runner.permission(rule) else (BAD, GOOD):
         covered = {revision for f in fixtures if f.rule == rule for revision in f.revisions}
-        assert covered >= set(runner.holds(rule)) - UNJUDGED.get(rule, set())
+        assert covered >= set(runner.holds(rule))
 
 
 @cache
@@ -126,7 +118,7 @@ def test_every_requirement_is_broken_in_every_revision_in_which_it_holds(key: st
     requirement = CATALOGUE.requirements[key]
     broken = {revision for revision, f in everything_found() if f"{f.rule}/{f.requirement}" == key}
     breakable = {revision for revision in requirement.keywords if runner.breakable(requirement, revision)}
-    assert broken >= breakable - UNJUDGED.get(requirement.rule, set())
+    assert broken >= breakable
 
 
 def test_a_finding_blames_whom_its_requirement_binds() -> None:

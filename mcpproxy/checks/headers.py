@@ -1,0 +1,264 @@
+"""Stateless requests over HTTP: what their headers repeat of the body, and with what status they fail.
+
+Intermediaries act on the headers, servers on the body, so the two must say the same.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
+from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, mirrors, same
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
+from mcpproxy.session.frame import CLIENT, Frame
+from mcpproxy.session.history import History
+from mcpproxy.session.http import VERSION, HttpExchange, HttpHistory, singles
+
+PARAM: Final = "mcp-param-"
+
+NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""Which member of the params Mcp-Name repeats."""
+
+Checked = Iterator[Breach]
+
+
+# What the client repeats
+
+
+def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-001, HDR-002, PROTO-008"""
+    for request in exchange.requests[:1]:
+        named, header = member(request.params, "_meta", VERSION_KEY), exchange.fields.get(VERSION)
+        if header is None:
+            yield Breach("HDR-001", "R-230", "client sent a request without MCP-Protocol-Version")
+        elif not isinstance(named, str) or header == named:
+            continue  # A body without its version is another rule's.
+        else:
+            said = (
+                f"client sent MCP-Protocol-Version: {shortened(header)} with a request whose _meta says "
+                f"{shortened(named)}"
+            )
+            if header in REVISIONS and named in REVISIONS:
+                yield Breach("PROTO-008", "R-231", said, "/params/_meta")
+            else:
+                yield Breach("HDR-002", "R-231", said, "/params/_meta")
+
+
+def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-003"""
+    for request in exchange.requests[:1]:
+        given = exchange.fields.all("mcp-method")
+        if not given:
+            said = f"client sent {shortened(request.method)} without Mcp-Method"
+        elif given != (request.method,):
+            said = f"client sent {shortened(request.method)} with Mcp-Method: {shortened(', '.join(given))}"
+        else:
+            continue
+        yield Breach("HDR-003", "R-232", said, "/method")
+
+
+def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-004, HDR-006"""
+    for request in exchange.requests[:1]:
+        source = NAMED.get(request.method)
+        named = member(request.params, source) if source else None
+        if source is None or not isinstance(named, str):
+            continue
+        given = exchange.fields.all("mcp-name")
+        pointer = f"/params/{source}"
+        if len(given) == 1 and (fault := encoding_fault(given[0])):
+            yield Breach("HDR-006", "R-235", f"client sent an Mcp-Name that {fault}", pointer)
+        elif not given:
+            said = f"client sent {request.method} without Mcp-Name: {shortened(named)}"
+            yield Breach("HDR-004", "R-233", said, pointer)
+        elif len(given) > 1 or (decoded(given[0]) != named.strip(" \t") and decoded(given[0]) != named):
+            said = f"client sent {request.method} of {shortened(named)} with Mcp-Name: {shortened(', '.join(given))}"
+            yield Breach("HDR-004", "R-233", said, pointer)
+
+
+def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-005, HDR-006, HDR-009, HDR-010"""
+    request = next((r for r in exchange.requests if r.method == "tools/call"), None)
+    if request is None:
+        return
+    name = str(member(request.params, "name"))
+    refused = history.mismatched.get((exchange.request.connection, name))
+    wanted = _wanted(exchange, history, name)
+    if wanted is None:
+        return  # The tool was never listed here, or not to this client.
+    if wanted.faults:
+        said = f"client called {shortened(name)}, whose header annotations are invalid"
+        yield Breach("HDR-009", "R-238", said, "/params/name")
+        return
+    arguments, faulty = member(request.params, "arguments"), False
+    for path, header in wanted.headers:
+        value, given = argument(arguments, path), exchange.fields.all(PARAM + header.lower())
+        pointer = "/params/arguments/" + "/".join(path)
+        text = decoded(given[0]) if len(given) == 1 else None
+        if len(given) == 1 and (fault := encoding_fault(given[0])):
+            yield Breach("HDR-006", "R-235", f"client sent an Mcp-Param-{header} that {fault}", pointer)
+        elif value is None and given:
+            said = f"client sent Mcp-Param-{header} without the argument {'.'.join(path)}"
+            yield Breach("HDR-005", "R-234", said, pointer)
+        elif value is not None and not given:
+            said = f"client sent the argument {'.'.join(path)} without Mcp-Param-{header}"
+            yield Breach("HDR-005", "R-234", said, pointer)
+        elif value is not None and (text is None or not same(text, value)):
+            said = f"client sent Mcp-Param-{header} with another value than the argument {'.'.join(path)}"
+            yield Breach("HDR-005", "R-234", said, pointer)
+        else:
+            continue
+        faulty = True
+    if faulty and refused is not None:
+        said = "client repeated the call that was refused for its headers, without listing tools again"
+        yield Breach("HDR-010", "R-239", said, None, (refused,))
+
+
+def _wanted(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors | None:
+    key = (exchange.server, exchange.fields.get("authorization") or "")
+    return history.mirrors.get(key, {}).get(name)
+
+
+def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """PROTO-008: a retry with a version that the refusal did not list"""
+    answer = history.modern.get(exchange.request.connection)
+    if answer is None or not answer.stateless_versions:
+        return
+    for request in exchange.requests[:1]:
+        named = member(request.params, "_meta", VERSION_KEY)
+        if isinstance(named, str) and named not in answer.versions and request.method != "server/discover":
+            said = f"client asks for {shortened(named)}; frame {answer.seq} lists {', '.join(answer.versions)[:60]}"
+            yield Breach("PROTO-008", "R-220", said, None, (answer.seq,), candidates=("2026-07-28",))
+
+
+# What the server makes of it
+
+
+def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-007: a missing version header alone may be taken for an older client's"""
+    broken = exchange.reported & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}
+    contradicts = "PROTO-008" in exchange.reported and exchange.fields.get(VERSION) is not None
+    if (broken or contradicts) and exchange.succeeded:
+        said = f"server served a request whose headers contradict its body, with {exchange.status}"
+        yield Breach("HDR-007", "R-236", said, None, (exchange.request.seq,))
+
+
+def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """ERR-002, PROTO-008, PROTO-009, HDR-007: errors that come with a status of their own"""
+    assert frame is not None
+    for message in singles(frame)[0]:
+        if not isinstance(message, ErrorResponse):
+            continue
+        error, status = as_object(message.error), exchange.status
+        said = f"server sent error {member(error, 'code')} with status {status} instead of "
+        match member(error, "code"):
+            case -32601 if status != 404:
+                yield Breach("ERR-002", "R-218", said + "404", "/error/code")
+            case -32020 if status != 400:
+                yield Breach("HDR-007", "R-236", said + "400", "/error/code")
+            case -32021 if status != 400:
+                yield Breach("PROTO-009", "R-224", said + "400", "/error/code")
+            case -32022 if status != 400:
+                yield Breach("PROTO-008", "R-219", said + "400", "/error/code")
+            case _:
+                pass
+
+
+def unsupported_version(passing: Passing, history: History) -> Checked:
+    """PROTO-008: what a refusal of a version must say"""
+    message, asked = passing.message, passing.answers
+    assert isinstance(message, ErrorResponse)
+    error = as_object(message.error)
+    if asked is None or not asked.stateless or member(error, "code") != -32022:
+        return
+    named, data = member(asked.params, "_meta", VERSION_KEY), member(error, "data")
+    supported, requested = member(data, "supported"), member(data, "requested")
+    if not isinstance(supported, list) or not isinstance(requested, str):
+        said = "server refused a version without saying which was requested and which are supported"
+    elif isinstance(named, str) and requested != named:
+        said = f"server refused version {shortened(requested)}; the request asked for {shortened(named)}"
+    elif named in supported:
+        said = f"server refused version {shortened(str(named))}, which it lists as supported"
+    else:
+        return
+    yield Breach("PROTO-008", "R-219", said, passing.at + "/error/data", (asked.seq,))
+
+
+def missing_capability(passing: Passing, history: History) -> Checked:
+    """PROTO-009: what a refusal for want of a capability must say"""
+    message, asked = passing.message, passing.answers
+    assert isinstance(message, ErrorResponse)
+    error = as_object(message.error)
+    if asked is None or not asked.stateless or member(error, "code") != -32021:
+        return
+    required = member(error, "data", "requiredCapabilities")
+    declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
+    if not isinstance(required, dict):
+        said = "server refused for want of capabilities without an object that names them"
+    elif required and declared is not None and _covers(declared, required):
+        said = "server refused for want of capabilities that the request declares"
+    else:
+        return
+    yield Breach("PROTO-009", "R-224", said, passing.at + "/error/data", (asked.seq,))
+
+
+def _covers(declared: "JSON", required: "JSON") -> bool:
+    if not isinstance(required, dict):
+        return declared == required
+    return isinstance(declared, dict) and all(
+        name in declared and _covers(declared[name], value) for name, value in required.items()
+    )
+
+
+def header_annotations(passing: Passing, history: History) -> Checked:
+    """HDR-008"""
+    message = passing.message
+    assert isinstance(message, Response)
+    if passing.answers is None or not passing.answers.stateless or b"x-mcp-header" not in passing.frame.raw:
+        return
+    tools = member(message.result, "tools")
+    for index, tool in enumerate(tools if isinstance(tools, list) else []):
+        for pointer, fault in mirrors(member(tool, "inputSchema")).faults:
+            name = shortened(str(member(tool, "name")))
+            said = f"server listed the tool {name} with an x-mcp-header that {fault}"
+            yield Breach("HDR-008", "R-237", said, f"{passing.at}/result/tools/{index}/inputSchema{pointer}")
+
+
+def incomplete_request(passing: Passing, history: History) -> Checked:
+    """STAT-001: what every stateless request must carry"""
+    message = passing.message
+    assert isinstance(message, Request)
+    if passing.sender != CLIENT or not passing.stateless:
+        return
+    fault = _missing_meta(message)
+    if fault:
+        yield Breach(
+            "STAT-001",
+            "R-210",
+            f"client sent {shortened(message.method)} {fault}",
+            passing.at + "/params/_meta",
+        )
+
+
+def incomplete_accepted(passing: Passing, history: History) -> Checked:
+    """STAT-002: how a server refuses a request that lacks them"""
+    message, asked = passing.message, passing.answers
+    if asked is None or not asked.stateless or member(asked.params, "_meta", VERSION_KEY) is None:
+        return  # Without its version the request may be read as one of the other era.
+    if isinstance(asked.params, dict) and not isinstance(
+        member(asked.params, "_meta", CAPABILITIES_KEY), dict
+    ):
+        if isinstance(message, Response):
+            said = f"server served {shortened(asked.method)}, although the request lacks clientCapabilities"
+            yield Breach("STAT-002", "R-211", said, passing.at + "/result", (asked.seq,))
+
+
+def _missing_meta(message: Request) -> str:
+    meta = member(message.params, "_meta")
+    if not isinstance(member(meta, VERSION_KEY), str):
+        return f"without a string {VERSION_KEY} in _meta"
+    if not isinstance(member(meta, CAPABILITIES_KEY), dict):
+        return f"without an object {CAPABILITIES_KEY} in _meta"
+    return ""

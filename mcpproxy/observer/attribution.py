@@ -1,0 +1,63 @@
+"""Whose exchange it is: the session that a request over HTTP belongs to."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+from urllib.parse import urljoin, urlsplit
+
+from mcpproxy.checks.breach import member
+from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
+from mcpproxy.session.http import (
+    SESSION,
+    VERSION,
+    HttpExchange,
+    HttpHistory,
+    HttpSession,
+    Judge,
+    looks_stateless,
+)
+
+NewJudge: TypeAlias = Callable[[str | None, bool], Judge]
+"""Makes a judge for a session: of which revision, if that is known, and whether it joined late."""
+
+
+def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge) -> HttpSession:
+    """The session of a request to the MCP endpoint, a new one if none is known."""
+    named, version = exchange.fields.get(SESSION), exchange.fields.get(VERSION)
+    known = history.sessions.get(named) if named else None
+    if exchange.initialize is not None:
+        # With a live session's id it is that session's second; in any other case it opens one.
+        return known if known and known.ended_seq is None else HttpSession(new_judge(None, False))
+    if is_stateless(exchange):
+        return HttpSession(new_judge(None, False), stateless=True)
+    if known is not None:
+        return known
+    connection = exchange.request.connection
+    if named is None and connection not in history.shared:
+        session = history.by_connection.get(connection)
+        if session is not None:
+            return session
+    session = HttpSession(new_judge(version if version in STATEFUL else None, True), late=True, id=named)
+    if named:
+        history.sessions[named] = session
+    else:
+        history.unattributed = True
+    return session
+
+
+def is_stateless(exchange: HttpExchange) -> bool:
+    """Whether a request is one of a stateless revision, by its headers or by its body."""
+    if looks_stateless(exchange.fields):
+        return True
+    return any(
+        request.method == "server/discover" or member(request.params, "_meta", VERSION_KEY) is not None
+        for request in exchange.requests
+    )
+
+
+def posting_target(uri: str, base: str = "/") -> str:
+    """Path and query of ``uri``, which may be relative to the request target ``base``."""
+    try:
+        path = urlsplit(urljoin(urljoin("http://server/", base), uri))
+    except ValueError:  # such as an unclosed bracket: it names nothing that could be asked for
+        return uri
+    return path.path + ("?" + path.query if path.query else "")

@@ -1,0 +1,340 @@
+"""How connections end through the HTTP relay: FIN as FIN, reset as reset, and what we answer ourselves."""
+
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.relay import journal
+from mcpproxy.relay.journal import DROPPED, RESET
+from tests.relay.http_peers import OK, Peer, Proxy, Record, Upstream, kinds, request, stream
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    server = Upstream()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def proxy(upstream: Upstream, tmp_path: Path) -> Iterator[Proxy]:
+    with Proxy(str(tmp_path / "t.jsonl"), "--upstream", upstream.origin) as started:
+        yield started
+
+
+def ends(records: list[Record], connection: int = 1) -> list[tuple[int, bytes]]:
+    """How both sides of a connection ended, in order."""
+    both = (journal.CLIENT_EOF, journal.SERVER_EOF)
+    return [(kind, payload) for kind, number, payload in records if number == connection and kind in both]
+
+
+def notes(records: list[Record]) -> list[str]:
+    return [json.loads(payload)["what"] for kind, _, payload in records if kind == journal.NOTE]
+
+
+def open_stream(upstream: Upstream, proxy: Proxy) -> tuple[Peer, Peer]:
+    """A client and a server in the middle of an SSE stream."""
+    client = proxy.connect()
+    client.send(request(b"", line=b"GET /mcp HTTP/1.1"))
+    server = upstream.accept()
+    server.read_head()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n"
+    server.send(head)
+    assert client.read(len(head)) == head
+    return client, server
+
+
+def test_half_close_is_passed_on_and_the_answer_still_arrives(upstream: Upstream, proxy: Proxy) -> None:
+    client = proxy.connect()
+    client.send(request(b"hello"))
+    client.end()
+    server = upstream.accept()
+    server.read_head()
+    assert server.rest() == b"hello"
+    server.send(OK)
+    server.end()
+    assert client.rest() == OK
+    records = proxy.stop()
+    assert ends(records) == [(journal.CLIENT_EOF, b""), (journal.SERVER_EOF, b"")]
+
+
+def test_the_server_may_end_first(upstream: Upstream, proxy: Proxy) -> None:
+    client = proxy.connect()
+    client.send(request(b"hello"))
+    server = upstream.accept()
+    server.read_head()
+    server.read(5)
+    server.send(b"HTTP/1.0 200 OK\r\n\r\nuntil the end")
+    server.end()
+    assert client.rest() == b"HTTP/1.0 200 OK\r\n\r\nuntil the end"
+    client.close()
+    assert server.rest() == b""
+    assert ends(proxy.stop()) == [(journal.SERVER_EOF, b""), (journal.CLIENT_EOF, b"")]
+
+
+def test_a_client_that_leaves_is_seen_upstream(upstream: Upstream, proxy: Proxy) -> None:
+    client, server = open_stream(upstream, proxy)
+    client.close()
+    assert server.rest() == b""
+    server.close()
+    assert ends(proxy.stop())[0] == (journal.CLIENT_EOF, b"")
+
+
+def test_a_client_that_resets_is_a_reset_upstream(upstream: Upstream, proxy: Proxy) -> None:
+    client, server = open_stream(upstream, proxy)
+    client.reset()
+    assert server.is_reset()
+    assert ends(proxy.stop()) == [(journal.CLIENT_EOF, RESET), (journal.SERVER_EOF, DROPPED)]
+
+
+def test_a_client_that_left_and_is_written_to_is_a_reset_upstream(upstream: Upstream, proxy: Proxy) -> None:
+    client, server = open_stream(upstream, proxy)
+    client.close()
+    assert server.rest() == b""
+    with pytest.raises((ConnectionResetError, BrokenPipeError)):
+        while True:
+            server.send(b"9\r\ndata: 2\n\n\r\n")
+
+
+def test_a_stream_that_upstream_cuts_short_stays_cut_short(upstream: Upstream, proxy: Proxy) -> None:
+    client, server = open_stream(upstream, proxy)
+    server.send(b"ff\r\ndata: half")
+    server.end()
+    assert client.rest() == b"ff\r\ndata: half"
+    client.close()
+    assert server.rest() == b""
+    assert ends(proxy.stop())[0] == (journal.SERVER_EOF, b"")
+
+
+def test_an_upstream_that_resets_is_a_reset_for_the_client(upstream: Upstream, proxy: Proxy) -> None:
+    client, server = open_stream(upstream, proxy)
+    server.reset()
+    assert client.is_reset()
+    assert ends(proxy.stop()) == [(journal.SERVER_EOF, RESET), (journal.CLIENT_EOF, DROPPED)]
+
+
+def test_a_reset_after_the_end_is_passed_on(upstream: Upstream, proxy: Proxy) -> None:
+    """A kept connection: the server has closed it, the client asks once more."""
+    client = proxy.connect()
+    client.send(request(b"a"))
+    server = upstream.accept()
+    server.read_head()
+    server.read(1)
+    server.send(OK)
+    server.close()
+    assert client.rest() == OK
+    client.send(request(b"b"))
+    assert client.is_reset()
+
+
+def test_an_answer_of_a_server_that_stopped_reading_is_delivered(upstream: Upstream, proxy: Proxy) -> None:
+    answer = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    client = proxy.connect()
+    client.send(request(b"x" * (32 << 20))[:1000])
+    server = upstream.accept()
+    server.read_head()
+    server.send(answer)
+    server.close()  # with bytes unread: a reset follows the answer
+    assert client.read(len(answer)) == answer
+    with pytest.raises((ConnectionResetError, BrokenPipeError)):
+        while True:
+            client.send(b"x" * 65536)
+
+
+REFUSED: dict[str, tuple[bytes, int]] = {
+    "bare LF": (b"GET / HTTP/1.1\nHost: 127.0.0.1\r\n\r\n", 400),
+    "bare LF in an unfinished head": (b"GET / HTTP/1.1\nHost:", 400),
+    "two lengths": (
+        b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        400,
+    ),
+    "both lengths": (
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        400,
+    ),
+    "TLS to a plain port": (b"\x16\x03\x01\x02\x00\x01", 400),
+    "HTTP/2 preface": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    "an endless head": (b"GET / HTTP/1.1\r\nX: " + b"x" * 66000, 431),
+    "another server in the target": (b"GET http://evil.example/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400),
+    "CONNECT": (b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n", 400),
+    "Connection that names Host": (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: host\r\n\r\n", 400),
+    "foreign Host": (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
+    "foreign Origin": (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil.example\r\n\r\n", 403),
+    "broken chunks": (
+        b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        400,
+    ),
+}
+
+
+def test_what_is_refused_is_answered_recorded_and_goes_nowhere(upstream: Upstream, proxy: Proxy) -> None:
+    for sent, status in REFUSED.values():
+        client = proxy.connect()
+        client.send(sent)
+        assert client.error()[0] == status
+        client.close()
+    records = proxy.stop()
+    for number, (sent, status) in enumerate(REFUSED.values(), start=1):
+        assert stream(records, journal.CLIENT, number) == sent
+        assert stream(records, journal.OWN, number).startswith(b"HTTP/1.1 %d " % status)
+        assert stream(records, journal.SERVER, number) == b""
+        assert journal.NOTE in kinds(records, number)
+        assert {kind for kind, _ in ends(records, number)} == {journal.CLIENT_EOF, journal.SERVER_EOF}
+    assert notes(records) == ["refused"] * len(REFUSED)
+
+
+def test_a_request_smuggled_behind_a_refused_one_goes_nowhere(upstream: Upstream, proxy: Proxy) -> None:
+    client = proxy.connect()
+    client.send(
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 0\r\n\r\n"
+        + request(b"smuggled")
+    )
+    assert client.error()[0] == 400
+    assert upstream.is_left_alone()
+
+
+def test_a_bad_request_after_an_answered_one_gets_its_answer(upstream: Upstream, proxy: Proxy) -> None:
+    client = proxy.connect()
+    client.send(request(b"good"))
+    server = upstream.accept()
+    server.read_head()
+    server.send(OK)
+    assert client.read(len(OK)) == OK
+    client.send(b"GET / HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n")
+    assert client.error()[0] == 400
+    assert server.read(4) == b"good"
+    assert server.rest() == b""
+
+
+def test_a_bad_request_behind_an_unanswered_one_lets_that_be_answered(
+    upstream: Upstream, proxy: Proxy
+) -> None:
+    """An answer of ours in the middle would be taken for the server's."""
+    client = proxy.connect()
+    client.send(request(b"good") + b"GET / HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n")
+    server = upstream.accept()
+    server.read_head()
+    assert server.rest() == b"good"
+    server.send(OK)
+    server.close()
+    assert client.rest() == OK
+    client.close()
+    records = proxy.stop()
+    assert notes(records) == ["refused"]
+    assert stream(records, journal.OWN) == b""
+
+
+def nobody() -> int:
+    """A port where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_an_upstream_that_is_down(tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", f"http://127.0.0.1:{nobody()}") as proxy:
+        client = proxy.connect()
+        client.send(request(b"hello") + b"more")
+        status, message = client.error()
+        assert status == 502
+        assert "Connection refused" in message
+        client.close()
+        records = proxy.stop()
+    assert stream(records, journal.CLIENT) == request(b"hello") + b"more"
+    assert kinds(records)[:4] == [journal.CONNECT, journal.CLIENT, journal.NOTE, journal.OWN]
+    assert notes(records) == ["upstream-failed"]
+
+
+def test_an_upstream_without_an_address(tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", "http://nowhere.invalid") as proxy:
+        clients = [proxy.connect() for _ in range(3)]
+        for client in clients:
+            client.send(request(b"hello"))
+        for client in clients:
+            status, message = client.error()
+            assert status == 502
+            assert "nowhere.invalid is not found" in message
+
+
+def test_head_gets_no_body(tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", f"http://127.0.0.1:{nobody()}") as proxy:
+        client = proxy.connect()
+        client.send(request(line=b"HEAD / HTTP/1.1"))
+        head, _, body = client.rest().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 502 ")
+    assert body == b""
+
+
+def test_an_upstream_that_does_not_answer(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        port = server.getsockname()[1]
+        # Two connections fill the backlog; what comes after them is not even refused.
+        filling = [socket.socket() for _ in range(2)]
+        for one in filling:
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", port))
+        with Proxy(str(tmp_path / "t"), "--upstream", f"http://127.0.0.1:{port}", connect_s=0.3) as proxy:
+            client = proxy.connect()
+            client.send(request(b"hello"))
+            status, message = client.error()
+            assert status == 504
+            assert "did not answer in time" in message
+        for one in filling:
+            one.close()
+
+
+def test_a_name_with_several_addresses(upstream: Upstream, tmp_path: Path) -> None:
+    """localhost is ::1 as well on most machines, and nobody is there."""
+    with Proxy(str(tmp_path / "t"), "--upstream", f"http://localhost:{upstream.port}") as proxy:
+        for _ in range(3):
+            client = proxy.connect()
+            client.send(request(b"hello"))
+            server = upstream.accept()
+            assert b"Host: localhost:%d\r\n" % upstream.port in server.read_head()
+
+
+def test_stopping_ends_all_connections_and_the_journal(upstream: Upstream, proxy: Proxy) -> None:
+    client, server = open_stream(upstream, proxy)
+    records = proxy.stop()
+    assert client.rest() == b""
+    assert server.rest() == b""
+    assert notes(records) == ["closed"]
+    assert records[-1] == (journal.EXIT, 0, b'{"ending":"exited","code":0,"signal":null}')
+    assert (journal.SIGNAL, 0, b"SIGTERM") in records
+
+
+def test_a_second_signal_waits_for_nobody(upstream: Upstream, tmp_path: Path) -> None:
+    options = ("--upstream", upstream.origin)
+    with Proxy(str(tmp_path / "t"), *options, recorder="hanging") as proxy:
+        recorder = int(proxy.stderr.readline().split()[1])
+        proxy.process.send_signal(signal.SIGINT)
+        while not Path(f"/proc/{proxy.process.pid}/stat").read_text().split()[2] in "SZ":
+            pass
+        proxy.process.send_signal(signal.SIGINT)
+        assert proxy.process.wait(60) == 0
+        signal.pidfd_send_signal(__import__("os").pidfd_open(recorder), signal.SIGKILL)
+
+
+def test_a_recorder_that_dies_stops_nobody(upstream: Upstream, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, recorder="killed") as proxy:
+        assert proxy.stderr.readline() == (
+            b"mcpproxy: the recorder has stopped; the proxy goes on and the journal keeps the traffic\n"
+        )
+        client = proxy.connect()
+        client.send(request(b"hello"))
+        server = upstream.accept()
+        server.read_head()
+        server.send(OK)
+        assert client.read(len(OK)) == OK
+        assert stream(proxy.stop(), journal.SERVER) == OK
+
+
+def test_the_recorder_is_woken_when_there_is_something(upstream: Upstream, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, recorder="sleepy") as proxy:
+        assert proxy.stderr.readline() == b"asleep\n"
+        client = proxy.connect()
+        client.send(request(b"hello"))
+        assert proxy.stderr.readline() == b"woken by 1 byte, flag 0\n"
