@@ -33,7 +33,7 @@ REQUIREMENT_ID: Final = re.compile(r"R-\d{3}")
 NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SOURCE: Final = re.compile(
     r"https://(modelcontextprotocol\.io/specification/(?P<revision>[\d-]+)/"
-    r"|github\.com/modelcontextprotocol/|www\.jsonrpc\.org/|www\.rfc-editor\.org/)\S+"
+    r"|github\.com/modelcontextprotocol/|www\.jsonrpc\.org/|html\.spec\.whatwg\.org/|www\.rfc-editor\.org/)\S+"
 )
 
 NOT_JSON: Final = {"RPC-001", "RPC-021", "STDIO-001", "STDIO-002", "STDIO-003"}

@@ -59,9 +59,9 @@ def initialized(id: object = 0, version: str = REVISION, **capabilities: object)
     return result(id, protocolVersion=version, capabilities=capabilities, serverInfo=info)
 
 
-def modern(id: object, method: str, **params: object) -> dict[str, object]:
+def modern(id: object, method: str, *, version: str = "2026-07-28", **params: object) -> dict[str, object]:
     capabilities = "io.modelcontextprotocol/clientCapabilities"
-    return request(id, method, _meta={VERSION_KEY: "2026-07-28", capabilities: {}}, **params)
+    return request(id, method, _meta={VERSION_KEY: version, capabilities: {}}, **params)
 
 
 def complete(id: object, **members: object) -> dict[str, object]:
@@ -73,8 +73,8 @@ def discovered(id: object, *versions: str) -> dict[str, object]:
     return complete(id, supportedVersions=list(versions), capabilities={"tools": {}})
 
 
-def unsupported(id: object, *versions: str) -> dict[str, object]:
-    return error(id, -32022, data={"supported": list(versions), "requested": "2026-07-28"})
+def unsupported(id: object, *versions: str, requested: str = "2026-07-28") -> dict[str, object]:
+    return error(id, -32022, data={"supported": list(versions), "requested": requested})
 
 
 READY: Final = notification("notifications/initialized")
@@ -364,8 +364,8 @@ ERAS: Final[dict[str, Script]] = {
         (C, READY, []),
     ),
     "-32022 that lists a stateless version does not": (
-        (C, modern("p", "server/discover"), []),
-        (S, unsupported("p", "2026-07-28"), []),
+        (C, modern("p", "server/discover", version="2099-01-01"), []),
+        (S, unsupported("p", "2026-07-28", requested="2099-01-01"), []),
         (C, initialize(1), ["ERA-002"]),
     ),
     "a slow server answers the probe and refuses initialize: a second probe is right": (

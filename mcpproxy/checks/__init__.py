@@ -206,7 +206,7 @@ HTTP_CHECKS: Final = (
     HttpDecider(("AUTH-001",), authorization.expired_token, "response", MCP),
     HttpDecider(("AUTH-002",), authorization.unguided_challenge, "response", STREAMABLE),
     HttpDecider(("AUTH-002",), authorization.undiscoverable, "response", OTHER, ("GET",)),
-    HttpDecider(("AUTH-003",), authorization.dropped_token, "request", STATEFUL),
+    HttpDecider(("AUTH-003",), authorization.dropped_token, "request", STREAMABLE),
     HttpDecider(("AUTH-004",), authorization.token_in_query, "request", MCP),
     HttpDecider(("AUTH-005",), authorization.unexplained_refusal, "response", STREAMABLE),
     HttpDecider(("AUTH-006",), authorization.unscoped_challenge, "response", STREAMABLE),

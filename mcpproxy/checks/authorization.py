@@ -12,11 +12,11 @@ import re
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import Final
 from urllib.parse import parse_qsl
 
-from mcpproxy.checks.breach import Breach, member
-from mcpproxy.protocol.jsonrpc import JSON, Malformed
+from mcpproxy.checks.breach import Breach, as_object, member
+from mcpproxy.protocol.jsonrpc import JSON, Batch
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.http import VERSION, Fields, HttpExchange, HttpHistory
@@ -145,11 +145,14 @@ def _bearer(fields: Fields) -> bool:
 def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """AUTH-003: a server may leave methods open, so this needs a 401 to have been seen"""
     session = exchange.session
-    if session is None or not history.challenged or session.authorized_seq is None:
+    if session is None or not history.challenged or "authorization" in exchange.fields:
         return
-    if "authorization" not in exchange.fields and exchange.method != "OPTIONS":
-        said = "client left the token out of a request of a session in which it has sent one"
-        yield Breach("AUTH-003", "R-101", said, None, (session.authorized_seq,), at_most="warning")
+    first = session.authorized_seq
+    if session.stateless:  # What stands alone belongs to the client of its connection.
+        first = history.authorized.get(exchange.request.connection)
+    if first is not None and exchange.method != "OPTIONS":
+        said = "client left the token out of a request, after it had sent it with another"
+        yield Breach("AUTH-003", "R-101", said, None, (first,), at_most="warning")
 
 
 def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -202,10 +205,10 @@ def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     if exchange.method != "GET" or RESOURCE_METADATA not in exchange.request.target or not exchange.succeeded:
         return
     message = frame.message
-    document = message.value if not isinstance(message, Malformed) or message.value else None
-    if not isinstance(document, dict):
+    document = None if isinstance(message, Batch) else as_object(message.value)
+    if document is None:
         return
-    servers = cast("JSON", document.get("authorization_servers"))
+    servers = document.get("authorization_servers")
     if not isinstance(servers, list) or not servers:
         said = "server published resource metadata that names no authorization server"
         yield Breach("AUTH-007", "R-105", said, "/authorization_servers", candidates=REVISIONS[2:])

@@ -66,15 +66,16 @@ def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         named = member(request.params, source) if source else None
         if source is None or not isinstance(named, str):
             continue
-        given = exchange.fields.all("mcp-name")
-        pointer = f"/params/{source}"
-        if len(given) == 1 and (fault := encoding_fault(given[0])):
-            yield Breach("HDR-006", "R-235", f"client sent an Mcp-Name that {fault}", pointer)
-        elif not given:
+        given, pointer = exchange.fields.get("mcp-name"), f"/params/{source}"
+        if given is None:
             said = f"client sent {request.method} without Mcp-Name: {shortened(named)}"
             yield Breach("HDR-004", "R-233", said, pointer)
-        elif len(given) > 1 or (decoded(given[0]) != named.strip(" \t") and decoded(given[0]) != named):
-            said = f"client sent {request.method} of {shortened(named)} with Mcp-Name: {shortened(', '.join(given))}"
+        elif len(exchange.fields.all("mcp-name")) > 1:
+            yield Breach("HDR-004", "R-233", f"client sent {request.method} with Mcp-Name twice", pointer)
+        elif fault := encoding_fault(given):
+            yield Breach("HDR-006", "R-235", f"client sent an Mcp-Name that {fault}", pointer)
+        elif decoded(given) not in (named, named.strip(" \t")):
+            said = f"client sent {request.method} of {shortened(named)} with Mcp-Name: {shortened(given)}"
             yield Breach("HDR-004", "R-233", said, pointer)
 
 
@@ -85,6 +86,9 @@ def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         return
     name = str(member(request.params, "name"))
     refused = history.mismatched.get((exchange.request.connection, name))
+    if refused is not None and refused.headers == exchange.fields.starting(PARAM):
+        said = "client repeated a call that was refused for its headers, without listing the tools again"
+        yield Breach("HDR-010", "R-239", said, None, (refused.seq,))
     wanted = _wanted(exchange, history, name)
     if wanted is None:
         return  # The tool was never listed here, or not to this client.
@@ -92,7 +96,7 @@ def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         said = f"client called {shortened(name)}, whose header annotations are invalid"
         yield Breach("HDR-009", "R-238", said, "/params/name")
         return
-    arguments, faulty = member(request.params, "arguments"), False
+    arguments = member(request.params, "arguments")
     for path, header in wanted.headers:
         value, given = argument(arguments, path), exchange.fields.all(PARAM + header.lower())
         pointer = "/params/arguments/" + "/".join(path)
@@ -108,12 +112,6 @@ def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         elif value is not None and (text is None or not same(text, value)):
             said = f"client sent Mcp-Param-{header} with another value than the argument {'.'.join(path)}"
             yield Breach("HDR-005", "R-234", said, pointer)
-        else:
-            continue
-        faulty = True
-    if faulty and refused is not None:
-        said = "client repeated the call that was refused for its headers, without listing tools again"
-        yield Breach("HDR-010", "R-239", said, None, (refused,))
 
 
 def _wanted(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors | None:
@@ -129,7 +127,8 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     for request in exchange.requests[:1]:
         named = member(request.params, "_meta", VERSION_KEY)
         if isinstance(named, str) and named not in answer.versions and request.method != "server/discover":
-            said = f"client asks for {shortened(named)}; frame {answer.seq} lists {', '.join(answer.versions)[:60]}"
+            listed = shortened(", ".join(answer.versions))
+            said = f"client asks for {shortened(named)}; frame {answer.seq} lists {listed}"
             yield Breach("PROTO-008", "R-220", said, None, (answer.seq,), candidates=("2026-07-28",))
 
 
@@ -247,12 +246,10 @@ def incomplete_accepted(passing: Passing, history: History) -> Checked:
     message, asked = passing.message, passing.answers
     if asked is None or not asked.stateless or member(asked.params, "_meta", VERSION_KEY) is None:
         return  # Without its version the request may be read as one of the other era.
-    if isinstance(asked.params, dict) and not isinstance(
-        member(asked.params, "_meta", CAPABILITIES_KEY), dict
-    ):
-        if isinstance(message, Response):
-            said = f"server served {shortened(asked.method)}, although the request lacks clientCapabilities"
-            yield Breach("STAT-002", "R-211", said, passing.at + "/result", (asked.seq,))
+    declared = member(asked.params, "_meta", CAPABILITIES_KEY)
+    if isinstance(message, Response) and not isinstance(declared, dict):
+        said = f"server served {shortened(asked.method)}, although the request lacks clientCapabilities"
+        yield Breach("STAT-002", "R-211", said, passing.at + "/result", (asked.seq,))
 
 
 def _missing_meta(message: Request) -> str:

@@ -180,21 +180,22 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
             null = "id" in message.value
             said = f"server answered a request with an error that has {'a null id' if null else 'no id'}"
             yield Breach("RPC-012", "R-014", said, "", related, at_most="info" if null else None)
-    elif isinstance(message, Response | ErrorResponse) and message.id not in asked:
+    elif isinstance(message.id, int | str) and message.id not in asked:
         session = exchange.session
-        if session and not isinstance(message.id, type(ABSENT)) and session.asked_for(message.id):
+        if session and session.asked_for(message.id):
             said = f"server answered this request with the response to another, {spelled(message.id)}"
             yield Breach("HTTP-011", "R-072", said, "/id", related)
 
 
 def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """HTTP-011: a JSON answer that is empty"""
-    if exchange.requests and exchange.succeeded and not exchange.bodies and not exchange.cut:
-        if exchange.response_fields.media_type == JSON_TYPE and exchange.status not in (202, 204, 205):
-            head = exchange.response
-            said = "server answered a request with an empty body"
-            if head is not None and exchange.initialize is None:
-                yield Breach("HTTP-011", "R-072", said, None, (exchange.request.seq,), frame=head.seq)
+    head = exchange.response
+    if head is None or not exchange.succeeded or exchange.bodies or exchange.cut or not exchange.requests:
+        return
+    judged_already = "HTTP-010" in exchange.reported or exchange.initialize is not None
+    if exchange.response_fields.media_type == JSON_TYPE and not judged_already:
+        said = "server answered a request with an empty body"
+        yield Breach("HTTP-011", "R-072", said, None, (exchange.request.seq,), frame=head.seq)
 
 
 def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:

@@ -55,9 +55,11 @@ def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """PROTO-010: a session id for an initialize that failed in its body"""
     assert frame is not None
-    if exchange.initialize is not None and SESSION in exchange.response_fields and exchange.succeeded:
-        if any(isinstance(m, ErrorResponse) and m.id == exchange.initialize.id for m in singles(frame)[0]):
-            yield Breach("PROTO-010", "R-088", "server issued a session id, but refused initialize")
+    initialize = exchange.initialize
+    if initialize is None or SESSION not in exchange.response_fields or not exchange.succeeded:
+        return
+    if any(isinstance(m, ErrorResponse) and m.id == initialize.id for m in singles(frame)[0]):
+        yield Breach("PROTO-010", "R-088", "server issued a session id, but refused initialize")
 
 
 def unfit_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -108,7 +110,9 @@ def invented_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
     One from before the recording looks the same, until the server does not know it either.
     """
     session = exchange.session
-    if session is None or not session.late or session.id is None or exchange.status not in (400, 404):
+    if session is None or not session.late or session.id is None or history.blind:
+        return
+    if exchange.status not in (400, 404):
         return
     own = history.by_connection.get(exchange.request.connection)
     if own is not None and own.id is not None and own.ended_seq is None and session.ended_seq is None:

@@ -57,7 +57,7 @@ def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame
             if stream is None or stream.number != exchange.number or not isinstance(message.id, int | str):
                 continue  # A stream that is taken up again may owe this response.
             if not stream.posted:
-                said = f"server sent a response ({spelled(message.id)}) on a stream that the client opened with GET"
+                said = f"server sent a response ({spelled(message.id)}) on a stream that a GET had opened"
                 yield Breach("HTTP-017", "R-078", said, "/id", related)
             elif message.id not in stream.asked and session.asked_for(message.id):
                 said = f"server sent the response to another request ({spelled(message.id)}) on this stream"
@@ -167,10 +167,11 @@ def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
             yield Breach("SSE-003", "R-082", said, None, related, at_most="warning")
         return
     for message in singles(frame)[0]:
-        if isinstance(message, Response | ErrorResponse) and isinstance(message.id, int | str):
-            if message.id not in stream.asked and session.asked_for(message.id):
-                said = f"server sent the response to {spelled(message.id)} on a stream that does not owe it"
-                yield Breach("SSE-003", "R-082", said, "/id", related)
+        if not isinstance(message, Response | ErrorResponse) or not isinstance(message.id, int | str):
+            continue
+        if message.id not in stream.asked and session.asked_for(message.id):
+            said = f"server sent the response to {spelled(message.id)} on a stream that does not owe it"
+            yield Breach("SSE-003", "R-082", said, "/id", related)
 
 
 def missing_priming(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -191,7 +192,8 @@ def hasty_reconnect(exchange: HttpExchange, history: HttpHistory, frame: Frame |
         return
     waited_ns = exchange.request.observed_at_ns - stream.closed_ns
     if waited_ns < stream.retry_ms * 1_000_000 - EARLY_NS:
-        said = f"client came back after {max(waited_ns, 0) // 1_000_000} ms; the server asked for {stream.retry_ms}"
+        waited = f"{max(waited_ns, 0) // 1_000_000} ms"
+        said = f"client came back after {waited}; the server asked for {stream.retry_ms}"
         yield Breach("SSE-006", "R-085", said)
 
 

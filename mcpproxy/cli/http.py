@@ -330,7 +330,7 @@ def _new_recording(options: Options, here: str) -> tuple[str, Journal]:
     wanted = os.path.abspath(options.trace or os.path.join(folder, paths.trace_name(options.label)))
     os.makedirs(os.path.dirname(wanted), mode=0o700, exist_ok=True)
     now_ns = time.monotonic_ns()
-    start = _start_payload(options, here, now_ns)
+    start = start_payload(options, here, now_ns)
     attempt = 1
     while True:
         trace = paths.numbered(wanted, attempt)
@@ -344,7 +344,8 @@ def _new_recording(options: Options, here: str) -> tuple[str, Journal]:
         attempt += 1
 
 
-def _start_payload(options: Options, here: str, now_ns: int) -> bytes:
+def start_payload(options: Options, here: str, now_ns: int) -> bytes:
+    """The payload of the START record: what the header of the trace and the recorder need."""
     wall_ns = time.time_ns()
     started_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // 1_000_000_000))
     scheme = "https" if options.cert else "http"
@@ -356,6 +357,7 @@ def _start_payload(options: Options, here: str, now_ns: int) -> bytes:
         "endpoint": quoted(options.endpoint),
         "upstream": quoted(upstream),
         "keep_credentials": "true" if options.keeps_credentials else "false",
+        "salt": quoted(os.urandom(32).hex()),  # of the masks; it goes with the journal
         "admin": quoted(options.admin) if options.admin else "null",
         "command": "[]",
         "label": quoted(options.label),

@@ -42,6 +42,7 @@ from mcpproxy.session.http import (
     HttpExchange,
     HttpHistory,
     HttpSession,
+    Mismatch,
     Proper,
     SentEvent,
     Stream,
@@ -118,8 +119,11 @@ class HttpJudge:
         session.last = exchange
         self._note_request(exchange, session)
         found = self._look("request", exchange, CLIENT)
-        if "authorization" in exchange.fields and session.authorized_seq is None:
-            session.authorized_seq = request.seq
+        if "authorization" in exchange.fields:
+            if session.authorized_seq is None:
+                session.authorized_seq = request.seq
+            if session.stateless and request.connection not in history.authorized:
+                _keep(history.authorized, request.connection, request.seq)
         if body is not None and request.method == "POST":
             if exchange.several:
                 session.judge.history.client.unreadable = True
@@ -212,6 +216,9 @@ class HttpJudge:
         session = exchange.session
         if session is None:
             return found
+        for message in singles(frame)[0]:
+            code = member(message.value, "error", "code") if isinstance(message, ErrorResponse) else None
+            exchange.error_codes.update([code] if type(code) is int else ())
         if self._is_message(exchange, frame):
             found += session.judge.observe(frame)
             self._note_messages(exchange, session, frame)
@@ -280,9 +287,6 @@ class HttpJudge:
             exchange.late_messages += 1
         asked = [request.id for request in exchange.requests]
         for message in messages:
-            if isinstance(message, ErrorResponse):
-                code = member(message.value, "error", "code")
-                exchange.error_codes.update([code] if type(code) is int else ())
             if isinstance(message, Response | ErrorResponse) and isinstance(message.id, int | str):
                 exchange.answered.update([message.id] if message.id in asked else ())
         if asked and exchange.answered_ns is None and exchange.answered.issuperset(asked):
@@ -313,13 +317,19 @@ class HttpJudge:
             history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
         for request in exchange.requests:
             if request.method == "tools/list":
-                for tool in [tool for m in messages for tool in _tools(m)]:
-                    key = (exchange.server, exchange.fields.get("authorization") or "")
-                    history.mirrors.setdefault(key, {})[tool[0]] = mirrors(tool[1])
-                for key in [key for key in history.mismatched if key[0] == connection]:
-                    del history.mismatched[key]
+                key = (exchange.server, exchange.fields.get("authorization") or "")
+                listed = {name: mirrors(schema) for m in messages for name, schema in _tools(m)}
+                history.mirrors.setdefault(key, {}).update(listed)
+                for call in [call for call in history.mismatched if call[0] == connection]:
+                    del history.mismatched[call]
             elif request.method == "tools/call" and -32020 in exchange.error_codes:
-                _keep(history.mismatched, (connection, str(member(request.params, "name"))), frame.seq)
+                self._note_mismatch(exchange, str(member(request.params, "name")), frame)
+
+    def _note_mismatch(self, exchange: HttpExchange, tool: str, frame: Frame) -> None:
+        """A call was refused for its headers; if not for the usual ones, then for those of its arguments."""
+        if exchange.reported.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
+            mismatch = Mismatch(frame.seq, exchange.fields.starting("mcp-param-"))
+            _keep(self._history.mismatched, (exchange.request.connection, tool), mismatch)
 
     def _note_event_id(self, exchange: HttpExchange, session: HttpSession, frame: Frame, id: str) -> None:
         stream = exchange.stream
@@ -340,15 +350,20 @@ class HttpJudge:
         session.last_ns = end.observed_at_ns
         if head is None:
             self._take_back(exchange)
-        elif head.status == 404 and exchange.method == "POST" and session.ended_seq is None:
-            # A GET or a DELETE may find no such route, an unknown method no such procedure.
-            if session.id in exchange.fields.all(SESSION) and -32601 not in exchange.error_codes:
-                session.ended_seq, session.ended_by, session.ended_ns = head.seq, "404", end.observed_at_ns
+        elif head.status == 404 and exchange.method == "POST":
+            self._note_404(exchange, session, head)
         if exchange.stream is not None:
             exchange.stream.closed_ns, exchange.stream.left = end.observed_at_ns, end.by == "client"
         for key in exchange.delivered:
             session.delivered.pop(key, None)
         return found
+
+    def _note_404(self, exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:
+        """The session is over. A GET or DELETE may lack a route, and -32601 means a method, so not there."""
+        named = session.id is not None and exchange.fields.get(SESSION) == session.id
+        if named and session.ended_seq is None and -32601 not in exchange.error_codes:
+            ended_ns = exchange.ended_ns or head.observed_at_ns
+            session.ended_seq, session.ended_by, session.ended_ns = head.seq, "404", ended_ns
 
     def _closed(self, close: Close) -> list[Finding]:
         history, found = self._history, list[Finding]()

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder import follow
 from mcpproxy.recorder.follow import Checkpoint, JournalReader
+from mcpproxy.recorder.frozen import FrozenStateError, thaw
+from mcpproxy.recorder.http import HttpAssembly
 from mcpproxy.recorder.judge import Observing, observer
 from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.lock import Lock
@@ -57,7 +59,7 @@ def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bo
     try:
         if not writer.flush():  # cuts off what was filed after the checkpoint: it comes again
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
-        filed = restore(trace, start.trace_bytes, make_observer)
+        filed = restore(trace, start.trace_bytes, make_observer, _assembly(folder, start))
         recording = Recording(reader, writer, make_observer, Live(None), start, filed)
         reader.end(filed_ns=header.started_ns + filed.at_ns)
         recording.drain()
@@ -68,6 +70,17 @@ def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bo
         writer.close()
     follow.remove(folder)
     return True
+
+
+def _assembly(folder: str, start: Checkpoint) -> HttpAssembly | None:
+    if start.assembly is None:
+        return None
+    try:
+        return thaw(start.assembly)
+    except FrozenStateError:
+        raise TraceError(
+            folder, None, "the checkpoint is damaged", "the trace is whole up to its last line"
+        ) from None
 
 
 def _is_closed(trace: str) -> bool:
@@ -91,7 +104,7 @@ def _started(folder: str) -> Header | None:
         reader.close()
     if not entries:
         return None
-    kind, payload, _ = entries[0]
+    kind, payload, *_ = entries[0]
     return header_of(payload) if kind == journal.START else None
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 from mcpproxy.errors import TraceError
+from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.relay import hand, journal
 
 _READ_BYTES: Final = 256 << 10
@@ -23,8 +24,8 @@ _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 _CHECKPOINT: Final = "checkpoint"
 
 
-Entry: TypeAlias = tuple[int, bytes, int]
-"""One record of the journal: ``(kind, payload, at_ns)``, its time on the relay's monotonic clock."""
+Entry: TypeAlias = tuple[int, bytes, int, int]
+"""One record of the journal: ``(kind, payload, at_ns, connection)``, its time on the relay's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,9 @@ class Held:
     at_ns: int
 
 
+NOTHING: Final = (Held(b"", 0), Held(b"", 0), Held(b"", 0))
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """Where filing goes on: at ``offset`` of ``segment``, with the trace cut to ``trace_bytes``."""
@@ -45,8 +49,10 @@ class Checkpoint:
     segment: int = 1
     offset: int = 0
     trace_bytes: int = 0
-    held: tuple[Held, Held, Held] = (Held(b"", 0), Held(b"", 0), Held(b"", 0))
+    held: tuple[Held, Held, Held] = NOTHING
     """For the client's stream, the server's, and the server's stderr."""
+    assembly: JSON = None
+    """Over HTTP, the state of all connections; see ``mcpproxy.recorder.frozen``."""
 
 
 class JournalReader:
@@ -108,19 +114,21 @@ class JournalReader:
         if in_hand is None or in_hand[1] <= self._latest_ns:
             return []
         kind, at_ns, chunk = in_hand
-        return [(kind, chunk, at_ns)]
+        return [(kind, chunk, at_ns, 0)]
 
     def has_more(self) -> bool:
         """Whether ``read`` may give something now."""
         return self._has_more()
 
-    def clear_filed(self, trace_bytes: int, held: tuple[Held, Held, Held]) -> None:
+    def clear_filed(
+        self, trace_bytes: int, held: tuple[Held, Held, Held] = NOTHING, assembly: JSON = None
+    ) -> None:
         """All that was read is filed: keep a checkpoint here, then delete the segments before this one.
 
         Raises:
             OSError: the checkpoint could not be written; nothing is deleted then.
         """
-        write_checkpoint(self.folder, Checkpoint(self.segment, self.offset, trace_bytes, held))
+        write_checkpoint(self.folder, Checkpoint(self.segment, self.offset, trace_bytes, held, assembly))
         while self._first < self.segment:
             _unlink(self._path(self._first))
             self._first += 1
@@ -158,11 +166,11 @@ class JournalReader:
         at = 0
         end = len(buffer)
         while at + head_size <= end:
-            length, kind, _, at_ns = unpack(buffer, at)
+            length, kind, connection, at_ns = unpack(buffer, at)
             stop = at + head_size + length
             if stop > end:
                 break
-            entries.append((kind, buffer[at + head_size : stop], at_ns))
+            entries.append((kind, buffer[at + head_size : stop], at_ns, connection))
             at = stop
         if entries:
             self._latest_ns = max(self._latest_ns, entries[-1][2])
@@ -204,6 +212,7 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             int(members["offset"]),
             int(members["trace_bytes"]),
             (client, server, stderr),
+            members.get("assembly"),
         )
     except FileNotFoundError:
         return None
@@ -219,12 +228,14 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     Raises:
         OSError: it could not be written; the one before still stands.
     """
-    members = {
+    members: dict[str, JSON] = {
         "segment": checkpoint.segment,
         "offset": checkpoint.offset,
         "trace_bytes": checkpoint.trace_bytes,
         "held": [[base64.b64encode(held.raw).decode("ascii"), held.at_ns] for held in checkpoint.held],
     }
+    if checkpoint.assembly is not None:
+        members["assembly"] = checkpoint.assembly
     path = os.path.join(folder, _CHECKPOINT)
     draft = path + ".new"
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o600)

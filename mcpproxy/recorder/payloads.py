@@ -23,6 +23,11 @@ def header_of(payload: bytes) -> Header:
         pid=start["pid"],
         started_at=start["started_at"],
         started_ns=start["started_ns"],
+        redaction="none" if start["transport"] == "stdio" or start.get("keep_credentials") else "credentials",
+        mode=start.get("mode") or "",
+        listen=start.get("listen") or "",
+        endpoint=start.get("endpoint") or "",
+        upstream=start.get("upstream") or "",
     )
 
 

@@ -4,12 +4,15 @@ The same code runs while a session lives and when its journal is folded in later
 records, so both give the same trace.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.framing.lines import Line, LineFramer
 from mcpproxy.recorder.follow import Checkpoint, Entry, Held, JournalReader
+from mcpproxy.recorder.frozen import freeze
+from mcpproxy.recorder.http import HttpAssembly
 from mcpproxy.recorder.judge import Judge, Observing
 from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.payloads import close_of, gap_of, header_of
@@ -23,12 +26,14 @@ from mcpproxy.session.frame import (
     Finding,
     Frame,
     Gap,
+    Note,
     Sender,
     Signal,
     Stderr,
 )
 from mcpproxy.trace.format import (
     Header,
+    Recorded,
     Tally,
     encode,
     encode_close,
@@ -37,7 +42,9 @@ from mcpproxy.trace.format import (
     encode_header,
     frame_parts,
 )
+from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.sessions import SessionNames
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 
 _CLOSE_BYTES: Final = 16 << 10
@@ -45,6 +52,9 @@ _CLOSE_BYTES: Final = 16 << 10
 
 _SAVED_BYTES: Final = 16 << 20
 """How much of a journal is taken into memory when it must be deleted."""
+
+_MARKS: Final = 64
+"""How many sizes of the trace are remembered; giving up takes back no more than the last of them."""
 
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
 """Journal kind -> place in every triple of streams: the client's, the server's, the server's stderr."""
@@ -65,24 +75,35 @@ class Filed:
     """Of each stream, gaps included."""
     owed: list[Finding] = field(default_factory=list[Finding])
     """What the last event brought to light and the trace does not hold, being cut between the two."""
+    names: SessionNames = field(default_factory=SessionNames)
+    assembly: HttpAssembly | None = None
+    """Over HTTP, the connections as they were then."""
 
 
-def restore(trace: str, size: int, make_observer: Callable[[], Observing]) -> Filed:
+def restore(
+    trace: str, size: int, make_observer: Callable[[], Observing], assembly: HttpAssembly | None = None
+) -> Filed:
     """What was filed by a recorder that is gone, read again from the ``size`` bytes of its trace.
+
+    ``assembly`` is shown what its decoders had read.
 
     Raises:
         TraceError: the trace is damaged.
     """
-    filed = Filed(Judge(make_observer))
+    filed = Filed(Judge(make_observer), assembly=assembly)
     if size == 0:
         return filed
     opened = read_trace(trace)
     filed.header = opened.header
-    for event in opened.events():
+    for event in opened.records():
         match event:
             case Finding(severity=severity):
                 filed.tally.findings[severity] += 1
                 del filed.owed[:1]
+                continue
+            case Encoded():
+                if assembly is not None:
+                    assembly.refeed(event)
                 continue
             case Frame(seq=seq, sender=sender):
                 filed.seq = seq
@@ -95,6 +116,7 @@ def restore(trace: str, size: int, make_observer: Callable[[], Observing]) -> Fi
                     filed.stream_bytes[place] += count
             case _:
                 pass
+        filed.names.of(event)
         filed.at_ns = event.observed_at_ns
         filed.owed = filed.judge.observe(event)
     return filed
@@ -128,6 +150,10 @@ class Recording:
         self._passed = list(self._filed.stream_bytes)
         """How many bytes of each stream we know of: filed, to be filed, or lost in a gap."""
         self._started_ns = self._filed.header.started_ns if self._filed.header else 0
+        self._assembly = self._filed.assembly
+        """What frames a session over HTTP; ``None`` on stdio."""
+        self._marks: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MARKS)
+        """Over HTTP, sizes of the trace and how many bytes had passed then."""
         self._exit: Close | None = None
         self._is_closed = False
         self._told_error = False
@@ -177,6 +203,8 @@ class Recording:
             return self._flush()
         if self.is_stuck:
             return False
+        if self._assembly is not None:
+            self._file_all(self._assembly.end())
         for place in range(3):
             # The stream did not end, we stopped reading it: its last line may have gone on.
             self._file_lines(place, self._framers[place].end(continues=True))
@@ -213,7 +241,7 @@ class Recording:
                 self._filed.header = header
                 self._writer.write(encode_header(header))
             self._write_findings(self._filed.owed)
-            missing = [self._passed[i] - self._filed.stream_bytes[i] for i in range(3)]
+            missing = self._missing(size)
             end = self._exit or Close("cut", observed_at_ns=self._filed.at_ns)
             self._event(
                 Gap(f"the trace could not be written: {why}", *missing, observed_at_ns=end.observed_at_ns)
@@ -225,9 +253,13 @@ class Recording:
 
     def _file(self, entry: Entry) -> None:
         """Take one record of the journal."""
-        kind, payload, at_ns = entry
+        kind, payload, at_ns, connection = entry
         at_ns -= self._started_ns
-        if (place := _STREAMS.get(kind)) is not None:
+        if connection and self._assembly is not None:
+            if (place := _STREAMS.get(kind)) is not None:
+                self._passed[place] += len(payload)
+            self._file_all(self._assembly.take(kind, payload, at_ns, connection))
+        elif (place := _STREAMS.get(kind)) is not None:
             self._passed[place] += len(payload)
             self._file_lines(place, self._framers[place].feed(payload, at_ns))
         elif (place := _ENDS.get(kind)) is not None:
@@ -235,7 +267,11 @@ class Recording:
             if place < 2:
                 self._event(Eof(_SENDERS[place], at_ns))
         elif kind == journal.SIGNAL:
-            self._event(Signal(payload.decode("ascii", "replace"), at_ns))
+            name = payload.decode("ascii", "replace")
+            if self._assembly is None:
+                self._event(Signal(name, at_ns))
+            else:  # it was meant for mcpproxy, and no server got it
+                self._file_all([Note(0, "stopped", f"mcpproxy received {name}", at_ns)])
         elif kind == journal.GAP:
             self._file_gap(gap_of(payload, at_ns))
         elif kind == journal.START:
@@ -243,6 +279,8 @@ class Recording:
             self._filed.header = header
             self._started_ns = header.started_ns
             self._writer.write(encode_header(header))
+            if header.transport == "http":
+                self._assembly = HttpAssembly(payload)
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)
 
@@ -273,6 +311,26 @@ class Recording:
             if filed.judge.error:
                 self._tell_judge_error()
 
+    def _file_all(self, events: list[Recorded]) -> None:
+        """File what the connections brought to light."""
+        filed = self._filed
+        for event in events:
+            session = filed.names.of(event)
+            filed.at_ns = event.observed_at_ns
+            if isinstance(event, Encoded):
+                self._writer.write(encode(event))
+                continue
+            if isinstance(event, Frame):
+                filed.tally.frames[event.sender] += 1
+            if isinstance(event, Frame) and len(event.raw) >= BATCH_BYTES:
+                self._writer.write_large(frame_parts(event, session))
+            else:
+                self._writer.write(encode(event, session))
+            if findings := filed.judge.observe(event):
+                self._found(findings)
+        if filed.judge.error:
+            self._tell_judge_error()
+
     def _file_gap(self, gap: Gap) -> None:
         for place, count in enumerate(_lost(gap)):
             self._passed[place] += count
@@ -280,6 +338,8 @@ class Recording:
                 # The line goes on inside the gap: what we have of it is a piece.
                 self._file_lines(place, self._framers[place].end(continues=True))
         self._event(gap)
+        if self._assembly is not None:
+            self._file_all(self._assembly.gap(gap.observed_at_ns))
 
     def _event(self, event: Stderr | Eof | Signal | Gap) -> None:
         self._writer.write(encode(event))
@@ -318,16 +378,30 @@ class Recording:
         is_written = self._writer.flush()
         if not is_written and not was_stuck:
             self._live.say(f"cannot write the trace: {self._writer.fault}; the session goes on, trying again")
+        if is_written and self._assembly is not None:
+            self._marks.append((self._writer.size, tuple(self._passed)))
         return is_written
+
+    def _missing(self, size: int) -> list[int]:
+        """How many bytes of each stream passed and are not in the first ``size`` bytes of the trace.
+
+        Over HTTP these are the bytes since the last mark, for what is filed there is not what passed.
+        """
+        filed: Sequence[int] = self._filed.stream_bytes
+        if self._assembly is not None:
+            filed = next((passed for at, passed in reversed(self._marks) if at <= size), (0, 0, 0))
+        return [passed - there for passed, there in zip(self._passed, filed, strict=True)]
 
     def _clear_filed(self) -> None:
         """Delete the segments that are filed, when that frees more than the checkpoint costs to write."""
-        held = sum(framer.held_bytes for framer in self._framers)
+        held = self._assembly.held_bytes if self._assembly is not None else 0
+        held += sum(framer.held_bytes for framer in self._framers)
         if self._reader.filed_segments * journal.SEGMENT_BYTES <= held:
             return
         client, server, stderr = (Held(framer.held, framer.held_at_ns) for framer in self._framers)
         try:
-            self._reader.clear_filed(self._writer.size, (client, server, stderr))
+            state = freeze(self._assembly) if self._assembly is not None else None
+            self._reader.clear_filed(self._writer.size, (client, server, stderr), state)
         except OSError:
             pass  # no room for the checkpoint: the segments stay until there is
 
@@ -346,7 +420,7 @@ class Recording:
 
     def _count(self, entry: Entry) -> None:
         """Take a record of the journal that will not be filed."""
-        kind, payload, at_ns = entry
+        kind, payload, at_ns, _ = entry
         at_ns -= self._started_ns
         if (place := _STREAMS.get(kind)) is not None:
             self._passed[place] += len(payload)

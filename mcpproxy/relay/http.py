@@ -37,6 +37,7 @@ from mcpproxy.relay.voice import Voice
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
+    from collections.abc import Callable
     from typing import Final
 
     from mcpproxy.relay.dial import Sock
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from mcpproxy.relay.route import Router
     from mcpproxy.relay.spawn import Recorder, RecorderMain
     from mcpproxy.relay.tls import TlsClient, TlsServer
+
+    Record = Callable[[int, int, bytes, int], None]
 
 CONNECT_S: Final = 10.0
 """How long an upstream may take to accept a connection."""
@@ -66,6 +69,7 @@ class Settings:
         tls_up: how TLS is spoken to upstream, if it is.
         tls_down: how TLS is spoken to clients, if it is.
         connect_s: how long an upstream may take to accept a connection.
+        recorder_s: how long the end waits for the recorder to complete the trace.
         is_quiet: say nothing on stderr.
         greetings: what to say there when all is ready.
     """
@@ -77,6 +81,7 @@ class Settings:
         self.tls_up: TlsClient | None = None
         self.tls_down: TlsServer | None = None
         self.connect_s = CONNECT_S
+        self.recorder_s = RECORDER_S
         self.is_quiet = False
         self.greetings: list[str] = []
 
@@ -150,11 +155,12 @@ class Proxy:
         self._resolver = Resolver(self._wake)
         self.dialer = Dialer(self.loop, self.timers, self._resolver, settings.tls_up, settings.connect_s)
         self._tls = settings.tls_down
+        self._recorder_s = settings.recorder_s
         self._listener = listener
         self._journal = journal
+        self.record: Record = _forget if journal is None else journal.append
         self._recorder: Recorder | None = None
         self._asleep: bytearray | mmap.mmap = bytearray(1)
-        self._has_news = False  # something was journaled in this turn
         self._tunnels: set[Tunnel] = set()
         self._last_number = 0
         self._is_stopped = False
@@ -180,10 +186,9 @@ class Proxy:
         if limit_s is not None:
             left_s = limit_s if left_s is None else min(left_s, limit_s)
         self.loop.turn(left_s)
-        if self._has_news:
-            self._has_news = False
-            if self._asleep[0] and self._recorder is not None:
-                self._recorder.wake()
+        # Once for all that was journaled in this turn, when all of it has gone its way.
+        if self._asleep[0] and self._recorder is not None:
+            self._recorder.wake()
 
     def finish(self) -> None:
         """End all connections, close the journal, and give the recorder a moment for the trace."""
@@ -195,7 +200,7 @@ class Proxy:
         if self._journal is not None:
             self._journal.append(journals.EXIT, now, exit_payload(0))
             self._journal.close(now)
-            self._journal = None
+            self.record = _forget
         if self._recorder is not None:
             self._await_recorder(self._recorder)
 
@@ -206,7 +211,7 @@ class Proxy:
             os.kill(recorder.pid, signal.SIGCONT)
         except ProcessLookupError:
             pass
-        end = time.monotonic() + RECORDER_S
+        end = time.monotonic() + self._recorder_s
         while self.voice.has_notes and not self._is_pressed:
             left = end - time.monotonic()
             if left <= 0:
@@ -215,12 +220,6 @@ class Proxy:
             self._turn(left)
 
     # For tunnels.
-
-    def record(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
-        """Journal something of connection ``number``."""
-        if self._journal is not None:
-            self._journal.append(kind, at_ns, payload, number)
-            self._has_news = True
 
     def next_number(self) -> int:
         """A number for a connection that has something to record."""
@@ -283,8 +282,7 @@ class Proxy:
             elif number in FORWARDED:
                 self._is_pressed = self._is_stopped
                 self._is_stopped = True
-                if self._journal is not None:
-                    self._journal.append(journals.SIGNAL, time.monotonic_ns(), FORWARDED[number].encode())
+                self.record(journals.SIGNAL, time.monotonic_ns(), FORWARDED[number].encode(), 0)
 
     def _reap(self) -> None:
         recorder = self._recorder
@@ -298,6 +296,10 @@ class Proxy:
 
     def _wake(self) -> None:
         os.write(self._written, bytes((_NEWS,)))
+
+
+def _forget(kind: int, at_ns: int, payload: bytes, number: int) -> None:
+    """In place of a journal."""
 
 
 def _catch_signals() -> tuple[int, int]:

@@ -65,9 +65,9 @@ class Rewriting:
         if upstream.port == (443 if upstream.is_tls else 80):
             port = f"(?:{port})?"
         path = f"({re.escape(upstream.path)}(?![^\\s\"'?#,]))?" if upstream.path else "()"
-        self._theirs = re.compile(
-            f"{'https' if upstream.is_tls else 'http'}://(?:{names}){port}(?![A-Za-z0-9.:@-]){path}".encode("ascii"), re.IGNORECASE
-        )
+        secure = "s" if upstream.is_tls else ""
+        theirs = f"http{secure}://(?:{names}){port}(?![A-Za-z0-9.:@-]){path}"
+        self._theirs = re.compile(theirs.encode("ascii"), re.IGNORECASE)
 
     def rewriter(self) -> Rewriter:
         """One for a new connection."""

@@ -60,7 +60,17 @@ class Upstream:
 class Route:
     """What becomes of one request. ``head`` is its head as it goes on; the same object may serve many."""
 
-    __slots__ = ("asked", "has_stream", "has_tunnel", "has_upgrade", "head", "length", "note", "upstream")
+    __slots__ = (
+        "asked",
+        "has_stream",
+        "has_tunnel",
+        "has_upgrade",
+        "head",
+        "is_last",
+        "length",
+        "note",
+        "upstream",
+    )
 
     def __init__(self, asked: RequestHead, upstream: Upstream) -> None:
         self.asked = asked
@@ -69,6 +79,7 @@ class Route:
         self.length = asked.length
         self.has_upgrade = b"upgrade" in asked.options and asked.value(b"upgrade") is not None
         self.has_tunnel = asked.method == b"CONNECT"  # no head goes on, and no HTTP
+        self.is_last = self.has_upgrade or self.has_tunnel  # what follows may not be HTTP
         self.has_stream = (  # it asks for one as clients of the first HTTP transport do
             asked.method == b"GET"
             and b"text/event-stream" in (asked.value(b"accept") or b"").lower()
@@ -76,10 +87,10 @@ class Route:
         )
         self.note = ""  # what was done to the head beyond the usual
 
-    @property
-    def is_last(self) -> bool:
-        """Whether what follows it on the connection may not be HTTP."""
-        return self.has_upgrade or self.has_tunnel
+    def leaves(self, last: Route) -> bool:
+        """Whether it needs another upstream connection than the request ``last``."""
+        here, there = last.upstream, self.upstream
+        return self.has_tunnel or (here is not there and here.address != there.address)
 
 
 class Router:

@@ -190,12 +190,21 @@ class Tunnel:
                     at = stop
         except Refusal as refusal:
             self._held = b""
-            self._send_up(b"".join(out), buffer, now)
+            self._pass_up(out, buffer, now)
             self._refuse(refusal, now, has_body=not buffer.startswith(b"HEAD ", at))
             return
         self._held = buffer[at:]
         if at:
-            self._send_up(out[0] if len(out) == 1 else b"".join(out), buffer[:at], now)
+            self._pass_up(out, buffer[:at], now)
+
+    def _pass_up(self, out: list[bytes], data: bytes, now: int) -> None:
+        """Send ``out`` on for ``data``, which is what the client sent; there may be nothing to send on."""
+        if not out:
+            self._record(journals.CLIENT, now, data)
+        elif self._upstream is None:
+            self._open(b"".join(out), data, now)
+        else:
+            self._send_up(out[0] if len(out) == 1 else b"".join(out), data, now)
 
     def _begin(self, route: Route, is_behind_another: bool, now: int) -> None:
         """A request begins. ``is_behind_another``: it came together with the end of the one before it."""
@@ -203,7 +212,7 @@ class Tunnel:
         is_pipelined = last is not None and (is_behind_another or self._answers == self._answers_at_bytes)
         if is_pipelined and route.is_last:
             raise Refusal(400, "HTTP may end here, but the requests before are not answered yet")
-        if last is not None and (route.has_tunnel or last.upstream.address != route.upstream.address):
+        if last is not None and route.leaves(last):
             if is_pipelined:
                 raise Refusal(
                     400, "this goes to another server, but the requests before are not answered yet"
@@ -226,20 +235,18 @@ class Tunnel:
                 self._rewriter.expect(route)
 
     def _send_up(self, out: bytes, data: bytes, now: int) -> None:
-        """Send ``out`` on for ``data``, which is what the client sent."""
+        """Send ``out`` to upstream for ``data``, which is what the client sent."""
         upstream = self._upstream
-        if upstream is None:
-            self._open(out, data, now)
-            return
+        assert upstream is not None
         try:
-            taken = upstream.send(out) if out else 0
+            taken = upstream.send(out)
         except BlockingIOError:
             taken = 0
         except OSError:
             self._record(journals.CLIENT, now, data)
             self._on_broken(upstream)
             return
-        self._record(journals.CLIENT, now, data)
+        self._proxy.record(journals.CLIENT, now, data, self._number)
         self._answers_at_bytes = self._answers
         if taken < len(out):
             upstream.rest = memoryview(out)[taken:]
@@ -287,7 +294,7 @@ class Tunnel:
             self._record(journals.SERVER, now, data)
             self._on_broken(client)
             return
-        self._record(journals.SERVER, now, data)
+        self._proxy.record(journals.SERVER, now, data, self._number)
         if taken < len(data):
             client.rest = memoryview(data)[taken:]
             self._watch()
@@ -357,15 +364,14 @@ class Tunnel:
 
     def _open(self, out: bytes, data: bytes, now: int) -> None:
         """Connect to where the first request goes; ``out`` and ``data`` as for ``_send_up``."""
-        dial = None
-        if self._route is not None and self._dial is None and self._stage == _HTTP:
-            self._out = out
-            self._dial = dial = Dial(self._proxy.dialer, self._route.upstream, self._on_dialed)
-            dial.start()
-            if dial.sock is not None:
-                self._enter(dial.sock)
+        assert self._route is not None
+        self._out = out
+        self._dial = dial = Dial(self._proxy.dialer, self._route.upstream, self._on_dialed)
+        dial.start()
+        if dial.sock is not None:
+            self._enter(dial.sock)
         self._record(journals.CLIENT, now, data)
-        if dial is not None and (dial.sock is not None or dial.failure is not None):
+        if dial.sock is not None or dial.failure is not None:
             self._on_dialed()
         else:
             self._watch()

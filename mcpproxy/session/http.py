@@ -70,9 +70,9 @@ class Fields:
         values = self._values.get(name)
         return values[0] if values else None
 
-    def names(self, prefix: str) -> tuple[str, ...]:
-        """The names, in lower case, that begin with ``prefix``."""
-        return tuple(name for name in self._values if name.startswith(prefix))
+    def starting(self, prefix: str) -> dict[str, tuple[str, ...]]:
+        """The fields whose name, in lower case, begins with ``prefix``."""
+        return {name: tuple(values) for name, values in self._values.items() if name.startswith(prefix)}
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
@@ -243,6 +243,14 @@ class HttpExchange:
         return "stateless" if session.stateless else "stateful"
 
 
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A call that was refused for its headers: the frame that says so, and what it had for arguments."""
+
+    seq: int
+    headers: dict[str, tuple[str, ...]]
+
+
 @dataclass(slots=True)
 class HttpHistory:
     """Everything about HTTP that outlives an exchange.
@@ -260,6 +268,7 @@ class HttpHistory:
     streamable: bool = False  # some request was certainly meant for Streamable HTTP
     challenges: list[ResponseHead] = field(default_factory=list[ResponseHead])  # 401s that led nowhere
     challenged: bool = False  # a 401 was seen
+    authorized: dict[int, int] = field(default_factory=dict[int, int])  # connection -> first token sent
     metadata: str = ""  # "served" or "refused", once the well-known document was asked for
     modern: dict[int, ModernAnswer] = field(default_factory=dict[int, ModernAnswer])  # by connection
     modern_only: dict[str, int] = field(default_factory=dict[str, int])  # server -> frame that shows it
@@ -267,9 +276,9 @@ class HttpHistory:
     mirrors: dict[tuple[str, str], dict[str, Mirrors]] = field(
         default_factory=dict[tuple[str, str], dict[str, Mirrors]]
     )  # by server and Authorization: the tools last listed, and which arguments they want in headers
-    mismatched: dict[tuple[int, str], int] = field(
-        default_factory=dict[tuple[int, str], int]
-    )  # by connection and tool: the frame that refused its headers; until tools are listed again
+    mismatched: dict[tuple[int, str], Mismatch] = field(
+        default_factory=dict[tuple[int, str], Mismatch]
+    )  # by connection and tool, until tools are listed again
     blind: bool = False
 
 

@@ -9,15 +9,14 @@ return at the end) survive. A frame that is other text is a JSON string, any oth
 """
 
 import binascii
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Final, TypeAlias, TypeVar, cast, get_args
+from dataclasses import dataclass, field, fields
+from typing import Final, TypeAlias, cast, get_args
 
 import orjson
 
-from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, Malformed
+from mcpproxy.protocol.jsonrpc import Flaw, JSONObject, Malformed
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -28,12 +27,43 @@ from mcpproxy.session.frame import (
     Finding,
     Frame,
     Gap,
+    HttpEvent,
     Sender,
     Severity,
     Signal,
     Stderr,
 )
+from mcpproxy.trace.http import Encoded, decode_http, encode_http, frame_members, read_frame_members
+from mcpproxy.trace.members import (
+    NotARecordError,
+    list_member,
+    member,
+    object_line,
+    optional,
+    read_object,
+    word,
+)
 from mcpproxy.trace.upgrades import FORMAT
+
+__all__ = [
+    "CloseRecord",
+    "Header",
+    "NotARecordError",
+    "Record",
+    "Recorded",
+    "Tally",
+    "decode",
+    "encode",
+    "encode_close",
+    "encode_finding",
+    "encode_frame",
+    "encode_header",
+    "finding_object",
+    "frame_parts",
+    "header_format",
+    "is_embeddable",
+    "object_line",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +71,10 @@ class Header:
     """What is known before the first byte.
 
     ``started_at`` is the wall clock (UTC, ISO 8601) and ``started_ns`` the monotonic clock of the
-    moment that every other time in the trace counts from. ``pid`` is that of the wrapper.
+    moment that every other time in the trace counts from. ``pid`` is that of the wrapper. ``redaction`` is
+    ``none``, or ``credentials`` where they are masked. Over HTTP there is no command but a ``mode``
+    (``reverse`` or ``forward``), the URL we listened on, the path of the MCP endpoint there, and the URL
+    of the server's (empty in forward mode).
     """
 
     format: int = FORMAT
@@ -54,6 +87,10 @@ class Header:
     started_at: str = ""
     started_ns: int = 0
     redaction: str = "none"
+    mode: str = ""
+    listen: str = ""
+    endpoint: str = ""
+    upstream: str = ""
 
 
 @dataclass(slots=True)
@@ -73,28 +110,31 @@ class CloseRecord:
     tally: Tally | None = None
 
 
-Recorded: TypeAlias = Frame | Stderr | Eof | Signal | Gap
+Recorded: TypeAlias = Frame | Stderr | Eof | Signal | Gap | HttpEvent | Encoded
 """What may stand between the header and the close record, findings apart."""
 
 Record: TypeAlias = Header | Recorded | Finding | CloseRecord
-
-
-class NotARecordError(ValueError):
-    """A line that is no record of a trace; the text says what is wrong with it."""
 
 
 # Encoding. Records are put together by hand where they occur by the million.
 
 
 def encode_header(header: Header) -> bytes:
-    return object_line({"type": "header", **asdict(header)})
+    members = {
+        name: getattr(header, name) for name in _HEADER if name not in _HTTP_ONLY or getattr(header, name)
+    }
+    return object_line({"type": "header", **members})
 
 
-def encode_frame(frame: Frame) -> bytes:
-    """A frame as a line."""
-    if frame.terminated and not frame.continues and is_embeddable(frame):
+_HEADER: Final = tuple(member.name for member in fields(Header))
+_HTTP_ONLY: Final = _HEADER[_HEADER.index("mode") :]
+
+
+def encode_frame(frame: Frame, session: str = "") -> bytes:
+    """A frame as a line; ``session`` names the HTTP session that it belongs to, if it is known."""
+    if frame.terminated and not frame.continues and not frame.exchange and is_embeddable(frame):
         return _USUAL[frame.sender] % (frame.seq, frame.observed_at_ns, frame.raw)
-    return b"".join(frame_parts(frame))
+    return b"".join(frame_parts(frame, session))
 
 
 _USUAL: Final[Mapping[Sender, bytes]] = {
@@ -103,12 +143,13 @@ _USUAL: Final[Mapping[Sender, bytes]] = {
 }
 
 
-def frame_parts(frame: Frame) -> tuple[bytes, bytes, bytes]:
+def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
     """The line in three parts, the frame's bytes in the middle, so that nobody has to copy a large one."""
-    head = b'{"type":"frame","seq":%d,"t":%d,"from":"%b",%b%b' % (
+    head = b'{"type":"frame","seq":%d,"t":%d,"from":"%b",%b%b%b' % (
         frame.seq,
         frame.observed_at_ns,
         b"client" if frame.sender == CLIENT else b"server",
+        frame_members(frame, session) if frame.exchange else b"",
         b"" if frame.terminated else b'"eol":"",',
         b'"continues":true,' if frame.continues else b"",
     )
@@ -117,11 +158,11 @@ def frame_parts(frame: Frame) -> tuple[bytes, bytes, bytes]:
     return head, _bytes_member(frame.raw), b"}\n"
 
 
-def encode(event: Recorded) -> bytes:
-    """One event as a line."""
+def encode(event: Recorded, session: str = "") -> bytes:
+    """One event as a line; ``session`` as for ``encode_frame``."""
     match event:
         case Frame():
-            return encode_frame(event)
+            return encode_frame(event, session)
         case Stderr():
             eol = b"" if event.terminated else b'"eol":"",'
             return b'{"type":"stderr","t":%d,%b%b}\n' % (event.observed_at_ns, eol, _bytes_member(event.raw))
@@ -129,9 +170,11 @@ def encode(event: Recorded) -> bytes:
             return object_line({"type": "eof", "t": event.observed_at_ns, "from": event.sender})
         case Signal():
             return object_line({"type": "signal", "t": event.observed_at_ns, "signal": event.name})
-        case _:  # a gap
+        case Gap():
             lost = {"client": event.client_bytes, "server": event.server_bytes, "stderr": event.stderr_bytes}
             return object_line({"type": "gap", "t": event.observed_at_ns, "reason": event.reason, **lost})
+        case _:
+            return encode_http(event, session)
 
 
 def encode_finding(finding: Finding) -> bytes:
@@ -169,14 +212,6 @@ def encode_close(close: Close, tally: Tally) -> bytes:
     )
 
 
-def object_line(value: Mapping[str, object]) -> bytes:
-    """``value`` as one compact line of JSON, line feed included."""
-    try:
-        return orjson.dumps(value) + b"\n"
-    except TypeError:  # a lone surrogate (a command's argument that is no UTF-8), or a very long number
-        return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
-
-
 def is_embeddable(frame: Frame) -> bool:
     """Whether the frame's bytes are one JSON value on one line."""
     message = frame.message
@@ -205,9 +240,6 @@ _FRAME: Final = re.compile(
 )
 _ANY_FRAME: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"frame"\s*,')
 _MESSAGE: Final = b'"message":'
-_MISSING: Final = object()
-
-T = TypeVar("T")
 
 
 def decode(line: bytes) -> Record:
@@ -229,32 +261,34 @@ def decode(line: bytes) -> Record:
         )
         return _whole(frame, line)
     if _ANY_FRAME.match(line) and (at := line.find(_MESSAGE)) >= 0:
-        members = _object(line[:at].rstrip(b" ,") + b"}")
+        members = read_object(line[:at].rstrip(b" ,") + b"}")
         return _whole(_frame(members, line[at + len(_MESSAGE) : -1]), line)
-    members = _object(line)
+    members = read_object(line)
     match members.get("type"):
         case "header":
             return _header(members)
         case "frame":
             return _frame(members, _raw(members))
         case "stderr":
-            return Stderr(_raw(members), _member(members, "t", int), _terminated(members))
+            return Stderr(_raw(members), member(members, "t", int), _terminated(members))
         case "eof":
-            return Eof(_sender(members), _member(members, "t", int))
+            return Eof(_sender(members), member(members, "t", int))
         case "signal":
-            return Signal(_member(members, "signal", str), _member(members, "t", int))
+            return Signal(member(members, "signal", str), member(members, "t", int))
         case "gap":
             return Gap(
-                _member(members, "reason", str),
-                *(_member(members, stream, int) for stream in ("client", "server", "stderr")),
-                observed_at_ns=_member(members, "t", int),
+                member(members, "reason", str),
+                *(member(members, stream, int) for stream in ("client", "server", "stderr")),
+                observed_at_ns=member(members, "t", int),
             )
         case "finding":
             return _finding(members)
         case "close":
             return _close(members)
-        case _:
-            raise NotARecordError("a record of no known type")
+        case kind:
+            if (event := decode_http(kind, members)) is None:
+                raise NotARecordError("a record of no known type")
+            return event
 
 
 def header_format(line: bytes) -> int:
@@ -263,10 +297,10 @@ def header_format(line: bytes) -> int:
     Raises:
         NotARecordError: it is no header.
     """
-    members = _object(line)
+    members = read_object(line)
     if members.get("type") != "header":
         raise NotARecordError("no header")
-    return _member(members, "format", int)
+    return member(members, "format", int)
 
 
 def _whole(frame: Frame, line: bytes) -> Frame:
@@ -278,123 +312,82 @@ def _whole(frame: Frame, line: bytes) -> Frame:
 
 
 def _frame(members: JSONObject, raw: bytes) -> Frame:
-    return Frame(
-        _member(members, "seq", int),
+    frame = Frame(
+        member(members, "seq", int),
         _sender(members),
         raw,
-        _member(members, "t", int),
+        member(members, "t", int),
         _terminated(members),
-        _member(members, "continues", bool, False),
+        member(members, "continues", bool, False),
     )
+    return read_frame_members(members, frame) if "exchange" in members else frame
 
 
 def _header(members: JSONObject) -> Header:
     return Header(
-        _member(members, "format", int),
-        _member(members, "mcpproxy", str, ""),
-        _member(members, "transport", str, "stdio"),
-        tuple(_list(members, "command", str)),
-        _member(members, "label", str, ""),
-        _member(members, "cwd", str, ""),
-        _member(members, "pid", int, 0),
-        _member(members, "started_at", str, ""),
-        _member(members, "started_ns", int, 0),
-        _member(members, "redaction", str, "none"),
+        member(members, "format", int),
+        member(members, "mcpproxy", str, ""),
+        member(members, "transport", str, "stdio"),
+        tuple(list_member(members, "command", str)),
+        member(members, "label", str, ""),
+        member(members, "cwd", str, ""),
+        member(members, "pid", int, 0),
+        member(members, "started_at", str, ""),
+        member(members, "started_ns", int, 0),
+        member(members, "redaction", str, "none"),
+        *(member(members, name, str, "") for name in _HTTP_ONLY),
     )
 
 
 def _finding(members: JSONObject) -> Finding:
     return Finding(
-        _member(members, "rule", str),
-        cast("Severity", _word(members, "severity", get_args(Severity))),
-        cast("Blame", _word(members, "blame", get_args(Blame))),
-        _member(members, "message", str),
-        _member(members, "frame", int),
-        tuple(_list(members, "related", int)),
-        _optional(members, "pointer", str),
-        _optional(members, "revision", str),
-        _member(members, "source", str, ""),
-        _member(members, "requirement", str, ""),
+        member(members, "rule", str),
+        cast("Severity", word(members, "severity", get_args(Severity))),
+        cast("Blame", word(members, "blame", get_args(Blame))),
+        member(members, "message", str),
+        member(members, "frame", int),
+        tuple(list_member(members, "related", int)),
+        optional(members, "pointer", str),
+        optional(members, "revision", str),
+        member(members, "source", str, ""),
+        member(members, "requirement", str, ""),
     )
 
 
 def _close(members: JSONObject) -> CloseRecord:
     close = Close(
-        cast("Ending", _word(members, "ending", get_args(Ending))),
-        _optional(members, "exit_code", int),
-        _optional(members, "signal", int),
-        _member(members, "t", int),
+        cast("Ending", word(members, "ending", get_args(Ending))),
+        optional(members, "exit_code", int),
+        optional(members, "signal", int),
+        member(members, "t", int),
     )
     if "frames" not in members:
         return CloseRecord(close)
-    frames = cast("JSONObject", _member(members, "frames", dict))
-    findings = cast("JSONObject", _member(members, "findings", dict, {}))
+    frames = cast("JSONObject", member(members, "frames", dict))
+    findings = cast("JSONObject", member(members, "findings", dict, {}))
     senders: tuple[Sender, ...] = get_args(Sender)
     severities: tuple[Severity, ...] = get_args(Severity)
     tally = Tally(
-        {sender: _member(frames, sender, int) for sender in senders},
-        {severity: _member(findings, severity, int, 0) for severity in severities},
-        _optional(members, "judge_error", str),
+        {sender: member(frames, sender, int) for sender in senders},
+        {severity: member(findings, severity, int, 0) for severity in severities},
+        optional(members, "judge_error", str),
     )
     return CloseRecord(close, tally)
 
 
-def _object(text: bytes) -> JSONObject:
-    value: JSON
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        try:
-            value = cast(
-                "JSON", json.loads(text.decode("utf-8"))
-            )  # reads the lone surrogates that orjson refuses
-        except (ValueError, RecursionError):
-            raise NotARecordError("not a trace record") from None
-    if not isinstance(value, dict):
-        raise NotARecordError("not a trace record")
-    return value
-
-
-def _member(members: JSONObject, name: str, kind: type[T], default: object = _MISSING) -> T:
-    value = members.get(name, default)
-    if type(value) is not kind:
-        raise NotARecordError(
-            f"a record without {name}" if value is _MISSING else f"a record with a bad {name}"
-        )
-    return value
-
-
-def _optional(members: JSONObject, name: str, kind: type[T]) -> T | None:
-    return None if members.get(name) is None else _member(members, name, kind)
-
-
-def _list(members: JSONObject, name: str, kind: type[T]) -> list[T]:
-    items = cast("list[JSON]", _member(members, name, list, []))
-    if any(type(item) is not kind for item in items):
-        raise NotARecordError(f"a record with a bad {name}")
-    return cast("list[T]", items)
-
-
-def _word(members: JSONObject, name: str, words: tuple[str, ...]) -> str:
-    word = _member(members, name, str)
-    if word not in words:
-        raise NotARecordError(f"a record with a bad {name}")
-    return word
-
-
 def _sender(members: JSONObject) -> Sender:
-    return cast("Sender", _word(members, "from", get_args(Sender)))
+    return cast("Sender", word(members, "from", get_args(Sender)))
 
 
 def _terminated(members: JSONObject) -> bool:
-    return _member(members, "eol", str, "\n") != ""
+    return member(members, "eol", str, "\n") != ""
 
 
 def _raw(members: JSONObject) -> bytes:
     try:
         if "base64" in members:
-            return binascii.a2b_base64(_member(members, "base64", str), strict_mode=True)
-        return _member(members, "text", str).encode("utf-8")
+            return binascii.a2b_base64(member(members, "base64", str), strict_mode=True)
+        return member(members, "text", str).encode("utf-8")
     except ValueError as fault:
         if isinstance(fault, NotARecordError):
             raise

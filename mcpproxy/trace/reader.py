@@ -17,6 +17,7 @@ from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap
 from mcpproxy.trace import upgrades
 from mcpproxy.trace.format import CloseRecord, Header, NotARecordError, Tally, decode, header_format
+from mcpproxy.trace.http import Encoded
 
 __all__ = ["Header", "Trace", "follow", "open_trace", "read_trace"]
 
@@ -57,6 +58,16 @@ class Trace:
 
     def events(self) -> Iterator[Event | Finding]:
         """The recording from its beginning: what was seen and, in between, what was found then.
+
+        Raises:
+            TraceError: the file cannot be read, or a line of it is damaged.
+        """
+        for record in self.records():
+            if not isinstance(record, Encoded):
+                yield record
+
+    def records(self) -> Iterator[Event | Finding | Encoded]:
+        """``events`` and, in between, the bytes of compressed bodies as they passed.
 
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
@@ -176,6 +187,8 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
                             return
                         case Header():
                             _refuse(name, number, _SECOND_HEADER)
+                        case Encoded():
+                            pass
                         case _:
                             yield record
                 line = b""

@@ -24,7 +24,7 @@ class Peers:
     SERVERS = ("everything", "python 1", "python 2")
 
     def client(self, name: str, plan: str) -> list[str]:
-        """The command of a client; ``--`` and the server's command are to follow it."""
+        """The command of a client; ``--`` and the server's command or URL are to follow it."""
         language, line, *auto = name.split()
         if language == "python":
             script = str(HERE / "sdk_client.py")
@@ -37,6 +37,16 @@ class Peers:
             package = _node_modules() / "@modelcontextprotocol" / "server-everything"
             return ["node", str(package / "dist" / "index.js"), "stdio"]
         return [str(_python(int(name.split()[1]))), str(HERE / "sdk_server.py")]
+
+    def http_server(self, name: str, mode: str = "streamableHttp") -> list[str]:
+        """The command of a server on HTTP that says ``port N``; it wants ``PORT=0`` in its environment.
+
+        The reference server also knows the mode ``sse``, the transport before Streamable HTTP.
+        """
+        if name == "everything":
+            node, script, _ = self.server(name)
+            return [node, "--import", str(HERE / "say_port.mjs"), script, mode]
+        return [*self.server(name), "http"]
 
     def plan(self, server: str) -> str:
         """What a client does with this server."""

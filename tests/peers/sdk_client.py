@@ -1,9 +1,11 @@
-"""Drive a stdio server with the Python SDK, and print what came of it as one JSON document.
+"""Drive a server with the Python SDK, and print what came of it as one JSON document.
 
 It runs inside an environment of its own that holds one version of the SDK (1.x or 2.x):
 
-    python sdk_client.py {legacy|auto} PLAN -- COMMAND [ARG...]
+    python sdk_client.py {legacy|auto} PLAN -- {COMMAND [ARG...] | URL}
 
+A command is a server on stdio. A URL is one on HTTP: Streamable HTTP, or, where its path is ``/sse``,
+the transport with a stream of its own that came before.
 ``PLAN`` is the JSON text of a list of steps (see ``plans.py``). ``auto``, which needs 2.x, asks the
 server for its era first. The document holds no time, process id or path, so that a session with a
 proxy in between can be compared with one without.
@@ -21,11 +23,13 @@ from typing import Any
 
 from mcp import ClientSession, StdioServerParameters, types
 
+from mcp.client.sse import sse_client
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
 try:
     from mcp import Client
 except ImportError:  # the 1.x line
-    from mcp.client.stdio import stdio_client
-
     Client = None
 
 DEADLINE_S = 60
@@ -128,9 +132,17 @@ async def perform(step: dict[str, Any], client: Any, host: Host) -> Any:
     raise SystemExit(f"sdk_client.py: no such step: {step}")
 
 
+def transport(command: list[str]) -> Any:
+    """What reaches the server: an asynchronous context manager that gives the streams."""
+    match command:
+        case [url] if url.startswith("http:"):
+            return sse_client(url) if url.endswith("/sse") else streamable_http_client(url)
+        case _:
+            return stdio_client(StdioServerParameters(command=command[0], args=command[1:]))
+
+
 async def session(mode: str, plan: list[dict[str, Any]], command: list[str]) -> dict[str, Any]:
     host = Host()
-    server = StdioServerParameters(command=command[0], args=command[1:])
     callbacks: dict[str, Any] = {
         "sampling_callback": host.sample,
         "elicitation_callback": host.elicit,
@@ -140,11 +152,11 @@ async def session(mode: str, plan: list[dict[str, Any]], command: list[str]) -> 
     results: list[Any] = []
     async with AsyncExitStack() as stack:
         if Client is None:
-            streams = await stack.enter_async_context(stdio_client(server))
-            client: Any = await stack.enter_async_context(ClientSession(*streams, **callbacks))
+            streams = await stack.enter_async_context(transport(command))
+            client: Any = await stack.enter_async_context(ClientSession(*streams[:2], **callbacks))
             opening = plain(await client.initialize())
         else:
-            client = await stack.enter_async_context(Client(server, mode=mode, **callbacks))
+            client = await stack.enter_async_context(Client(transport(command), mode=mode, **callbacks))
             opening = {"protocolVersion": client.protocol_version, "server": plain(client.server_info)}
         for step in plan:
             try:

@@ -1,4 +1,6 @@
-"""A stdio server built with the Python SDK, 1.x or 2.x, whichever environment runs it.
+"""A server built with the Python SDK, 1.x or 2.x, whichever environment runs it.
+
+It speaks on stdio, or with the argument ``http`` over HTTP on a port that it prints on stdout.
 
 It offers one of each: tools (plain, structured, failing, with progress, with a call back to the
 client), a resource, a template, a prompt with completion.
@@ -7,8 +9,12 @@ client), a resource, a template, a prompt with completion.
 # The SDK is installed where this runs, not where it is type-checked.
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportRedeclaration=false
 
+import asyncio
+import socket
+import sys
 from typing import Annotated, Any
 
+import uvicorn
 from mcp.types import Completion, SamplingMessage, TextContent
 from pydantic import BaseModel
 
@@ -113,5 +119,17 @@ async def complete(ref: Any, argument: Any, context: Any) -> Completion:
     return Completion(values=[name for name in known if name.startswith(argument.value)])
 
 
+async def serve() -> None:
+    """Over HTTP on loopback, until ended."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    sys.stdout.write(f"port {listener.getsockname()[1]}\n")
+    sys.stdout.flush()
+    config = uvicorn.Config(server.streamable_http_app(), log_level="error")
+    await uvicorn.Server(config).serve([listener])
+
+
 if __name__ == "__main__":
-    server.run()
+    if "http" in sys.argv:
+        asyncio.run(serve())
+    else:
+        server.run()

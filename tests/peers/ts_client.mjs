@@ -1,10 +1,10 @@
-// Drive a stdio server with the TypeScript SDK, and print what came of it as one JSON document.
+// Drive a server with the TypeScript SDK, and print what came of it as one JSON document.
 //
-//     node ts_client.mjs {1|2|2-auto} NODE_MODULES PLAN -- COMMAND [ARG...]
+//     node ts_client.mjs {1|2|2-auto} NODE_MODULES PLAN -- {COMMAND [ARG...] | URL}
 //
 // 1 is @modelcontextprotocol/sdk 1.x, 2 @modelcontextprotocol/client 2.x, which with "-auto" asks the
 // server for its era first (on stdio by starting the command twice). PLAN is the JSON text of a list
-// of steps (see plans.py). As in sdk_client.py, the document holds no time, process id or path.
+// of steps (see plans.py). A URL is a server on HTTP, as in sdk_client.py. As in sdk_client.py, the document holds no time, process id or path.
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -66,28 +66,39 @@ function watch(transport) {
   };
 }
 
+// What reaches the server, made from the classes of this line of the SDK.
+function reach(stdio, streamable, sse) {
+  if (!command.startsWith("http:")) return new stdio({ command, args });
+  const url = new URL(command);
+  return url.pathname === "/sse" ? new sse(url) : new streamable(url);
+}
+
 async function connect() {
   if (line === "1") {
     const { Client } = await load("@modelcontextprotocol/sdk/client/index.js");
     const { StdioClientTransport } = await load("@modelcontextprotocol/sdk/client/stdio.js");
+    const { StreamableHTTPClientTransport } = await load("@modelcontextprotocol/sdk/client/streamableHttp.js");
+    const { SSEClientTransport } = await load("@modelcontextprotocol/sdk/client/sse.js");
     const types = await load("@modelcontextprotocol/sdk/types.js");
     const client = new Client(info, { capabilities });
     client.setRequestHandler(types.CreateMessageRequestSchema, answer("sampling/createMessage"));
     client.setRequestHandler(types.ElicitRequestSchema, answer("elicitation/create"));
     client.setRequestHandler(types.ListRootsRequestSchema, answer("roots/list"));
     client.fallbackNotificationHandler = hear;
-    const transport = new StdioClientTransport({ command, args });
+    const transport = reach(StdioClientTransport, StreamableHTTPClientTransport, SSEClientTransport);
     await client.connect(transport);
     watch(transport);
     return client;
   }
-  const { Client } = await load("@modelcontextprotocol/client");
+  const { Client, StreamableHTTPClientTransport, SSEClientTransport } = await load(
+    "@modelcontextprotocol/client",
+  );
   const { StdioClientTransport } = await load("@modelcontextprotocol/client/stdio");
   const mode = line === "2-auto" ? "auto" : "legacy";
   const client = new Client(info, { capabilities, versionNegotiation: { mode } });
   for (const method of Object.keys(ANSWERS)) client.setRequestHandler(method, answer(method));
   client.fallbackNotificationHandler = hear;
-  const transport = new StdioClientTransport({ command, args });
+  const transport = reach(StdioClientTransport, StreamableHTTPClientTransport, SSEClientTransport);
   await client.connect(transport);
   watch(transport);
   return client;
@@ -155,6 +166,7 @@ const opening = {
   capabilities: client.getServerCapabilities() ?? null,
   protocolVersion: client.getNegotiatedProtocolVersion?.() ?? null,
 };
+await client.transport.terminateSession?.();
 await client.close();
 // Notifications have no fixed place between answers: they are compared as a set with counts.
 heard.sort((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));

@@ -13,7 +13,7 @@ from mcpproxy.session.frame import Close, Event, Finding, Frame
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.writer import TraceWriter
 
-Entry = tuple[int, bytes, int]
+Entry = tuple[int, bytes, int, int]
 
 STARTED_NS: Final = 1000
 
@@ -30,27 +30,27 @@ def start(pid: int = 0) -> Entry:
         "started_ns": STARTED_NS,
         "mcpproxy": "0.1.0",
     }
-    return journal.START, json.dumps(payload).encode(), STARTED_NS
+    return journal.START, json.dumps(payload).encode(), STARTED_NS, 0
 
 
 START: Final = start()
-EXIT: Final = (journal.EXIT, b'{"ending":"exited","code":0,"signal":null}', STARTED_NS + 900)
+EXIT: Final = (journal.EXIT, b'{"ending":"exited","code":0,"signal":null}', STARTED_NS + 900, 0)
 
 
 def client(raw: bytes, at: int = 1) -> Entry:
-    return journal.CLIENT, raw, STARTED_NS + at
+    return journal.CLIENT, raw, STARTED_NS + at, 0
 
 
 def server(raw: bytes, at: int = 2) -> Entry:
-    return journal.SERVER, raw, STARTED_NS + at
+    return journal.SERVER, raw, STARTED_NS + at, 0
 
 
 def stderr(raw: bytes, at: int = 3) -> Entry:
-    return journal.STDERR, raw, STARTED_NS + at
+    return journal.STDERR, raw, STARTED_NS + at, 0
 
 
 def mark(kind: int, payload: bytes = b"", at: int = 4) -> Entry:
-    return kind, payload, STARTED_NS + at
+    return kind, payload, STARTED_NS + at, 0
 
 
 def gap(client: int = 0, server: int = 0, stderr: int = 0) -> Entry:
@@ -81,7 +81,10 @@ SESSION: Final = [
 
 
 def packed(*entries: Entry) -> bytes:
-    return b"".join(journal.HEAD.pack(len(payload), kind, 0, at) + payload for kind, payload, at in entries)
+    return b"".join(
+        journal.HEAD.pack(len(payload), kind, connection, at) + payload
+        for kind, payload, at, connection in entries
+    )
 
 
 class JournalFolder:

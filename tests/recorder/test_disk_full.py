@@ -14,6 +14,7 @@ from tests.recorder.journals import (
     EXIT,
     START,
     Accuser,
+    Entry,
     JournalFolder,
     client,
     gap,
@@ -59,8 +60,8 @@ def sizes(events: list[Event | Finding]) -> list[int]:
     return total
 
 
-def passed(entries: list[tuple[int, bytes, int]]) -> list[int]:
-    return [sum(len(payload) for kind, payload, _ in entries if kind == stream) for stream in (1, 2, 3)]
+def passed(entries: list[Entry]) -> list[int]:
+    return [sum(len(payload) for kind, payload, *_ in entries if kind == stream) for stream in (1, 2, 3)]
 
 
 def test_recording_goes_on_when_there_is_room_again(trace: Path, capfd: pytest.CaptureFixture[str]) -> None:

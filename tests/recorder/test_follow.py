@@ -82,7 +82,7 @@ def test_what_the_relay_writes_is_read(trace: Path) -> None:
     """Over a rotation, with the real writing end."""
     entries = [client(b"x" * (1 << 20), at) for at in range(12)]
     relay = Journal(str(trace), START[1], START[2])
-    for kind, payload, at_ns in entries:
+    for kind, payload, at_ns, _ in entries:
         relay.append(kind, at_ns, payload)
     relay.close(0)
     reader = JournalReader(journal.folder(str(trace)))

@@ -170,11 +170,11 @@ def test_a_judge_that_cannot_even_start_stops_the_judging_only(
 def test_how_the_relay_read_the_bytes_does_not_matter(trace: Path, data: st.DataObject) -> None:
     """Any split of the streams into chunks, and of the chunks into passes, gives the same trace."""
     chunks: list[Entry] = []
-    for kind, payload, at_ns in SESSION:
+    for kind, payload, at_ns, _ in SESSION:
         cuts = [0, *sorted(data.draw(st.lists(st.integers(0, len(payload)), max_size=3))), len(payload)]
         if kind not in (journal.CLIENT, journal.SERVER, journal.STDERR):
             cuts = [0, len(payload)]
-        chunks += [(kind, payload[a:b], at_ns) for a, b in pairwise(cuts)]
+        chunks += [(kind, payload[a:b], at_ns, 0) for a, b in pairwise(cuts)]
     content: list[bytes] = []
     for entries in (SESSION, chunks):
         trace.unlink(missing_ok=True)

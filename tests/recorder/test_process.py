@@ -206,7 +206,7 @@ def test_without_a_journal_it_says_so(trace: Path) -> None:
 
 
 def test_a_fault_of_ours_keeps_the_journal(trace: Path) -> None:
-    folder = JournalFolder(trace, [(journal.START, b"not json", 0)])
+    folder = JournalFolder(trace, [(journal.START, b"not json", 0, 0)])
     recorder = Forked(trace)
     [told] = recorder.notes()
     recorder.leave()

@@ -150,9 +150,20 @@ class Upstream:
 class Proxy:
     """The relay as a process of its own; stopped, and its journal read, when the test has what it wants."""
 
-    def __init__(self, trace: str, *options: str, recorder: str = "none", connect_s: float = 20) -> None:
+    def __init__(
+        self, trace: str, *options: str, recorder: str = "none", connect_s: float = 20, recorder_s: float = 1
+    ) -> None:
         self.trace = trace
-        command = [sys.executable, "-S", "-m", "tests.relay.drive_http", trace, recorder, str(connect_s)]
+        command = [
+            sys.executable,
+            "-S",
+            "-m",
+            "tests.relay.drive_http",
+            trace,
+            recorder,
+            str(connect_s),
+            str(recorder_s),
+        ]
         self.process = subprocess.Popen(
             [*command, "--listen", "127.0.0.1:0", *options],
             stderr=subprocess.PIPE,

@@ -26,16 +26,15 @@ def heads(upstream: Upstream) -> dict[str, tuple[bytes, bytes]]:
     host = b"Host: 127.0.0.1:%d" % upstream.port
     return {
         "order, case, duplicates, white space": (
-            b"GET /mcp?a=1&a=%20 HTTP/1.1\r\nx-B: 1\r\nhOST:localhost:1\r\nX-b:  2\t\r\nX-b:2\r\nX-\xe9mpty:".replace(
-                b"\xe9", b"e"
-            )
-            + b"\r\nX-Bytes: \xc3\xa4\xff\r\n\r\n",
+            b"GET /mcp?a=1&a=%20 HTTP/1.1\r\nx-B: 1\r\nhOST:localhost:1\r\nX-b:  2\t\r\n"
+            b"X-b:2\r\nX-empty:\r\nX-Bytes: \xc3\xa4\xff\r\n\r\n",
             b"GET /mcp?a=1&a=%20 HTTP/1.1\r\nx-B: 1\r\nhO"
             + b"ST: 127.0.0.1:%d\r\nX-b:  2\t\r\nX-b:2\r\nX-empty:\r\nX-Bytes: \xc3\xa4\xff\r\n\r\n"
             % upstream.port,
         ),
         "what is said about the connection": (
-            b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: keep-alive, TE\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: keep-alive, TE\r\n"
+            b"Keep-Alive: timeout=5\r\nTE: trailers\r\n\r\n",
             b"GET / HTTP/1.1\r\n"
             + host
             + b"\r\nConnection: keep-alive, TE\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\n\r\n",
@@ -87,8 +86,10 @@ ANSWERS: dict[str, bytes] = {
     "204": b"HTTP/1.1 204 No Content\r\n\r\n",
     "304": b"HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n",
     "chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\nX-T: 1\r\n\r\n",
-    "SSE": b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: c\r\n\r\nid: 1\ndata: a\ndata: b\n\nretry: 3\r\r",
-    "gzip": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 12\r\n\r\n\x1f\x8b\x08\x00\x00\xff\r\n\r\n\x00\x01",
+    "SSE": b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    b": c\r\n\r\nid: 1\ndata: a\ndata: b\n\nretry: 3\r\r",
+    "gzip": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 12\r\n\r\n"
+    b"\x1f\x8b\x08\x00\x00\xff\r\n\r\n\x00\x01",
     "no HTTP at all": b"220 mail.example ESMTP\r\n",
     "every byte": bytes(range(256)),
 }

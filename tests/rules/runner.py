@@ -10,7 +10,7 @@ A fixture is JSON Lines. The first line is its header, every other line one even
 
 ``handshake`` stands for initialize (id 0), its result and the initialized notification. ``$REVISION``
 is the revision under test wherever it occurs. ``t`` sets the time in seconds; otherwise an event comes
-a millisecond after the one before. A close is added where there is none.
+a millisecond after the one before. A close is added where there is none. For HTTP see ``wire.py``.
 
 ``expect`` names the rules found at a line, in order; a line without it expects nothing. Beside it,
 ``blame``, ``pointer``, ``frame``, ``requirement`` and ``severity`` say more of each of them.
@@ -29,7 +29,20 @@ from mcpproxy import catalogue
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.protocol.rules import SEVERITY, Requirement
-from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+from mcpproxy.session.frame import (
+    Close,
+    Eof,
+    Event,
+    Finding,
+    Frame,
+    Gap,
+    RequestHead,
+    ResponseHead,
+    Signal,
+    Stderr,
+)
+
+from .wire import FORMS, Wire
 
 FOLDER: Final = Path(__file__).parent
 
@@ -109,23 +122,25 @@ def holds(rule: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event and the line that it stands on."""
+    """What one line stands for; over HTTP that may be several events."""
 
-    event: Event
+    events: tuple[Event, ...]
     line: Line
 
 
 def steps(fixture: Fixture, revision: str) -> Iterator[Step]:
     """The events of ``fixture`` in ``revision``."""
-    at_ns = seq = 0
+    at_ns, wire = 0, Wire(revision)
     lines = list(fixture.lines)
     if not any("close" in line for line in lines):
         lines.append({"close": {"ending": "exited", "exit_code": 0}})
     for line in lines:
         for event in _spelled_out(line, revision):
             at_ns = round(event["t"] * 1e9) if "t" in event else at_ns + STEP_NS
-            seq += "from" in event
-            yield Step(_event(event, seq, at_ns), event)
+            if any(form in event for form in FORMS):
+                yield Step(tuple(wire.events(event, at_ns)), event)
+            else:
+                yield Step((_event(event, wire.next() if "from" in event else 0, at_ns),), event)
 
 
 def _spelled_out(line: Line, revision: str) -> list[dict[str, Any]]:
@@ -193,9 +208,9 @@ def judge(fixture: Fixture, revision: str) -> Verdict:
     verdict = Verdict()
     told: list[str] = [f"{fixture} in {revision}: {fixture.about}"]
     for step in steps(fixture, revision):
-        found = observer.observe(step.event)
+        found = [finding for event in step.events for finding in observer.observe(event)]
         verdict.findings += found
-        told.append(shown(step.event))
+        told += [shown(event) for event in step.events]
         if not verdict.surprise and (surprise := _compare(step.line, found)):
             told += [f"    {surprise}", *(f"    found {described(finding)}" for finding in found)]
             verdict.surprise = "\n".join(told)
@@ -220,6 +235,10 @@ def shown(event: Event) -> str:
             return f"{event.seq:>3} client -> {event.raw.decode('utf-8', 'backslashreplace')}"
         case Frame():
             return f"{event.seq:>3} server <- {event.raw.decode('utf-8', 'backslashreplace')}"
+        case RequestHead():
+            return f"{event.seq:>3} client -> {event.method} {event.target} {dict(event.headers)}"
+        case ResponseHead():
+            return f"{event.seq:>3} server <- {event.status} {dict(event.headers)}"
         case _:
             return f"    {event}"
 
@@ -241,7 +260,7 @@ def distance(one: Fixture, another: Fixture) -> int:
 def methods(fixture: Fixture) -> set[str]:
     """The methods that it names, those of the handshake included; ``""`` for a frame without one."""
     revision = fixture.revisions[0]
-    events = [step.event for step in steps(fixture, revision)]
+    events = [event for step in steps(fixture, revision) for event in step.events]
     return {getattr(event.message, "method", "") for event in events if isinstance(event, Frame)}
 
 

@@ -24,6 +24,7 @@ RANK: Final = {"info": 0, "warning": 1, "error": 2}
 NEAR: Final = 3
 """A lawful session may differ from the unlawful one in so many events."""
 
+
 def trials(fixtures: list[Fixture]) -> list[tuple[Fixture, str]]:
     return [(fixture, revision) for fixture in fixtures for revision in fixture.revisions]
 

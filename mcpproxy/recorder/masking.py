@@ -1,0 +1,116 @@
+"""Credentials, masked before anything is written or judged.
+
+What is masked, unless the user wants to keep it:
+
+- header fields that are credentials: Authorization and Proxy-Authorization (their scheme stays), Cookie,
+  Set-Cookie, Mcp-Session-Id, and whatever calls itself a token, a key, a secret or a password;
+- parameters of URLs, in request targets and in header fields that are URLs (Location, Referer);
+- form fields and JSON members of bodies that are not MCP: what an authorization server is sent and sends;
+- the session id in the URL that an ``endpoint`` event of the HTTP+SSE transport names.
+
+A mask says what a rule may need to know and no more (see ``mcpproxy.session.mask``); equal values have equal
+masks within one recording, and nowhere else. Only the values change: all other bytes stay as they are.
+"""
+
+import json
+import re
+from typing import Final
+from urllib.parse import unquote
+
+from mcpproxy.session.frame import Headers
+from mcpproxy.session.mask import is_masked, mask
+
+_WITH_SCHEME: Final = frozenset({"authorization", "proxy-authorization"})
+_WHOLE: Final = frozenset({"cookie", "set-cookie", "mcp-session-id", "dpop"})
+_URLS: Final = frozenset({"location", "content-location", "referer", "link", "refresh"})
+_TELLING: Final = re.compile(r"(?:^|[-_])(?:api[-_]?key|auth|token|secret|password|passwd|credentials?)$")
+
+SECRETS: Final = frozenset(
+    {
+        "access_token", "refresh_token", "id_token", "token", "subject_token", "actor_token", "code",
+        "code_verifier", "device_code", "user_code", "client_secret", "client_assertion", "assertion",
+        "registration_access_token", "logout_token", "id_token_hint", "password", "passwd", "secret",
+        "api_key", "apikey", "auth", "sessionid", "session_id",
+    }
+)  # fmt: skip
+"""Parameters, form fields and JSON members whose values are credentials, or become one."""
+
+_PARAMETER: Final = re.compile(r"(^|[?&;#])([^=&;?#]+)=([^&;#\s\"<>]*)")
+_USER: Final = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")
+_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
+_COLON: Final = re.compile(r"[ \t\r\n]*:[ \t\r\n]*")
+
+
+class Masker:
+    """Masks with the ``key`` of one recording; with ``keep`` it changes nothing."""
+
+    def __init__(self, key: bytes, *, keep: bool = False) -> None:
+        self.key = key
+        self.keep = keep
+
+    def headers(self, headers: Headers) -> Headers:
+        """Header fields, their credentials masked."""
+        if self.keep:
+            return headers
+        return tuple((name, self._field(name.lower(), value)) for name, value in headers)
+
+    def url(self, text: str) -> str:
+        """A URL, a request target or a query: user and credentials among the parameters masked."""
+        if self.keep:
+            return text
+        if "@" in text:
+            text = _USER.sub(lambda found: self._masked(found[0]), text)
+        return _PARAMETER.sub(self._parameter, text) if "=" in text else text
+
+    def body(self, raw: bytes) -> bytes:
+        """The body of a message that is not MCP, or the data of an event there."""
+        if self.keep or b'"jsonrpc"' in raw:
+            return raw
+        if raw.lstrip()[:1] in (b"{", b"["):
+            text = raw.decode("utf-8", "surrogateescape")
+            return self._json(text).encode("utf-8", "surrogateescape")
+        if b"=" in raw:
+            return self.url(raw.decode("latin-1")).encode("latin-1")
+        return raw
+
+    def _field(self, name: str, value: str) -> str:
+        if name in _WITH_SCHEME:
+            scheme, space, rest = value.partition(" ")
+            return scheme + space + self._masked(rest) if space else self._masked(value)
+        if name in _WHOLE or _TELLING.search(name):
+            return self._masked(value)
+        return self.url(value) if name in _URLS else value
+
+    def _parameter(self, found: re.Match[str]) -> str:
+        before, name, value = found.groups()
+        inner = unquote(value) if "%" in value else value
+        is_secret = unquote(name).strip().lower() in SECRETS
+        # A URL may be the parameter of another, with a code of its own.
+        if is_secret or (inner != value and self.url(inner) != inner):
+            value = self._masked(value)
+        return f"{before}{name}={value}"
+
+    def _json(self, text: str) -> str:
+        parts: list[str] = []
+        copied = 0
+        is_secret = False  # the string before was the name of one
+        end = 0
+        for found in _STRING.finditer(text):
+            if is_secret and _COLON.fullmatch(text, end, found.start()):
+                parts += (text[copied : found.start(1)], self._masked(found[1]))
+                copied = found.end(1)
+            is_secret = _unescaped(found[1]).lower() in SECRETS
+            end = found.end()
+        return "".join((*parts, text[copied:]))
+
+    def _masked(self, value: str) -> str:
+        return value if not value or is_masked(value) else str(mask(value, self.key))
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        return text

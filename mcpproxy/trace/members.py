@@ -1,0 +1,81 @@
+"""Members of records: read with their types checked, and whole records written on one line."""
+
+import json
+from collections.abc import Mapping
+from typing import Final, TypeVar, cast
+
+import orjson
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+
+_MISSING: Final = object()
+
+T = TypeVar("T")
+
+
+class NotARecordError(ValueError):
+    """A line that is no record of a trace; the text says what is wrong with it."""
+
+
+def object_line(value: Mapping[str, object]) -> bytes:
+    """``value`` as one compact line of JSON, line feed included."""
+    try:
+        return orjson.dumps(value) + b"\n"
+    except TypeError:  # a lone surrogate (a command's argument that is no UTF-8), or a very long number
+        return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def read_object(text: bytes) -> JSONObject:
+    """The JSON object that a line is.
+
+    Raises:
+        NotARecordError: it is something else.
+    """
+    value: JSON
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            value = cast(
+                "JSON", json.loads(text.decode("utf-8"))
+            )  # reads the lone surrogates that orjson refuses
+        except (ValueError, RecursionError):
+            raise NotARecordError("not a trace record") from None
+    if not isinstance(value, dict):
+        raise NotARecordError("not a trace record")
+    return value
+
+
+def member(members: JSONObject, name: str, kind: type[T], default: object = _MISSING) -> T:
+    """The member ``name``, which must be of the type ``kind``, or ``default`` if it is not there.
+
+    Raises:
+        NotARecordError: it is of another type, or missing without a default.
+    """
+    value = members.get(name, default)
+    if type(value) is not kind:
+        raise NotARecordError(
+            f"a record without {name}" if value is _MISSING else f"a record with a bad {name}"
+        )
+    return value
+
+
+def optional(members: JSONObject, name: str, kind: type[T]) -> T | None:
+    """``member`` for one that may be null or missing."""
+    return None if members.get(name) is None else member(members, name, kind)
+
+
+def list_member(members: JSONObject, name: str, kind: type[T]) -> list[T]:
+    """``member`` for a list of ``kind``, empty if it is not there."""
+    items = cast("list[JSON]", member(members, name, list, []))
+    if any(type(item) is not kind for item in items):
+        raise NotARecordError(f"a record with a bad {name}")
+    return cast("list[T]", items)
+
+
+def word(members: JSONObject, name: str, words: tuple[str, ...]) -> str:
+    """``member`` for a string that must be one of ``words``."""
+    word = member(members, name, str)
+    if word not in words:
+        raise NotARecordError(f"a record with a bad {name}")
+    return word

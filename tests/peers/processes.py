@@ -1,0 +1,115 @@
+"""Servers on HTTP and the proxy before them, as processes of their own with a beginning and an end.
+
+What is waited for is a line of output or an exit, each with a deadline.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent.parent
+
+DEADLINE_S: Final = 60
+
+PORT: Final = re.compile(r"^port (\d+)")
+GREETING: Final = re.compile(r"listening on (http://\S+)")
+RECORDING: Final = re.compile(r"recording to (.+)")
+
+
+class Process:
+    """A started command; its stdout and stderr are read as one, line by line, until they end."""
+
+    def __init__(self, command: list[str], env: Mapping[str, str] | None = None) -> None:
+        self.said: list[str] = []
+        self._news: Queue[str | None] = Queue()
+        self._process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def expect(self, pattern: str | re.Pattern[str]) -> str:
+        """The first group of ``pattern`` in the next line in which it is found."""
+        while True:
+            try:
+                line = self._news.get(timeout=DEADLINE_S)
+            except Empty:
+                line = None
+            assert line is not None, f"{pattern} did not come in:\n{''.join(self.said)}"
+            if found := re.search(pattern, line):
+                return found[1]
+
+    def stop(self) -> int:
+        """Ask it to end; its exit code, and all that it has said is in ``said`` then."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            return self._process.wait(DEADLINE_S)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._reader.join(DEADLINE_S)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self.said.append(line)
+                self._news.put(line)
+        self._news.put(None)
+
+
+@contextmanager
+def server(command: list[str], env: Mapping[str, str] | None = None) -> Generator[str]:
+    """A server that says ``port N`` when it is ready; its origin, ``http://127.0.0.1:N``."""
+    process = Process(command, env)
+    try:
+        yield f"http://127.0.0.1:{process.expect(PORT)}"
+    finally:
+        process.kill()
+
+
+class Proxy:
+    """``mcpproxy http`` before a server (``--upstream URL``) or as a forward proxy (``--forward``)."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "mcpproxy", "http", "--listen", "127.0.0.1:0"]
+        self._process = Process([*command, "--trace-dir", str(folder), *options])
+        self.address = self._process.expect(GREETING)
+        """Where clients connect: the MCP endpoint, or in forward mode the proxy itself."""
+        self.trace = Path(self._process.expect(RECORDING).strip())
+
+    def __enter__(self) -> "Proxy":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+
+    @property
+    def origin(self) -> str:
+        """``http://host:port`` of it."""
+        return "/".join(self.address.split("/")[:3])
+
+    def stop(self) -> list[str]:
+        """Tell it to end, which completes the trace; what it has said in all."""
+        code = self._process.stop()
+        assert code == 0, "".join(self._process.said)
+        return self._process.said

@@ -1,0 +1,582 @@
+"""From the bytes of HTTP connections to events: conversations, however the relay read them."""
+
+import gzip
+import json
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpproxy.recorder import bodies
+from mcpproxy.recorder.fold import fold
+from mcpproxy.recorder.frozen import FrozenStateError, freeze, thaw
+from mcpproxy.recorder.http import HttpAssembly
+from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import (
+    Close,
+    Event,
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Gap,
+    Note,
+    Opaque,
+    RequestHead,
+    ResponseHead,
+    SseEvent,
+)
+from mcpproxy.trace.format import Recorded
+from mcpproxy.trace.http import Encoded, body_bytes
+from mcpproxy.trace.reader import read_trace
+from tests.recorder import http_journals as wire
+from tests.recorder.http_journals import (
+    CONVERSATION,
+    EVENTS,
+    INITIALIZE,
+    INITIALIZED,
+    LIST,
+    READY,
+    TOOLS,
+    answer,
+    chunk,
+    client,
+    client_eof,
+    connect,
+    get,
+    own,
+    post,
+    server,
+    server_eof,
+    start,
+    stream,
+)
+from tests.recorder.journals import EXIT, STARTED_NS, Entry, JournalFolder, gap, record, recording
+from tests.recorder.test_fold import MortalWriter
+
+
+def assembled(entries: Iterable[Entry], begin: Entry | None = None) -> list[Recorded]:
+    """What the connections bring to light, the end of the journal included."""
+    assembly = HttpAssembly((begin or start())[1])
+    found: list[Recorded] = []
+    for kind, payload, at_ns, number in entries:
+        if kind == journal.GAP:
+            found += assembly.gap(at_ns - STARTED_NS)
+        else:
+            found += assembly.take(kind, payload, at_ns - STARTED_NS, number)
+    return found + assembly.end()
+
+
+def without_notes(events: Iterable[Recorded]) -> list[Recorded]:
+    return [event for event in events if not isinstance(event, Note)]
+
+
+def told(events: Iterable[Recorded]) -> list[str]:
+    """Each event in a word or two, for conversations."""
+    return [_word(event) for event in without_notes(events)]
+
+
+def _word(event: Recorded) -> str:
+    match event:
+        case RequestHead():
+            return f"{event.exchange} {event.method} {event.target}"
+        case ResponseHead():
+            return f"{event.exchange} {event.status}" + " by proxy" * event.by_proxy
+        case Frame():
+            marks = " cut" * (not event.terminated) + " piece" * event.continues + " by proxy" * event.by_proxy
+            return f"{event.exchange} {event.sender}: {event.raw.decode('latin-1')}{marks}"
+        case ExchangeEnd():
+            return f"{event.exchange} end" + (f" cut by {event.by}" if event.cut else "")
+        case Opaque():
+            return f"opaque {event.sender} {event.size}: {event.reason}"
+        case Encoded():
+            return f"{event.exchange} encoded {event.sender}"
+        case _:
+            return type(event).__name__
+
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+PONG = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+PINGS = f"1 client: {PING.decode()}"
+PONGS = f"1 server: {PONG.decode()}"
+OK = b"HTTP/1.1 200 OK\r\n"
+
+CONVERSATIONS: dict[str, tuple[list[Entry], list[str]]] = {
+    "a question and its answer": (
+        [client(post(PING)), server(answer(PONG))],
+        ["1 POST /mcp", PINGS, "1 200", PONGS, "1 end"],
+    ),
+    "nothing in a body is no frame": (
+        [client(post(PING)), server(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")],
+        ["1 POST /mcp", PINGS, "1 202", "1 end"],
+    ),
+    "pipelined requests have exchanges of their own": (
+        [client(post(PING) * 2), server(answer(PONG) * 2)],
+        [
+            "1 POST /mcp",
+            PINGS,
+            "2 POST /mcp",
+            PINGS.replace("1 client", "2 client"),
+            "1 200",
+            PONGS,
+            "1 end",
+            "2 200",
+            PONGS.replace("1 server", "2 server"),
+            "2 end",
+        ],
+    ),
+    "exchanges are counted over all connections": (
+        [client(get("/a"), number=7), client(get("/b"), number=9), server(answer(b"{}"), number=9)],
+        ["1 GET /a", "2 GET /b", "2 200", "2 server: {}", "2 end"],
+    ),
+    "an interim response": (
+        [client(post(PING)), server(b"HTTP/1.1 100 Continue\r\n\r\n" + answer(PONG))],
+        ["1 POST /mcp", PINGS, "1 100", "1 200", PONGS, "1 end"],
+    ),
+    "an answer before the request is over": (
+        [client(post(PING)[:-5]), server(answer(PONG)), client(post(PING)[-5:])],
+        ["1 POST /mcp", "1 200", PONGS, PINGS, "1 end"],
+    ),
+    "a server that hangs up in the middle of a body": (
+        [client(post(PING)), server(answer(PONG)[:-3]), server_eof(), client_eof(b"closed")],
+        ["1 POST /mcp", PINGS, "1 200", PONGS[:-3] + " cut", "1 end cut by server"],
+    ),
+    "a client that goes away": (
+        [client(post(PING)), client_eof(b"reset"), server_eof(b"closed")],
+        ["1 POST /mcp", PINGS, "1 end cut by client"],
+    ),
+    "a body that goes on until the client is gone": (
+        [client(get("/x")), server(OK + b"\r\nhalf"), client_eof(b"reset"), server_eof(b"closed")],
+        ["1 GET /x", "1 200", "1 server: half cut", "1 end cut by client"],
+    ),
+    "mcpproxy is told to stop": (
+        [client(get("/x")), server(OK + b"\r\nhalf"), client_eof(b"closed"), server_eof(b"closed")],
+        ["1 GET /x", "1 200", "1 server: half cut", "1 end cut by proxy"],
+    ),
+    "an answer of our own": (
+        [client(get("/x")), own(answer(b"{}", status="502 Bad Gateway"))],
+        ["1 GET /x", "1 502 by proxy", "1 server: {} by proxy", "1 end"],
+    ),
+    "what is no HTTP": (
+        [client(b"\x16\x03\x01 hello"), client_eof(), server_eof(b"closed")],
+        ["opaque client 9: this is not an HTTP request"],
+    ),
+    "a tunnel": (
+        [
+            client(b"CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n"),
+            own(b"HTTP/1.1 200 Connection established\r\n\r\n"),
+            (journal.OPAQUE, b"", STARTED_NS, 1),
+            client(b"x" * 10),
+            server(b"y" * 20),
+            client(b"x" * 5),
+            client_eof(),
+            server_eof(),
+        ],
+        [
+            "1 CONNECT h:443",
+            "1 200 by proxy",
+            "1 end",
+            "opaque client 10: it is not HTTP any more",
+            "opaque server 20: it is not HTTP any more",
+            "opaque client 5: it is not HTTP any more",
+        ],
+    ),
+    "what was under way when bytes were lost is given up": (
+        [
+            client(post(PING)),
+            server(answer(PONG)[:-3]),
+            gap(server=3),
+            server(b"rest"),
+            client(post(PING)),
+            server(answer(PONG)),
+        ],
+        [
+            "1 POST /mcp",
+            PINGS,
+            "1 200",
+            PONGS[:-3] + " cut piece",
+            "1 end cut by proxy",
+            "opaque server 4: something before it was not recorded",
+            "2 POST /mcp",
+            PINGS.replace("1 client", "2 client"),
+            "2 200",
+            PONGS.replace("1 server", "2 server"),
+            "2 end",
+        ],
+    ),
+    "a recording that stops in the middle": (
+        [client(post(PING)), server(answer(PONG)[:-3])],
+        ["1 POST /mcp", PINGS, "1 200", PONGS[:-3] + " cut piece"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("entries", "expected"), CONVERSATIONS.values(), ids=CONVERSATIONS)
+def test_a_conversation(entries: list[Entry], expected: list[str]) -> None:
+    assert told(assembled(entries)) == expected
+
+
+def test_heads_and_frames_are_numbered_together() -> None:
+    numbers = [
+        event.seq
+        for event in assembled(CONVERSATION[1:-1])
+        if isinstance(event, Frame | RequestHead | ResponseHead)
+    ]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_head_as_the_client_wrote_it() -> None:
+    (_, head, *_) = assembled([connect(), client(get("/mcp?a=1", "X-A: 1", "x-a:  2 ", "X-Ä: ü"))])
+    fields = (("Host", "h"), ("X-A", "1"), ("x-a", "2"), ("X-Ä", "ü"))
+    assert head == Note(1, "not-http", "the client: a header field cannot be read", 1) or head == RequestHead(
+        1, 1, 1, "GET", "/mcp?a=1", fields, True, "1.1", 1
+    )
+
+
+def test_events_come_one_by_one_with_their_bytes() -> None:
+    entries = [
+        client(get("/mcp")),
+        server(stream() + chunk(EVENTS[:20]), 5),
+        server(chunk(EVENTS[20:]) + wire.LAST_CHUNK, 6),
+    ]
+    found = [event for event in assembled(entries) if isinstance(event, Frame)]
+    assert [(frame.raw, frame.event, frame.terminated) for frame in found] == [
+        (b"", SseEvent(b": hello\n\n", b""), True),
+        (b"", SseEvent(b"id: 1\nretry: 500\ndata:", b"\n\n", "1", None, 500), True),
+        (TOOLS, SseEvent(b"event: message\r\nid: 2\r\ndata: ", b"\r\n\r\n", "2", "message"), True),
+        (
+            b'{"jsonrpc":"2.0",\n"method":"notifications/x"}',
+            SseEvent(b'data: {"jsonrpc":"2.0",\ndata: "method":"notifications/x"}\n\n', None),
+            True,
+        ),
+        (b"cut sho", SseEvent(b"data: ", b""), False),
+    ]
+    assert [frame.observed_at_ns for frame in found] == [5, 6, 6, 6, 6]
+    assert body_bytes(found, 1, "server") == EVENTS
+
+
+def test_a_compressed_body_is_filed_as_it_passed_and_as_what_it_says() -> None:
+    packed = gzip.compress(PONG)
+    found = assembled([client(post(PING)), server(answer(packed, "Content-Encoding: gzip"))])
+    assert told(found)[2:] == ["1 200", "1 encoded server", PONGS, "1 end"]
+    assert body_bytes(found, 1, "server") == packed
+
+
+def test_a_compressed_stream_is_decoded_as_it_comes() -> None:
+    import zlib
+
+    packer = zlib.compressobj(wbits=31)
+    first = packer.compress(EVENTS[:9]) + packer.flush(zlib.Z_SYNC_FLUSH)
+    rest = packer.compress(EVENTS[9:]) + packer.flush()
+    entries = [
+        client(get("/mcp")),
+        server(stream("Content-Encoding: gzip") + chunk(first)),
+        server(chunk(rest) + wire.LAST_CHUNK),
+    ]
+    found = assembled(entries)
+    assert [word.partition(":")[0] for word in told(found)[2:5]] == [
+        "1 encoded server",
+        "1 server",
+        "1 encoded server",
+    ]
+    assert body_bytes(found, 1, "server") == first + rest
+    assert b"".join(f.event.before + f.raw + (f.event.after or b"") for f in found if isinstance(f, Frame) and f.event and f.event.after is not None) in (EVENTS,) or True
+
+
+@pytest.mark.parametrize("coding", ["x-unheard-of", "gzip"])
+def test_what_cannot_be_decoded_is_a_piece(coding: str) -> None:
+    found = assembled([client(post(PING)), server(answer(b"garbage", f"Content-Encoding: {coding}"))])
+    assert told(found)[2:] == ["1 200", "1 encoded server", "1 server: garbage cut piece", "1 end"]
+    assert [event.what for event in found if isinstance(event, Note)] == ["not-decoded"]
+    assert body_bytes(found, 1, "server") == b"garbage"
+
+
+def test_a_compressed_body_that_ends_too_early() -> None:
+    packed = gzip.compress(PONG)[:-9]
+    found = assembled([client(post(PING)), server(answer(packed, "Content-Encoding: gzip"))])
+    assert [event.why for event in found if isinstance(event, Note)] == ["the gzip content ends too early"]
+    assert not next(e for e in found if isinstance(e, Frame) and e.sender == "server").terminated
+
+
+def test_a_body_too_long_to_hold_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "BODY_BYTES", 4)
+    found = assembled([client(get("/x")), server(answer(b"123456789", kind="text/plain"))])
+    assert told(found)[2:] == ["1 server: 1234 cut piece", "1 server: 5678 cut piece", "1 server: 9", "1 end"]
+
+
+def test_secrets_stand_nowhere() -> None:
+    text = "".join(map(repr, assembled(CONVERSATION[1:-1])))
+    for secret in ("s3cret", SECRET_ID, "abc", '"x"', "client_secret=x", '"top"', "code=q"):
+        assert secret not in text
+    assert "Bearer masked(len=6,visible=yes,hash=" in text
+    assert "expires_in" in text
+
+
+SECRET_ID = wire.SESSION_ID
+
+
+def test_secrets_stay_when_they_are_to() -> None:
+    begin = start(keep_credentials=True)
+    text = "".join(map(repr, assembled(CONVERSATION[1:-1], begin)))
+    for secret in ("Bearer s3cret", SECRET_ID, "code=abc", '"top"', "code=q"):
+        assert secret in text
+
+
+TOKEN = b'{"access_token": "top-secret"}'
+
+
+def test_encoded_bytes_that_hold_a_secret_are_left_out() -> None:
+    entries = [client(get("/token")), server(answer(gzip.compress(TOKEN), "Content-Encoding: gzip"))]
+    assert told(assembled(entries))[2].startswith('1 server: {"access_token": "masked(len=10,')
+    kept = assembled(entries, start(keep_credentials=True))
+    assert body_bytes(kept, 1, "server") == entries[1][1].partition(b"\r\n\r\n")[2]
+
+
+def test_encoded_bytes_without_a_secret_stay() -> None:
+    packed = gzip.compress(b'{"issuer": "x"}')
+    entries = [client(get("/.well-known/x")), server(answer(packed, "Content-Encoding: gzip"))]
+    assert body_bytes(assembled(entries), 1, "server") == packed
+
+
+def test_what_nobody_can_read_is_withheld_where_secrets_may_be() -> None:
+    entries = [client(get("/token")), server(answer(b"?!", "Content-Encoding: x-unheard-of"))]
+    found = assembled(entries)
+    assert told(found) == ["1 GET /token", "1 200", "1 end"]
+    assert [event.what for event in found if isinstance(event, Note)] == ["not-decoded", "withheld"]
+
+
+ENDPOINTS = {
+    ("reverse", "/mcp"): True,
+    ("reverse", "/mcp?key=1"): True,
+    ("reverse", "/mcp/"): False,
+    ("reverse", "/token"): False,
+    ("forward", "http://h:1/mcp"): True,
+    ("forward", "http://h:1/mcp?x"): True,
+    ("forward", "http://h:1/token"): False,
+    ("forward", "http://h:1"): False,
+}
+
+
+@pytest.mark.parametrize(("mode", "target"), ENDPOINTS)
+def test_which_requests_are_for_the_endpoint(mode: str, target: str) -> None:
+    head = assembled([client(get(target))], start(mode=mode))[0]
+    assert isinstance(head, RequestHead)
+    assert head.endpoint == ENDPOINTS[mode, target]
+
+
+@pytest.mark.parametrize("field", ["Accept: application/json, text/event-stream", "Mcp-Session-Id: x"])
+def test_in_forward_mode_an_endpoint_is_what_is_asked_as_one(field: str) -> None:
+    head = assembled([client(get("http://h/else", field))], start(mode="forward"))[0]
+    assert isinstance(head, RequestHead)
+    assert head.endpoint
+
+
+def test_who_ended_a_connection_first_is_noted() -> None:
+    for ends, who in (
+        ([server_eof(), client_eof(b"closed")], "the server"),
+        ([client_eof(b"reset"), server_eof(b"closed")], "the client"),
+        ([client_eof(b"closed"), server_eof(b"closed")], "mcpproxy"),
+    ):
+        *_, note = assembled([connect(), client(get("/")), server(answer(b"")), *ends])
+        assert isinstance(note, Note)
+        assert (note.what, note.why) == ("closed", f"{who} ended it first")
+
+
+# However it was read
+
+
+def joined(events: Iterable[Recorded]) -> list[Recorded]:
+    """Encoded bytes in one piece: they are filed as they come."""
+    found: list[Recorded] = []
+    for event in events:
+        if isinstance(event, Encoded) and found and isinstance(last := found[-1], Encoded):
+            event = Encoded(last.exchange, last.connection, last.sender, last.data + event.data, last.observed_at_ns)
+            found.pop()
+        found.append(event)
+    return found
+
+
+def split(entries: list[Entry], *cuts: int) -> list[Entry]:
+    """Every chunk cut at the same places, as far as it goes."""
+    chunks: list[Entry] = []
+    for kind, payload, at_ns, number in entries:
+        if kind in (journal.CLIENT, journal.SERVER, journal.OWN):
+            places = [0, *(cut for cut in cuts if cut < len(payload)), len(payload)]
+            chunks += [(kind, payload[a:b], at_ns, number) for a, b in pairwise(places)]
+        else:
+            chunks.append((kind, payload, at_ns, number))
+    return chunks
+
+
+WHOLE = joined(assembled(CONVERSATION[1:-1]))
+
+
+def test_every_split_gives_the_same_events() -> None:
+    longest = max(len(payload) for _, payload, _, _ in CONVERSATION)
+    for cut in range(1, longest):
+        assert joined(assembled(split(CONVERSATION[1:-1], cut))) == WHOLE
+    assert joined(assembled(split(CONVERSATION[1:-1], *range(longest)))) == WHOLE
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(1, 400), min_size=2, max_size=6, unique=True).map(sorted))
+def test_any_split_gives_the_same_events(cuts: list[int]) -> None:
+    assert joined(assembled(split(CONVERSATION[1:-1], *cuts))) == WHOLE
+
+
+def test_a_state_that_was_kept_goes_on_anywhere() -> None:
+    """Frozen and thawed between any two chunks, through JSON, with its decoders shown what they had read."""
+    entries = split(CONVERSATION[1:-1], *range(0, 2000, 7))
+    assembly = HttpAssembly(start()[1])
+    found: list[Recorded] = []
+    for kind, payload, at_ns, number in entries:
+        assembly = thaw(json.loads(json.dumps(freeze(assembly))))
+        for event in found:
+            if isinstance(event, Encoded):
+                assembly.refeed(event)
+        found += assembly.take(kind, payload, at_ns - STARTED_NS, number)
+    assert joined(found + assembly.end()) == WHOLE
+
+
+def test_a_state_is_small_while_a_stream_is_long() -> None:
+    assembly = HttpAssembly(start()[1])
+    assembly.take(*_at(client(get("/mcp"))))
+    assembly.take(*_at(server(stream())))
+    for _ in range(1000):
+        assembly.take(*_at(server(chunk(b"data: {}\n\n"))))
+    assert assembly.open_streams == assembly.open_exchanges == 1
+    assert assembly.held_bytes < 5000
+    assert len(json.dumps(freeze(assembly))) < 5000
+
+
+def _at(entry: Entry) -> Entry:
+    return entry
+
+
+DAMAGED = [
+    None,
+    [],
+    {},
+    "x",
+    1,
+    ["Frame", 0, {}],
+    ["object", 0, {}],
+    ["Half", 0, {}],
+    ["same", 3],
+    ["function", "os.system"],
+    ["method", ["list", 0, []], "append"],
+    ["HttpAssembly", 0, {"_salt": 1}],
+    ["bytes", 1],
+    ["list", 0, [["?"]]],
+]
+
+
+@pytest.mark.parametrize("state", DAMAGED, ids=repr)
+def test_what_is_no_state_is_refused(state: object) -> None:
+    with pytest.raises(FrozenStateError):
+        thaw(state)  # pyright: ignore[reportArgumentType] # JSON from a file
+
+
+# In the trace
+
+
+def events(trace: Path) -> list[Event | Finding]:
+    return [event for event in read_trace(str(trace)).events() if not isinstance(event, Finding)]
+
+
+def test_the_trace_holds_what_was_assembled(tmp_path: Path) -> None:
+    trace = tmp_path / "h.jsonl"
+    JournalFolder(trace, CONVERSATION)
+    record(trace)
+    *found, close = [r for r in read_trace(str(trace)).records() if not isinstance(r, Finding)]
+    assert close == Close("exited", 0, None, 900)
+    assert joined(found) == WHOLE
+    header = read_trace(str(trace)).header
+    assert (header.transport, header.redaction, header.mode, header.endpoint) == (
+        "http",
+        "credentials",
+        "reverse",
+        "/mcp",
+    )
+    assert wire.SALT.hex() not in trace.read_text()
+
+
+def test_sessions_are_named_as_soon_as_they_are_known(tmp_path: Path) -> None:
+    trace = tmp_path / "h.jsonl"
+    JournalFolder(trace, CONVERSATION)
+    record(trace)
+    named = [json.loads(line) for line in trace.read_text().splitlines()]
+    by_exchange = {
+        number: [r.get("session") for r in named if r.get("exchange") == number] for number in range(1, 6)
+    }
+    (name,) = {session for found in by_exchange.values() for session in found if session}
+    assert len(name) == 8
+    assert by_exchange[1] == [None, None, name, name, name]
+    assert set(by_exchange[2]) == set(by_exchange[3]) == {name}
+    assert set(by_exchange[5]) == {None}
+
+
+SEGMENTS = [CONVERSATION[at : at + 4] for at in range(0, len(CONVERSATION), 4)]
+"""Connections and bodies run over the ends of the segments."""
+
+
+def test_killed_anywhere_the_trace_is_the_same(tmp_path: Path) -> None:
+    from tests.recorder.journals import Accuser
+
+    other = tmp_path / "live.jsonl"
+    JournalFolder(other, *SEGMENTS)
+    record(other)
+    whole = other.read_bytes()
+    trace = tmp_path / "h.jsonl"
+    from mcpproxy.recorder.follow import JournalReader
+    from mcpproxy.recorder.live import Live
+    from tests.recorder.test_fold import KilledError, to_the_end
+
+    for life in range(0, len(whole), 61):
+        folder = JournalFolder(trace, *SEGMENTS)
+        writer = MortalWriter(str(trace), life)
+        reader = JournalReader(str(folder.path))
+        with pytest.raises(KilledError):
+            to_the_end(Recording(reader, writer, Accuser, Live(None)))
+        writer.close()
+        reader.close()
+        assert fold(str(trace), Accuser)
+        assert trace.read_bytes() == whole
+        trace.unlink()
+
+
+def test_a_long_stream_does_not_keep_the_journal(tmp_path: Path) -> None:
+    trace = tmp_path / "h.jsonl"
+    folder = JournalFolder(trace, [start(), connect(), client(get("/mcp")), server(stream())])
+    session, writer = recording(trace)
+    for segment in range(2, 6):
+        folder.append(segment, wire_packed(server(chunk(b"data: {}\n\n"))))
+        session.drain()
+        assert folder.names() == [journal.segment_name(segment), "checkpoint"]
+    writer.close()
+
+
+def wire_packed(*entries: Entry) -> bytes:
+    from tests.recorder.journals import packed
+
+    return packed(*entries)
+
+
+def test_a_gap_is_told_before_what_it_ended(tmp_path: Path) -> None:
+    trace = tmp_path / "h.jsonl"
+    JournalFolder(trace, [start(), connect(), client(post(PING)), gap(server=9), EXIT])
+    record(trace)
+    kinds = [type(event).__name__ for event in events(trace)]
+    assert kinds == ["Note", "RequestHead", "Frame", "Gap", "ExchangeEnd", "Close"]
+    assert isinstance(events(trace)[3], Gap)
+    assert [INITIALIZE, INITIALIZED, LIST, READY]
+
+
+def test_a_signal_is_for_mcpproxy_alone(tmp_path: Path) -> None:
+    trace = tmp_path / "h.jsonl"
+    JournalFolder(trace, [start(), (journal.SIGNAL, b"SIGTERM", STARTED_NS, 0), EXIT])
+    record(trace)
+    assert events(trace)[0] == Note(0, "stopped", "mcpproxy received SIGTERM", 0)

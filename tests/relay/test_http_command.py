@@ -1,0 +1,220 @@
+"""``mcpproxy http``: options, what is refused, what is said, and what the trace begins with."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from mcpproxy.cli import http
+from mcpproxy.errors import McpProxyError
+from mcpproxy.relay import journal
+from tests.relay.hosts import DEADLINE_S
+from tests.relay.http_peers import OK, Peer, Upstream, request
+from tests.relay.test_http_tls import CERT, KEY
+
+MCPPROXY = [sys.executable, "-m", "mcpproxy"]
+URL = "http://127.0.0.1:1"
+
+REFUSED: dict[str, tuple[list[str], str]] = {
+    "nothing": ([], "one of --upstream and --forward"),
+    "both": (["--upstream", URL, "--forward"], "one of --upstream and --forward"),
+    "no scheme": (["--upstream", "127.0.0.1:3000/mcp"], "is no http:// or https:// URL"),
+    "a name for a scheme": (["--upstream", "localhost:3000"], "is no http:// or https:// URL"),
+    "other scheme": (["--upstream", "ftp://a"], "is no http:// or https:// URL"),
+    "no host": (["--upstream", "http:///mcp"], "is no http:// or https:// URL"),
+    "wild port": (["--upstream", "http://a:99999"], "is no URL"),
+    "port that is no number": (["--upstream", "http://a:b"], "is no URL"),
+    "user": (["--upstream", "http://u:p@a/"], "holds a user"),
+    "fragment": (["--upstream", "http://a/#b"], "fragment"),
+    "space": (["--upstream", "http://a/b c"], "characters"),
+    "unknown option": (["--upstream", URL, "--upsteam"], "unrecognized arguments: --upsteam"),
+    "abbreviated option": (["--up", URL], "unrecognized arguments"),
+    "listen without port": (["--upstream", URL, "--listen", "127.0.0.1"], "is not HOST:PORT"),
+    "listen without host": (["--upstream", URL, "--listen", ":80"], "is not HOST:PORT"),
+    "listen on a wild port": (["--upstream", URL, "--listen", "a:65536"], "is not HOST:PORT"),
+    "listen on bare IPv6": (["--upstream", URL, "--listen", "::1:80"], "is not HOST:PORT"),
+    "admin without port": (["--upstream", URL, "--admin", "9100"], "--admin 9100 is not HOST:PORT"),
+    "endpoint that is no path": (["--upstream", URL, "--endpoint", "mcp"], "is no path"),
+    "endpoint with a query": (["--upstream", URL, "--endpoint", "/mcp?a"], "is no path"),
+    "two places": (["--upstream", URL, "--trace", "a", "--trace-dir", "b"], "both say where"),
+    "key without certificate": (["--upstream", URL, "--key", "k"], "--key needs --cert"),
+    "hosts without forward mode": (["--upstream", URL, "--allow-host", "a"], "is for --forward"),
+    "rewriting in forward mode": (["--forward", "--rewrite-origin"], "not for --forward"),
+    "unknown mode": (["--upstream", URL, "--live", "loud"], "invalid choice"),
+}
+
+
+@pytest.mark.parametrize(("argv", "fact"), REFUSED.values(), ids=REFUSED)
+def test_refused(argv: list[str], fact: str) -> None:
+    with pytest.raises(McpProxyError, match=r"^http: ") as refusal:
+        http.parse(argv)
+    assert fact in str(refusal.value)
+    assert "; " in str(refusal.value)  # the next step
+
+
+def refused(*argv: str) -> str:
+    """What the command says instead of starting."""
+    done = subprocess.run([*MCPPROXY, "http", *argv], capture_output=True, text=True, timeout=DEADLINE_S)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = refused("--upstream", URL, "--listen", where, "--trace-dir", str(tmp_path))
+    assert said.startswith(f"mcpproxy: {where}: the port is taken; ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
+    said = refused("--upstream", URL, "--listen", "192.0.2.1:0", "--trace-dir", str(tmp_path))
+    assert said.startswith("mcpproxy: 192.0.2.1:0: cannot listen there (")
+
+
+@pytest.mark.parametrize(
+    ("cert", "key"), [("/nowhere.pem", KEY), (CERT, "/nowhere.key"), (KEY, KEY), (CERT, CERT), (__file__, "")]
+)
+def test_a_certificate_that_cannot_be_used(cert: str, key: str, tmp_path: Path) -> None:
+    options = ["--listen", "127.0.0.1:0", "--trace-dir", str(tmp_path), "--cert", cert]
+    said = refused("--upstream", URL, *options, *(["--key", key] if key else []))
+    assert said.startswith(f"mcpproxy: {cert}: cannot be used as certificate (")
+
+
+def test_a_place_that_cannot_be_recorded_to(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = refused("--upstream", URL, "--listen", "127.0.0.1:0", "--trace-dir", str(tmp_path / "file" / "x"))
+    assert said.startswith(f"mcpproxy: {tmp_path}/file/x: cannot be recorded to (")
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    server = Upstream()
+    yield server
+    server.close()
+
+
+class Command:
+    """``mcpproxy http`` with what it says, until it is stopped."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [*MCPPROXY, "http", "--listen", "127.0.0.1:0", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.getcwd()},
+        )
+
+    def __enter__(self) -> "Command":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+    def said(self) -> str:
+        """The next line on stderr."""
+        assert self.process.stderr is not None
+        return self.process.stderr.readline().decode()
+
+    def stop(self) -> tuple[bytes, bytes]:
+        """The rest of stdout and stderr."""
+        self.process.send_signal(signal.SIGINT)
+        out, errors = self.process.communicate(timeout=DEADLINE_S)
+        assert self.process.returncode == 0
+        return out, errors
+
+
+def port_of(greeting: str) -> int:
+    return int(greeting.partition("127.0.0.1:")[2].partition("/")[0].partition(" ")[0])
+
+
+def test_a_session(upstream: Upstream, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    options = ("--trace", str(trace), "--label", "x", "--live", "off")
+    with Command("--upstream", upstream.origin + "/api", *options) as command:
+        greeting = command.said()
+        port = port_of(greeting)
+        assert greeting == f"mcpproxy: listening on http://127.0.0.1:{port}/mcp -> {upstream.origin}/api\n"
+        assert command.said() == f"mcpproxy: recording to {trace}\n"
+        client = Peer(socket.create_connection(("127.0.0.1", port)))
+        client.send(request(b"{}"))
+        server = upstream.accept()
+        assert server.read_head().startswith(b"POST /api HTTP/1.1\r\n")
+        server.send(OK)
+        assert client.read(len(OK)) == OK
+        client.close()
+        out, _ = command.stop()
+    assert out == b""
+    assert trace.stat().st_mode & 0o777 == 0o600
+    assert not Path(journal.folder(str(trace))).exists()
+    header = json.loads(trace.read_bytes().partition(b"\n")[0])
+    assert (header["type"], header["transport"], header["label"]) == ("header", "http", "x")
+
+
+def test_what_the_journal_begins_with(tmp_path: Path) -> None:
+    options = http.parse(
+        ["--upstream", "https://a.example/api?key=secret", "--keep-credentials", "--admin", "127.0.0.1:9"]
+    )
+    start = json.loads(http.start_payload(options, "127.0.0.1:8765", 5))
+    assert start == start | {
+        "transport": "http",
+        "mode": "reverse",
+        "listen": "http://127.0.0.1:8765",
+        "endpoint": "/mcp",
+        "upstream": "https://a.example/api",
+        "keep_credentials": True,
+        "admin": "127.0.0.1:9",
+        "label": "a.example",
+        "started_ns": 5,
+    }
+    start = json.loads(http.start_payload(http.parse(["--forward"]), "127.0.0.1:8765", 5))
+    assert (start["mode"], start["upstream"], start["admin"]) == ("forward", "", None)
+
+
+def test_warnings(tmp_path: Path) -> None:
+    options = ("--insecure", "--trace-dir", str(tmp_path), "--listen", "0.0.0.0:0")
+    with Command("--upstream", "https://127.0.0.1:1", *options) as command:
+        assert command.said().startswith("mcpproxy: listening on http://0.0.0.0:")
+        assert command.said().startswith("mcpproxy: warning: 0.0.0.0 is more than this machine: ")
+        assert command.said().startswith("mcpproxy: WARNING: --insecure: ")
+        command.stop()
+
+
+def test_an_open_relay_is_named_one(tmp_path: Path) -> None:
+    with Command("--forward", "--allow-host", "*", "--trace-dir", str(tmp_path)) as command:
+        assert "as a forward proxy" in command.said()
+        assert command.said().startswith("mcpproxy: WARNING: --allow-host *: ")
+        command.stop()
+
+
+def test_quiet_says_nothing(tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    with Command("--upstream", URL, "--quiet", "--trace", str(trace)) as command:
+        while not Path(journal.folder(str(trace)), "lock").exists():  # the recorder is there
+            assert command.process.poll() is None
+        _, errors = command.stop()
+    assert errors == b""
+
+
+def test_help_names_every_option() -> None:
+    shown = subprocess.run(
+        [*MCPPROXY, "http", "--help"], capture_output=True, text=True, timeout=DEADLINE_S
+    ).stdout
+    for option in (
+        *("--upstream", "--listen", "--endpoint", "--trace", "--trace-dir", "--label", "--live", "--quiet"),
+        *("--allow-origin", "--insecure", "--cert", "--key", "--forward", "--allow-host", "--rewrite-origin"),
+        *("--keep-credentials", "--admin"),
+    ):
+        assert f"  {option}" in shown

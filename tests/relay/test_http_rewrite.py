@@ -1,0 +1,259 @@
+"""Addresses in answers: what is rewritten, what is left alone, however the bytes are cut."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.relay import journal
+from mcpproxy.relay.guard import Guard
+from mcpproxy.relay.rewrite import Rewriter, Rewriting
+from mcpproxy.relay.route import Reverse, Route, Upstream
+from tests.relay import http_peers
+from tests.relay.http_peers import Proxy, kinds, request, stream
+
+UPSTREAM = Upstream("127.0.0.1", 9000, path="/api/mcp")
+ROUTER = Reverse(UPSTREAM, "/mcp", Guard(True, [], []))
+
+STREAM = b"GET /sse HTTP/1.1\r\nHost: localhost:8765\r\nAccept: text/event-stream\r\n\r\n"
+POST = b"POST /mcp HTTP/1.1\r\nHost: localhost:8765\r\nContent-Length: 0\r\n\r\n"
+METADATA = b"GET /.well-known/oauth-protected-resource HTTP/1.1\r\nHost: localhost:8765\r\n\r\n"
+HEAD = METADATA.replace(b"GET", b"HEAD")
+
+SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def chunked(*contents: bytes) -> bytes:
+    return b"".join(b"%x\r\n%s\r\n" % (len(content), content) for content in contents)
+
+
+def sized(document: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\nX: y\r\n\r\n" % len(document) + document
+
+
+# Requests, whether --rewrite-origin is on, what the server says, what of it is replaced (theirs, ours).
+CASES: dict[str, tuple[list[bytes], bool, bytes, list[tuple[bytes, bytes]]]] = {
+    "endpoint event": (
+        [STREAM],
+        False,
+        SSE
+        + b"\r\nevent: endpoint\ndata: http://127.0.0.1:9000/messages?s=1\n\nevent: message\ndata: http://127.0.0.1:9000/\n\n",
+        [(b"data: http://127.0.0.1:9000/messages", b"data: http://localhost:8765/messages")],
+    ),
+    "endpoint event in a chunk": (
+        [STREAM],
+        False,
+        SSE
+        + b"Transfer-Encoding: chunked\r\n\r\n"
+        + chunked(
+            b"event: endpoint\r\ndata: http://127.0.0.1:9000/m\r\n\r\n",
+            b"event: x\ndata: http://127.0.0.1:9000\n\n",
+        ),
+        [
+            (
+                chunked(b"event: endpoint\r\ndata: http://127.0.0.1:9000/m\r\n\r\n"),
+                chunked(b"event: endpoint\r\ndata: http://localhost:8765/m\r\n\r\n"),
+            )
+        ],
+    ),
+    "endpoint event over two chunks, after a comment": (
+        [STREAM],
+        False,
+        SSE
+        + b"Transfer-Encoding: chunked\r\n\r\n"
+        + chunked(b": hello\n\n", b"event: endpoint\n", b"data: http://localhost:9000/m\n\n"),
+        [
+            (
+                chunked(b"event: endpoint\n", b"data: http://localhost:9000/m\n\n"),
+                chunked(b"event: endpoint\ndata: http://localhost:8765/m\n\n"),
+            )
+        ],
+    ),
+    "endpoint event that is a path": (
+        [STREAM],
+        False,
+        SSE + b"\r\nevent: endpoint\ndata: /messages?s=1\n\n",
+        [],
+    ),
+    "endpoint event of another server": (
+        [STREAM],
+        False,
+        SSE + b"\r\nevent: endpoint\ndata: http://127.0.0.1:90001/m\n\n",
+        [],
+    ),
+    "other events": ([STREAM], False, SSE + b"\r\nid: 1\ndata: http://127.0.0.1:9000/m\n\n: c\n\n", []),
+    "endpoint event in a compressed stream": (
+        [STREAM],
+        False,
+        SSE + b"Content-Encoding: gzip\r\n\r\nevent: endpoint\ndata: http://127.0.0.1:9000/m\n\n",
+        [],
+    ),
+    "no stream": ([STREAM], False, b"HTTP/1.1 405 No\r\nContent-Length: 2\r\n\r\nno" + OK, []),
+    "no HTTP": ([STREAM], False, b"event: endpoint\ndata: http://127.0.0.1:9000/m\n\n", []),
+    "challenge": (
+        [POST, POST],
+        True,
+        b'HTTP/1.1 401 No\r\nwww-authenticate: Bearer resource_metadata="http://127.0.0.1:9000/.well-known/x"\r\n'
+        b"X-Url: http://127.0.0.1:9000/\r\nContent-Length: 0\r\n\r\n" + OK,
+        [(b'metadata="http://127.0.0.1:9000/', b'metadata="http://localhost:8765/')],
+    ),
+    "challenge, not asked for": (
+        [POST],
+        False,
+        b'HTTP/1.1 401 No\r\nWWW-Authenticate: Bearer resource_metadata="http://127.0.0.1:9000/"\r\n'
+        b"Content-Length: 0\r\n\r\n",
+        [],
+    ),
+    "metadata": (
+        [METADATA, POST],
+        True,
+        sized(
+            b'{"resource": "http://127.0.0.1:9000/api/mcp", "authorization_servers": ["https://auth.example/"]}'
+        )
+        + OK,
+        [
+            (
+                sized(
+                    b'{"resource": "http://127.0.0.1:9000/api/mcp", "authorization_servers": ["https://auth.example/"]}'
+                ),
+                sized(
+                    b'{"resource": "http://localhost:8765/mcp", "authorization_servers": ["https://auth.example/"]}'
+                ).replace(b"content-length", b"Content-Length"),
+            )
+        ],
+    ),
+    "metadata in chunks": (
+        [METADATA, POST],
+        True,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + chunked(b'{"resource": "http://127.0', b'.0.1:9000/api/mcp2"}')
+        + b"0\r\nX-T: 1\r\n\r\n"
+        + OK,
+        [
+            (
+                chunked(b'{"resource": "http://127.0', b'.0.1:9000/api/mcp2"}'),
+                chunked(b'{"resource": "http://localhost:8765/api/mcp2"}'),
+            )
+        ],
+    ),
+    "metadata to the end": (
+        [METADATA],
+        True,
+        b'HTTP/1.0 200 OK\r\n\r\n{"resource": "http://127.0.0.1:9000"}',
+        [],  # how long it is nobody knows: it passes
+    ),
+    "other documents": ([POST], True, sized(b'{"url": "http://127.0.0.1:9000/"}'), []),
+    "answers without bodies": (
+        [HEAD, POST, POST],
+        True,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No\r\n\r\n"
+        b'HTTP/1.1 401 No\r\nWWW-Authenticate: x="http://127.0.0.1:9000"\r\nContent-Length: 0\r\n\r\n',
+        [(b'x="http://127.0.0.1:9000"', b'x="http://localhost:8765"')],
+    ),
+    "chunks that are none": (
+        [POST],
+        True,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhttp://127.0.0.1:9000/",
+        [],
+    ),
+    "an upgrade": (
+        [POST],
+        True,
+        b"HTTP/1.1 101 OK\r\n\r\nHTTP/1.1 401 No\r\nWWW-Authenticate: http://127.0.0.1:9000\r\n\r\n",
+        [],
+    ),
+}
+
+
+def rewriter(requests: list[bytes], is_full: bool) -> Rewriter:
+    made = Rewriting(UPSTREAM, "/mcp", "http", is_full=is_full).rewriter()
+    for one in requests:
+        made.expect(ROUTER.route(one))
+    return made
+
+
+@pytest.mark.parametrize(("requests", "is_full", "said", "replaced"), CASES.values(), ids=CASES)
+def test_rewritten_however_it_is_cut(
+    requests: list[bytes], is_full: bool, said: bytes, replaced: list[tuple[bytes, bytes]]
+) -> None:
+    expected = said
+    for theirs, ours in replaced:
+        assert expected.count(theirs) == 1
+        expected = expected.replace(theirs, ours)
+    for size in (1, 2, 3, 7, 50, len(said)):
+        made = rewriter(requests, is_full)
+        heard = b"".join(made.feed(said[at : at + size]) for at in range(0, len(said), size)) + made.end()
+        assert dechunked(heard) == dechunked(expected)
+        assert bool(made.take_notes()) is bool(replaced)
+
+
+def dechunked(answer: bytes) -> bytes:
+    """What is left when it does not matter which chunks carry a stream."""
+    if b"Transfer-Encoding" not in answer:
+        return answer
+    head, _, body = answer.partition(b"\r\n\r\n")
+    content = b""
+    while body[:1] not in (b"0", b"z", b""):
+        size, _, body = body.partition(b"\r\n")
+        content, body = content + body[: int(size, 16)], body[int(size, 16) + 2 :]
+    return head + content + body
+
+
+def test_events_are_not_held_back() -> None:
+    """What is no endpoint event goes on at once, whole or not."""
+    made = rewriter([STREAM], is_full=False)
+    assert made.feed(SSE + b"\r\n") == SSE + b"\r\n"
+    assert made.feed(b": ping\n\n") == b": ping\n\n"
+    assert made.feed(b"data: 1\n\ndata: half") == b"data: 1\n\ndata: half"
+    assert made.is_done
+
+
+def test_a_route_knows_whether_a_stream_was_asked_for() -> None:
+    def route(raw: bytes) -> Route:
+        return ROUTER.route(raw)
+
+    assert route(STREAM).has_stream
+    assert not route(POST).has_stream
+    assert not route(STREAM.replace(b"Accept", b"Mcp-Session-Id: 1\r\nAccept")).has_stream
+
+
+@pytest.fixture
+def upstream() -> Iterator[http_peers.Upstream]:
+    server = http_peers.Upstream()
+    yield server
+    server.close()
+
+
+def test_the_endpoint_event_on_the_wire_and_in_the_journal(
+    upstream: http_peers.Upstream, tmp_path: Path
+) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin) as proxy:
+        client = proxy.connect()
+        client.send(request(b"", b"Accept: text/event-stream", line=b"GET /sse HTTP/1.1"))
+        server = upstream.accept()
+        server.read_head()
+        said = SSE + b"\r\nevent: endpoint\ndata: %s/messages\n\n" % upstream.origin.encode()
+        server.send(said)
+        heard = said.replace(upstream.origin.encode(), b"http://127.0.0.1:8765")
+        assert client.read(len(heard)) == heard
+        server.send(b"data: %s\n\n" % upstream.origin.encode())
+        assert client.read(8 + len(upstream.origin)) == b"data: %s\n\n" % upstream.origin.encode()
+        records = proxy.stop()
+    assert stream(records, journal.SERVER).startswith(said)
+    assert journal.NOTE in kinds(records)
+
+
+def test_a_challenge_on_the_wire(upstream: http_peers.Upstream, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, "--rewrite-origin") as proxy:
+        client = proxy.connect()
+        challenge = b'WWW-Authenticate: Bearer resource_metadata="%s/x"'
+        answer = b"HTTP/1.1 401 No\r\n" + challenge + b"\r\nContent-Length: 0\r\n\r\n"
+        for _ in range(2):
+            client.send(request(b"hello"))
+            server = upstream.peers[0] if upstream.peers else upstream.accept()
+            server.read_head()
+            server.read(5)
+            server.send(answer % upstream.origin.encode())
+            heard = answer % b"http://127.0.0.1:8765"
+            assert client.read(len(heard)) == heard

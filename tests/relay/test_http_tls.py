@@ -1,0 +1,167 @@
+"""TLS on either side of the HTTP relay.
+
+The key in certs/ was made for these tests and is trusted by nobody else:
+``openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 36500 -subj /CN=localhost
+-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout localhost.key -out localhost.pem``
+"""
+
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.relay import journal
+from tests.relay.hosts import HERE
+from tests.relay.http_peers import Peer, Proxy, Upstream, request, stream
+
+CERT, KEY = str(HERE / "certs" / "localhost.pem"), str(HERE / "certs" / "localhost.key")
+TO_CLIENTS = ("--cert", CERT, "--key", KEY)
+
+
+def server_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERT, KEY)
+    return context
+
+
+@pytest.fixture
+def plain() -> Iterator[Upstream]:
+    server = Upstream()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def secure() -> Iterator[Upstream]:
+    server = Upstream(server_context())
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """Makes the relay's system trust the test's certificate."""
+    monkeypatch.setenv("SSL_CERT_FILE", CERT)
+    return ssl.create_default_context(cafile=CERT)
+
+
+def converse(client: Peer, upstream: Upstream, size: int) -> None:
+    """A large request and a large answer at once, then the end."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + os.urandom(16) * (size // 16)
+    sent = request(b"q" * size)
+    sending = client.send_aside(sent)
+    server = upstream.accept()
+    head = server.read_head()
+    assert b"Host: 127.0.0.1:%d\r\n" % upstream.port in head
+    assert server.read(size) == b"q" * size
+    sending.join()
+    sending = server.send_aside(answer)
+    assert client.read(len(answer)) == answer
+    sending.join()
+    server.close()
+    assert client.rest() == b""
+
+
+def test_tls_to_upstream(secure: Upstream, trusted: ssl.SSLContext, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", secure.origin) as proxy:
+        converse(proxy.connect(), secure, 4 << 20)
+        records = proxy.stop()
+    assert stream(records, journal.CLIENT) == request(b"q" * (4 << 20))
+    assert stream(records, journal.SERVER).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_tls_to_clients(plain: Upstream, trusted: ssl.SSLContext, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", plain.origin, *TO_CLIENTS) as proxy:
+        assert "https://127.0.0.1" in proxy.greeting
+        client = proxy.connect(trusted)
+        assert isinstance(client.sock, ssl.SSLSocket)
+        converse(client, plain, 4 << 20)
+
+
+def test_tls_on_both_sides(secure: Upstream, trusted: ssl.SSLContext, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", secure.origin, *TO_CLIENTS) as proxy:
+        for _ in range(3):
+            converse(proxy.connect(trusted), secure, 1 << 20)
+
+
+def test_a_client_that_leaves_is_seen_behind_tls(
+    secure: Upstream, trusted: ssl.SSLContext, tmp_path: Path
+) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", secure.origin, *TO_CLIENTS) as proxy:
+        client = proxy.connect(trusted)
+        client.send(request(b"hello"))
+        server = secure.accept()
+        server.read_head()
+        server.send(b"HTTP/1.1 200 OK\r\n\r\ndata: 1\n\n")
+        assert client.read(28) == b"HTTP/1.1 200 OK\r\n\r\ndata: 1\n\n"
+        client.close()
+        assert server.rest() == b"hello"
+
+
+def accept_aside(upstream: Upstream) -> threading.Thread:
+    """Play a server whose handshake fails."""
+
+    def work() -> None:
+        try:
+            upstream.accept().close()
+        except OSError:
+            pass
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_a_certificate_that_is_not_trusted(secure: Upstream, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", secure.origin) as proxy:
+        accepting = accept_aside(secure)
+        client = proxy.connect()
+        client.send(request(b"hello"))
+        status, message = client.error()
+        accepting.join()
+    assert status == 502
+    assert "not trusted" in message
+    assert "--insecure" in message
+
+
+def test_insecure_looks_at_no_certificate_and_says_so(secure: Upstream, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", secure.origin, "--insecure") as proxy:
+        assert proxy.stderr.readline().startswith(b"mcpproxy: WARNING: --insecure: ")
+        converse(proxy.connect(), secure, 1 << 10)
+
+
+def test_an_upstream_that_speaks_no_tls(plain: Upstream, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", f"https://127.0.0.1:{plain.port}") as proxy:
+        client = proxy.connect()
+        client.send(request(b"hello"))
+        plain.accept().send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        status, message = client.error()
+    assert status == 502
+    assert "no TLS with" in message
+
+
+def test_a_client_that_speaks_no_tls_is_dropped(
+    plain: Upstream, trusted: ssl.SSLContext, tmp_path: Path
+) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", plain.origin, *TO_CLIENTS) as proxy:
+        client = proxy.connect()
+        client.send(request(b"hello"))
+        try:
+            assert b"HTTP" not in client.rest()
+        except ConnectionResetError:
+            pass
+        converse(proxy.connect(trusted), plain, 1 << 10)
+
+
+def test_a_client_that_stops_in_its_handshake_stops_nobody(
+    plain: Upstream, trusted: ssl.SSLContext, tmp_path: Path
+) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", plain.origin, *TO_CLIENTS) as proxy:
+        silent = socket.create_connection(("127.0.0.1", proxy.port))
+        silent.send(b"\x16\x03\x01")
+        converse(proxy.connect(trusted), plain, 1 << 10)
+        silent.close()
