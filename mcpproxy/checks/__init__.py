@@ -128,10 +128,13 @@ EVENT_CHECKS: Final[tuple[tuple[tuple[str, ...], EventCheck], ...]] = (
 """Checks of what is no frame: signals, and the end, when what is missing can be told."""
 
 
-Moment = Literal["request", "response", "frame", "end", "close", "over"]
-"""When an HTTP check looks: the request is all there; the response's head has come; a body or an SSE
-event has come from the server; the exchange is over; the recording ends while it is under way; the
-recording ends and this was the last exchange of its session."""
+Moment = Literal["request", "success", "refusal", "body", "event", "end", "close", "over"]
+"""When an HTTP check looks: the request is all there; a response's head has come with a 2xx status, or
+with another; a body or an SSE event has come from the server; the exchange is over; the recording ends
+while it is under way; the recording ends and this was the last exchange of its session."""
+
+HEAD: Final[tuple[Moment, ...]] = ("success", "refusal")
+CONTENT: Final[tuple[Moment, ...]] = ("body", "event")
 
 STATEFUL: Final[tuple[Traffic, ...]] = ("stateful",)
 STATELESS: Final[tuple[Traffic, ...]] = ("stateless",)
@@ -143,87 +146,90 @@ MCP: Final[tuple[Traffic, ...]] = (*STREAMABLE, *LEGACY)
 
 @dataclass(frozen=True, slots=True)
 class HttpDecider:
-    """One check of an exchange, the moment at which it looks, and where it applies.
+    """One check of an exchange, the moments at which it looks, and where it applies.
 
     ``methods`` narrows it to requests with these HTTP methods; empty means all.
     """
 
     rules: tuple[str, ...]
     check: HttpCheck
-    moment: Moment
+    moments: tuple[Moment, ...]
     traffic: tuple[Traffic, ...]
     methods: tuple[str, ...] = ()
 
 
 HTTP_CHECKS: Final = (
     # E. Methods, media types, statuses
-    HttpDecider(("HTTP-001",), http.endpoint_first, "frame", LEGACY, ("GET",)),
-    HttpDecider(("HTTP-002",), http.posted_elsewhere, "request", (*STATEFUL, *OTHER), ("POST",)),
-    HttpDecider(("HTTP-003",), http.legacy_message, "frame", LEGACY),
-    HttpDecider(("HTTP-004",), http.other_method, "request", STREAMABLE),
-    HttpDecider(("HTTP-005",), http.post_accept, "request", STREAMABLE, ("POST",)),
-    HttpDecider(("HTTP-006",), http.get_accept, "request", STATEFUL, ("GET",)),
-    HttpDecider(("HTTP-007",), http.post_content_type, "request", STREAMABLE, ("POST",)),
+    HttpDecider(("HTTP-001",), http.endpoint_first, ("event",), LEGACY, ("GET",)),
+    HttpDecider(("HTTP-002",), http.posted_elsewhere, ("request",), (*STATEFUL, *OTHER), ("POST",)),
+    HttpDecider(("HTTP-003",), http.legacy_message, CONTENT, LEGACY),
+    HttpDecider(("HTTP-004",), http.other_method, ("request",), STREAMABLE),
+    HttpDecider(("HTTP-005",), http.post_accept, ("request",), STREAMABLE, ("POST",)),
+    HttpDecider(("HTTP-006",), http.get_accept, ("request",), STATEFUL, ("GET",)),
+    HttpDecider(("HTTP-007",), http.post_content_type, ("request",), STREAMABLE, ("POST",)),
     HttpDecider(
-        ("HTTP-008", "HTTP-009", "RPC-015"), http.notification_answer, "frame", STREAMABLE, ("POST",)
+        ("HTTP-008", "HTTP-009", "RPC-015"), http.notification_answer, CONTENT, STREAMABLE, ("POST",)
     ),
-    HttpDecider(("HTTP-008",), http.notification_status, "end", STREAMABLE, ("POST",)),
-    HttpDecider(("HTTP-010",), http.answer_type, "response", STREAMABLE, ("POST",)),
-    HttpDecider(("HTTP-011", "RPC-012"), http.json_answer, "frame", STREAMABLE, ("POST",)),
-    HttpDecider(("HTTP-011",), http.missing_json_answer, "end", STREAMABLE, ("POST",)),
-    HttpDecider(("HTTP-016",), http.get_answer, "response", STATEFUL, ("GET",)),
-    HttpDecider(("HTTP-019",), http.foreign_origin, "response", MCP),
-    HttpDecider(("HTTP-020",), http.retired_method, "response", STATEFUL, ("GET", "DELETE")),
-    HttpDecider(("SEQ-001",), http.unanswered_initialize, "end", STATEFUL, ("POST",)),
+    HttpDecider(("HTTP-008",), http.notification_status, ("end",), STREAMABLE, ("POST",)),
+    HttpDecider(("HTTP-010",), http.answer_type, ("success",), STREAMABLE, ("POST",)),
+    HttpDecider(("HTTP-011", "RPC-012"), http.json_answer, ("body",), STREAMABLE, ("POST",)),
+    HttpDecider(("HTTP-011",), http.missing_json_answer, ("end",), STREAMABLE, ("POST",)),
+    HttpDecider(("HTTP-016",), http.get_answer, ("success",), STATEFUL, ("GET",)),
+    HttpDecider(("HTTP-019",), http.foreign_origin, ("success",), MCP),
+    HttpDecider(("HTTP-020",), http.retired_method, HEAD, STATEFUL, ("GET", "DELETE")),
+    HttpDecider(("SEQ-001",), http.unanswered_initialize, ("end",), STATEFUL, ("POST",)),
     # E. Streams
-    HttpDecider(("HTTP-012", "SSE-005"), streams.unanswered_stream, "end", STATEFUL, ("POST",)),
-    HttpDecider(("HTTP-013", "HTTP-017"), streams.unrelated_message, "frame", STREAMABLE),
-    HttpDecider(("HTTP-014",), streams.message_after_response, "frame", STREAMABLE, ("POST",)),
-    HttpDecider(("HTTP-014",), streams.lingering_stream, "end", STREAMABLE, ("POST",)),
-    HttpDecider(("HTTP-014",), streams.lingering_stream, "close", STREAMABLE, ("POST",)),
-    HttpDecider(("HTTP-018",), streams.broadcast, "frame", STATEFUL),
-    HttpDecider(("SSE-001",), streams.event_id_reused, "frame", STATEFUL),
-    HttpDecider(("SSE-002",), streams.unknown_cursor, "request", STATEFUL, ("GET",)),
-    HttpDecider(("SSE-003",), streams.foreign_replay, "frame", STATEFUL, ("GET",)),
-    HttpDecider(("SSE-004",), streams.missing_priming, "frame", STATEFUL, ("POST",)),
-    HttpDecider(("SSE-006",), streams.hasty_reconnect, "request", STATEFUL, ("GET",)),
-    HttpDecider(("SSE-007",), streams.event_name, "frame", STREAMABLE),
-    HttpDecider(("SSE-008",), streams.buffered_stream, "response", STATELESS, ("POST",)),
+    HttpDecider(("HTTP-012", "SSE-005"), streams.unanswered_stream, ("end",), STATEFUL, ("POST",)),
+    HttpDecider(("HTTP-013", "HTTP-017"), streams.unrelated_message, ("event",), STREAMABLE),
+    HttpDecider(("HTTP-014",), streams.message_after_response, ("event",), STREAMABLE, ("POST",)),
+    HttpDecider(("HTTP-014",), streams.lingering_stream, ("end", "close"), STREAMABLE, ("POST",)),
+    HttpDecider(("HTTP-018",), streams.broadcast, ("event",), STATEFUL),
+    HttpDecider(("SSE-001",), streams.event_id_reused, ("event",), STATEFUL),
+    HttpDecider(("SSE-002",), streams.unknown_cursor, ("request",), STATEFUL, ("GET",)),
+    HttpDecider(("SSE-003",), streams.foreign_replay, ("event",), STATEFUL, ("GET",)),
+    HttpDecider(("SSE-004",), streams.missing_priming, ("event",), STATEFUL, ("POST",)),
+    HttpDecider(("SSE-006",), streams.hasty_reconnect, ("request",), STATEFUL, ("GET",)),
+    HttpDecider(("SSE-007",), streams.event_name, ("event",), STREAMABLE),
+    HttpDecider(("SSE-008",), streams.buffered_stream, ("success",), STATELESS, ("POST",)),
     # E. Sessions
-    HttpDecider(("PROTO-010",), sessions.issued_elsewhere, "response", STATEFUL),
-    HttpDecider(("PROTO-010",), sessions.issued_with_error, "frame", STATEFUL, ("POST",)),
-    HttpDecider(("PROTO-010",), sessions.unfit_id, "response", STATEFUL, ("POST",)),
-    HttpDecider(("PROTO-010",), sessions.missing_id, "request", STATEFUL),
-    HttpDecider(("PROTO-010",), sessions.missing_id_refused, "response", STATEFUL),
-    HttpDecider(("PROTO-010",), sessions.invented_id, "response", STATEFUL),
-    HttpDecider(("PROTO-010",), sessions.outlived_session, "response", STATEFUL),
-    HttpDecider(("PROTO-010",), sessions.dead_id, "request", STATEFUL),
-    HttpDecider(("PROTO-010",), sessions.abandoned_session, "over", STATEFUL),
-    HttpDecider(("PROTO-010",), sessions.stateless_id, "response", STATELESS),
-    HttpDecider(("PROTO-008",), sessions.version_header, "request", STATEFUL),
-    HttpDecider(("PROTO-008",), sessions.unfit_version, "response", STATEFUL),
+    HttpDecider(("PROTO-010",), sessions.issued_elsewhere, HEAD, STATEFUL),
+    HttpDecider(("PROTO-010",), sessions.issued_with_error, CONTENT, STATEFUL, ("POST",)),
+    HttpDecider(("PROTO-010",), sessions.unfit_id, ("success",), STATEFUL, ("POST",)),
+    HttpDecider(("PROTO-010",), sessions.missing_id, ("request",), STATEFUL),
+    HttpDecider(("PROTO-010",), sessions.missing_id_refused, ("refusal",), STATEFUL),
+    HttpDecider(("PROTO-010",), sessions.invented_id, ("refusal",), STATEFUL),
+    HttpDecider(("PROTO-010",), sessions.outlived_session, ("success",), STATEFUL),
+    HttpDecider(("PROTO-010",), sessions.dead_id, ("request",), STATEFUL),
+    HttpDecider(("PROTO-010",), sessions.abandoned_session, ("over",), STATEFUL),
+    HttpDecider(("PROTO-010",), sessions.stateless_id, CONTENT, STATELESS),
+    HttpDecider(("PROTO-008",), sessions.version_header, ("request",), STATEFUL),
+    HttpDecider(("PROTO-008",), sessions.unfit_version, ("success",), STATEFUL),
     # F. Authorization
-    HttpDecider(("AUTH-001",), authorization.expired_token, "response", MCP),
-    HttpDecider(("AUTH-002",), authorization.unguided_challenge, "response", STREAMABLE),
-    HttpDecider(("AUTH-002",), authorization.undiscoverable, "response", OTHER, ("GET",)),
-    HttpDecider(("AUTH-003",), authorization.dropped_token, "request", STREAMABLE),
-    HttpDecider(("AUTH-004",), authorization.token_in_query, "request", MCP),
-    HttpDecider(("AUTH-005",), authorization.unexplained_refusal, "response", STREAMABLE),
-    HttpDecider(("AUTH-006",), authorization.unscoped_challenge, "response", STREAMABLE),
-    HttpDecider(("AUTH-007",), authorization.empty_metadata, "frame", OTHER, ("GET",)),
+    HttpDecider(("AUTH-001",), authorization.expired_token, ("success",), MCP),
+    HttpDecider(("AUTH-002",), authorization.unguided_challenge, ("refusal",), STREAMABLE),
+    HttpDecider(("AUTH-002",), authorization.undiscoverable, ("refusal",), OTHER, ("GET",)),
+    HttpDecider(("AUTH-003",), authorization.dropped_token, ("request",), STREAMABLE),
+    HttpDecider(("AUTH-004",), authorization.token_in_query, ("request",), MCP),
+    HttpDecider(("AUTH-005",), authorization.unexplained_refusal, ("refusal",), STREAMABLE),
+    HttpDecider(("AUTH-006",), authorization.unscoped_challenge, ("refusal",), STREAMABLE),
+    HttpDecider(("AUTH-007",), authorization.empty_metadata, ("body",), OTHER, ("GET",)),
     # R. Headers of stateless requests
     HttpDecider(
-        ("HDR-001", "HDR-002", "PROTO-008"), headers.protocol_version, "request", STATELESS, ("POST",)
+        ("HDR-001", "HDR-002", "PROTO-008"), headers.protocol_version, ("request",), STATELESS, ("POST",)
     ),
-    HttpDecider(("HDR-003",), headers.method_header, "request", STATELESS, ("POST",)),
-    HttpDecider(("HDR-004", "HDR-006"), headers.name_header, "request", STATELESS, ("POST",)),
+    HttpDecider(("HDR-003",), headers.method_header, ("request",), STATELESS, ("POST",)),
+    HttpDecider(("HDR-004", "HDR-006"), headers.name_header, ("request",), STATELESS, ("POST",)),
     HttpDecider(
-        ("HDR-005", "HDR-006", "HDR-009", "HDR-010"), headers.param_headers, "request", STATELESS, ("POST",)
+        ("HDR-005", "HDR-006", "HDR-009", "HDR-010"),
+        headers.param_headers,
+        ("request",),
+        STATELESS,
+        ("POST",),
     ),
-    HttpDecider(("PROTO-008",), headers.unlisted_version, "request", STATELESS, ("POST",)),
-    HttpDecider(("HDR-007",), headers.accepted_mismatch, "response", STATELESS, ("POST",)),
+    HttpDecider(("PROTO-008",), headers.unlisted_version, ("request",), STATELESS, ("POST",)),
+    HttpDecider(("HDR-007",), headers.accepted_mismatch, CONTENT, STATELESS, ("POST",)),
     HttpDecider(
-        ("ERR-002", "PROTO-008", "PROTO-009", "HDR-007"), headers.error_status, "frame", STATELESS, ("POST",)
+        ("ERR-002", "PROTO-008", "PROTO-009", "HDR-007"), headers.error_status, CONTENT, STATELESS, ("POST",)
     ),
 )
 
@@ -234,7 +240,7 @@ def http_checks_for(moment: Moment, traffic: Traffic, method: str) -> tuple[Http
     return tuple(
         decider.check
         for decider in HTTP_CHECKS
-        if decider.moment == moment
+        if moment in decider.moments
         and traffic in decider.traffic
         and (not decider.methods or method in decider.methods)
     )

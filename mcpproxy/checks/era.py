@@ -12,7 +12,9 @@ from typing import Final
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS
+from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History, ModernAnswer
+from mcpproxy.session.http import HttpExchange, singles
 
 MODERN_CODES: Final = (-32020, -32021, -32022)
 
@@ -29,6 +31,24 @@ def modern_answer(passing: Passing) -> ModernAnswer | None:
         if member(error, "code") in MODERN_CODES:
             return ModernAnswer(passing.seq, _texts(member(error, "data", "supported")))
     return None
+
+
+def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
+    """Whether this answer to a stateless request comes from a server that speaks such a revision.
+
+    A server that does not may answer just as well: refuse in its own way, or serve what it takes for a
+    request of its own era. Nothing of that is held against it.
+    """
+    for message in singles(frame)[0]:
+        if isinstance(message, Response) and exchange.requests:
+            if exchange.requests[0].method != "server/discover":
+                return member(message.result, "resultType") is not None
+            listed = _texts(member(message.result, "supportedVersions"))
+            return any(version in STATELESS for version in listed)
+        if isinstance(message, ErrorResponse):
+            code = member(message.value, "error", "code")
+            return code in MODERN_CODES or (code == -32601 and exchange.status == 404)
+    return False
 
 
 def listed_versions(passing: Passing) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
+from mcpproxy.checks.era import shows_modern
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, mirrors, same
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
@@ -137,11 +138,17 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
 def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """HDR-007: a missing version header alone may be taken for an older client's"""
+    assert frame is not None
+    head = exchange.response
+    if head is None or not exchange.succeeded or "HDR-007" in exchange.reported:
+        return
+    if exchange.server not in history.modern_servers and not shows_modern(exchange, frame):
+        return
     broken = exchange.reported & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}
     contradicts = "PROTO-008" in exchange.reported and exchange.fields.get(VERSION) is not None
-    if (broken or contradicts) and exchange.succeeded:
+    if broken or contradicts:
         said = f"server served a request whose headers contradict its body, with {exchange.status}"
-        yield Breach("HDR-007", "R-236", said, None, (exchange.request.seq,))
+        yield Breach("HDR-007", "R-236", said, None, (exchange.request.seq,), frame=head.seq)
 
 
 def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -153,7 +160,7 @@ def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
         error, status = as_object(message.error), exchange.status
         said = f"server sent error {member(error, 'code')} with status {status} instead of "
         match member(error, "code"):
-            case -32601 if status != 404:
+            case -32601 if status != 404 and exchange.server in history.modern_servers:
                 yield Breach("ERR-002", "R-218", said + "404", "/error/code")
             case -32020 if status != 400:
                 yield Breach("HDR-007", "R-236", said + "400", "/error/code")
@@ -247,7 +254,8 @@ def incomplete_accepted(passing: Passing, history: History) -> Checked:
     if asked is None or not asked.stateless or member(asked.params, "_meta", VERSION_KEY) is None:
         return  # Without its version the request may be read as one of the other era.
     declared = member(asked.params, "_meta", CAPABILITIES_KEY)
-    if isinstance(message, Response) and not isinstance(declared, dict):
+    modern = isinstance(message, Response) and member(message.result, "resultType") is not None
+    if modern and not isinstance(declared, dict):
         said = f"server served {shortened(asked.method)}, although the request lacks clientCapabilities"
         yield Breach("STAT-002", "R-211", said, passing.at + "/result", (asked.seq,))
 

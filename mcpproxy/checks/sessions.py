@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, shortened
+from mcpproxy.checks.era import shows_modern
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.frame import Frame
@@ -160,9 +161,13 @@ def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """PROTO-010: a revision without sessions"""
-    if SESSION in exchange.response_fields:
+    assert frame is not None
+    head = exchange.response
+    if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.reported:
+        return
+    if exchange.server in history.modern_servers or shows_modern(exchange, frame):
         said = "server sent a session id with the answer to a request that belongs to no session"
-        yield Breach("PROTO-010", "R-241", said, None, (exchange.request.seq,))
+        yield Breach("PROTO-010", "R-241", said, None, (exchange.request.seq,), frame=head.seq)
 
 
 # The protocol version

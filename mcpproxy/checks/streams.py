@@ -212,7 +212,7 @@ def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 
 def buffered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """SSE-008"""
-    if exchange.succeeded and exchange.streams:
+    if exchange.streams and exchange.server in history.modern_servers:
         given = [value.lower() for value in exchange.response_fields.all("x-accel-buffering")]
         if given != ["no"]:
             said = "server began a stream without X-Accel-Buffering: no"

@@ -7,7 +7,7 @@ this one, and nobody has to trust a trace about itself.
 from collections.abc import Callable
 
 from mcpproxy import catalogue
-from mcpproxy.cli import traces
+from mcpproxy.cli import sessions, traces
 from mcpproxy.cli.selection import Selection
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.cli.usage import Parser
@@ -35,16 +35,18 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
     parser.add_argument("--strict", action="store_true", help="let warnings count as errors do")
     parser.add_argument("--select", action="append", metavar="RULE,...", help="judge by these rules only")
+    parser.add_argument("--session", metavar="ID", help="report on this HTTP session alone (judging all)")
     parser.add_argument("--ignore", action="append", metavar="RULE,...", help="leave these rules out")
     options = parser.parse_args(argv)
     selection = Selection.of(catalogue.load(), options.select, options.ignore)
-    found = [trace for path in options.paths for trace in traces.expand(path)]
+    found = traces.whole([trace for path in options.paths for trace in traces.expand(path)])
     as_text: bool = options.format == "text"
     look = style()
     verdict = judge_all(
         list(dict.fromkeys(found)),
         selection,
         strict=options.strict,
+        session=options.session or "",
         each=lambda judged: emit(text.trace_lines(judged, look)) if as_text else None,
     )
     emit(text.summary_lines(verdict, look) if as_text else json.lines(verdict))
@@ -52,14 +54,19 @@ def run(argv: list[str]) -> int:
 
 
 def judge_all(
-    paths: list[str], selection: Selection, *, strict: bool, each: Callable[[JudgedTrace], None]
+    paths: list[str],
+    selection: Selection,
+    *,
+    strict: bool,
+    each: Callable[[JudgedTrace], None],
+    session: str = "",
 ) -> Verdict:
     """Judge one after another; ``each`` gets a trace as soon as it is judged."""
     judged: list[JudgedTrace] = []
     unjudged: list[Unjudged] = []
     for path in paths:
         try:
-            trace = judge(path, selection)
+            trace = judge(path, selection, session)
         except McpProxyError as error:
             tell(str(error))
             unjudged.append(Unjudged(path, str(error)))
@@ -69,19 +76,25 @@ def judge_all(
     return Verdict(tuple(judged), tuple(unjudged), strict)
 
 
-def judge(path: str, selection: Selection) -> JudgedTrace:
+def judge(path: str, selection: Selection, session: str = "") -> JudgedTrace:
     """Judge the frames of one trace, as they were judged when they passed.
+
+    With ``session``, what is found elsewhere is not reported, nor what concerns no frame.
 
     Raises:
         TraceError: the trace cannot be read.
+        UsageError: there is no such session in it.
     """
     trace = open_trace(path)
-    observer = Observer(catalogue.load())
+    shown = sessions.only(trace, session) if session else None
+    observer = Observer(catalogue.load(), joined_late=trace.joined_late)
     frames = 0
     findings: list[Finding] = []
     for event in trace.events():
         if isinstance(event, Finding):
             continue
-        frames += isinstance(event, Frame)
-        findings += (f for f in observer.observe(event) if selection.takes(f.rule))
+        counts = shown is None or shown(event)
+        frames += isinstance(event, Frame) and counts
+        found = [f for f in observer.observe(event) if selection.takes(f.rule)]
+        findings += found if shown is None else filter(shown, found)
     return JudgedTrace(path, trace.complete, observer.revision, frames, tuple(findings), tuple(trace.notes))

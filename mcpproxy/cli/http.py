@@ -8,13 +8,16 @@ import errno
 import os
 import re
 import socket
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 from urllib.parse import urlsplit
 
 from mcpproxy import __version__, paths
+from mcpproxy.cli.rotation import rotation_member
 from mcpproxy.cli.usage import Parser, UsageError
 from mcpproxy.relay import http
 from mcpproxy.relay.guard import Guard, Targets, is_loopback
@@ -63,6 +66,7 @@ class Options:
     rewrites_origin: bool
     keeps_credentials: bool
     admin: str
+    rotate: str = ""
 
 
 def run(argv: list[str]) -> int:
@@ -73,6 +77,8 @@ def run(argv: list[str]) -> int:
             where the recording should go.
     """
     options = parse(argv)
+    if sys.platform == "win32":
+        _refuse("this needs fork, which Windows does not have", "run it in WSL or in a container")
     settings, listener, here = prepare(options)
     journal, trace = None, ""
     try:
@@ -86,7 +92,7 @@ def run(argv: list[str]) -> int:
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
         from mcpproxy.recorder.process import run as follow
 
-        follow(trace, wake_fd, asleep, options.live, options.is_quiet)
+        follow(trace, wake_fd, asleep, options.live, options.is_quiet, options.admin)
 
     return http.run(settings, listener, journal, record if journal else None)
 
@@ -133,8 +139,9 @@ def parse(argv: list[str]) -> Options:
     if args.rewrite_origin and args.forward:
         _refuse("--rewrite-origin is not for --forward", "leave it out: there servers keep their own names")
     host, port = split_listen(args.listen)
+    rotation_member(args.rotate, "http")
     if args.admin:
-        split_listen(args.admin, "--admin")
+        _check_admin(*split_listen(args.admin, "--admin"))
     upstream = _upstream(args.upstream) if args.upstream else None
     label = paths.safe(args.label) or paths.safe(upstream.host if upstream else "forward")
     return Options(
@@ -155,6 +162,7 @@ def parse(argv: list[str]) -> Options:
         rewrites_origin=args.rewrite_origin,
         keeps_credentials=args.keep_credentials,
         admin=args.admin,
+        rotate=args.rotate,
     )
 
 
@@ -172,6 +180,17 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
     if not (colon and host and port.isdecimal() and port.isascii() and int(port) < 65536):
         _refuse(f"{option} {text} is not HOST:PORT", "for example 127.0.0.1:8765 or [::1]:8765")
     return host, int(port)
+
+
+def _check_admin(host: str, port: int) -> None:
+    """Refuse now what the recorder could only complain about later."""
+    missing = [name for name in ("starlette", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    if missing:
+        _refuse(f"--admin needs {' and '.join(missing)}", "pip install 'mcpproxy[admin]'")
+    try:
+        http.listen(host, port).close()
+    except OSError as error:
+        _refuse_at(f"{host}:{port}", f"cannot listen there ({error.strerror})", "see --admin")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -198,6 +217,12 @@ def _parser() -> argparse.ArgumentParser:
         help=f"record into a new file in DIR; default: {paths.state_dir()}",
     )
     add("--label", metavar="NAME", default="", help="what to call the server; default: its host")
+    add(
+        "--rotate",
+        metavar="SIZE|DURATION",
+        default="",
+        help="go on in a new file after so much (100M) or so long (12h)",
+    )
     add("--live", choices=("text", "json", "off"), default="text", help="how findings are told on stderr")
     add("--quiet", action="store_true", help="say nothing on stderr")
     add(
@@ -358,6 +383,7 @@ def start_payload(options: Options, here: str, now_ns: int) -> bytes:
         "upstream": quoted(upstream),
         "keep_credentials": "true" if options.keeps_credentials else "false",
         "salt": quoted(os.urandom(32).hex()),  # of the masks; it goes with the journal
+        "rotate": rotation_member(options.rotate, "http"),
         "admin": quoted(options.admin) if options.admin else "null",
         "command": "[]",
         "label": quoted(options.label),

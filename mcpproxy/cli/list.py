@@ -34,6 +34,8 @@ class Recording:
     duration_ns: int | None = None
     frames: int | None = None
     findings: dict[str, int] | None = None
+    transport: str = ""
+    upstream: str = ""
 
 
 def run(argv: list[str]) -> int:
@@ -80,6 +82,7 @@ def summarise(path: str) -> Recording:
     if header is None:
         return Recording(path, "", "", "not a trace")
     started_at, label = str(header.get("started_at", "")), str(header.get("label", ""))
+    transport, upstream = str(header.get("transport", "")), str(header.get("upstream", ""))
     last_line = tail.rstrip(b"\n").rpartition(b"\n")[2] if tail.endswith(b"\n") else b""
     if close := _record(last_line, "close"):
         counts = _counts(close.get("frames"))
@@ -91,16 +94,26 @@ def summarise(path: str) -> Recording:
             _int(close.get("t")),
             sum(counts.values()),
             _counts(close.get("findings")),
+            transport,
+            upstream,
         )
+    if goes_on := _record(last_line, "continued"):
+        counts, found = _counts(goes_on.get("frames")), _counts(goes_on.get("findings"))
+        ended = f"goes on in {goes_on.get('in')}"
+        t = _int(goes_on.get("t"))
+        return Recording(path, started_at, label, ended, t, sum(counts.values()), found, transport, upstream)
     seen = [(seq, t) for seq, t in _RECORD.findall(tail)]
     frames = next((int(seq) for seq, _ in reversed(seen) if seq), None)
-    return Recording(path, started_at, label, _unfinished(path), int(seen[-1][1]) if seen else None, frames)
+    since = int(seen[-1][1]) if seen else None
+    return Recording(path, started_at, label, _unfinished(path), since, frames, None, transport, upstream)
 
 
 def as_object(recording: Recording) -> dict[str, object]:
     """For machines; times in nanoseconds, ``null`` for what is not known."""
     return {
         "path": recording.path,
+        "transport": recording.transport or None,
+        "upstream": recording.upstream or None,
         "label": recording.label or None,
         "started_at": recording.started_at or None,
         "duration_ns": recording.duration_ns,
@@ -118,7 +131,7 @@ def as_table(recordings: list[Recording], style: Style) -> list[str]:
         rows.append(
             (
                 printable(r.started_at[:19].replace("T", " ")) or "-",
-                printable(r.label) or "-",
+                printable(r.upstream or r.label) or "-",
                 "-" if r.duration_ns is None else duration(r.duration_ns),
                 "-" if r.frames is None else f"{r.frames:,}",
                 "-" if found is None else tally(*(found.get(s, 0) for s in ("error", "warning", "info"))),

@@ -31,6 +31,7 @@ any host's configuration.
 options:
   --trace FILE           record into FILE; if it exists, into FILE-2 and so on, never over it
   --trace-dir DIR        record into a new file in DIR (default: %s)
+  --rotate SIZE|DURATION go on in a new file after so much (100M) or so long (12h)
   --label NAME           what to call the server (default: taken from COMMAND)
   --live text|json|off   how findings are told on stderr while they happen (default: text)
   --quiet                say nothing on stderr; the server's own stderr still passes
@@ -41,7 +42,7 @@ The exit code is the server's; 128+N if signal N ended it, 127 if there is no su
 cannot be run, 2 if the arguments are wrong or nothing can be recorded there.
 """
 
-_VALUED = ("--trace", "--trace-dir", "--label", "--live", "--grace")
+_VALUED = ("--trace", "--trace-dir", "--rotate", "--label", "--live", "--grace")
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -53,6 +54,7 @@ class Options:
         self.trace = ""
         self.trace_dir = ""
         self.label = ""
+        self.rotate = "null"
         self.live: Mode = "text"
         self.grace_s = 5.0
         self.quiet = False
@@ -154,6 +156,10 @@ def _set(options: Options, name: str, value: str) -> None:
             options.trace_dir = value
         case "--label":
             options.label = value
+        case "--rotate":
+            from mcpproxy.cli.rotation import rotation_member
+
+            options.rotate = rotation_member(value, "run")
         case "--live":
             if value not in _LIVE:
                 _refuse(f"--live {value} is not known", "use text, json or off")
@@ -177,7 +183,7 @@ def _new_recording(options: Options, label: str) -> tuple[str, Journal]:
     wanted = os.path.abspath(wanted)
     os.makedirs(os.path.dirname(wanted), mode=0o700, exist_ok=True)
     now_ns = time.monotonic_ns()
-    start = _start_payload(options.command, label, now_ns)
+    start = _start_payload(options.command, label, now_ns, options.rotate)
     attempt = 1
     while True:
         trace = paths.numbered(wanted, attempt)
@@ -191,12 +197,13 @@ def _new_recording(options: Options, label: str) -> tuple[str, Journal]:
         attempt += 1
 
 
-def _start_payload(command: list[str], label: str, now_ns: int) -> bytes:
+def _start_payload(command: list[str], label: str, now_ns: int, rotate: str) -> bytes:
     wall_ns = time.time_ns()
     started_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // 1_000_000_000))
     members = {
         "transport": quoted("stdio"),
         "command": "[" + ",".join(map(quoted, command)) + "]",
+        "rotate": rotate,
         "label": quoted(label),
         "cwd": quoted(os.getcwd()),
         "pid": str(os.getpid()),

@@ -4,12 +4,13 @@ import os
 from collections.abc import Iterable, Iterator
 
 from mcpproxy import paths
-from mcpproxy.cli import traces
+from mcpproxy.cli import sessions, traces
+from mcpproxy.cli.sessions import Shown
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.cli.usage import Parser, UsageError
 from mcpproxy.reports.style import printable
 from mcpproxy.reports.transcript import HEADING, Transcript
-from mcpproxy.session.frame import Event, Finding, Frame
+from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.reader import Header, Trace, follow, open_trace
 
 EPILOG = """\
@@ -30,29 +31,32 @@ def run(argv: list[str]) -> int:
     parser.add_argument("-f", "--follow", action="store_true", help="go on while the session is running")
     parser.add_argument("--full", action="store_true", help="show messages whole instead of shortened")
     parser.add_argument("--frames", type=_span, metavar="A-B", help="only these frames: 12, 3-9, 40- or -20")
+    parser.add_argument("--session", metavar="ID", help="only this HTTP session: its eight digits, or some")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.add_argument("--no-color", "--no-colour", dest="colour", action="store_false", help="no colours")
     options = parser.parse_args(argv)
     path = _one_trace(options.trace)
     if options.trace is None and options.json:
         tell(f"showing {path}")
-    span: tuple[int, int | None] = options.frames or (0, None)
+    if options.session and options.follow:
+        raise UsageError("--session", "is not for --follow", "leave one of them out")
+    shown = _shown_in(options.frames or (0, None))
+    if options.session:
+        shown = sessions.only(open_trace(path), options.session, shown)
     if options.json:
-        emit(_json(path, span, full=options.full, following=options.follow), flush=options.follow)
+        emit(_json(path, shown, full=options.full, following=options.follow), flush=options.follow)
     else:
         transcript = Transcript(style(colour=options.colour), full=options.full)
-        emit(_text(path, span, transcript, following=options.follow), flush=options.follow)
+        emit(_text(path, shown, transcript, following=options.follow), flush=options.follow)
     return 0
 
 
-def _text(
-    path: str, span: tuple[int, int | None], transcript: Transcript, *, following: bool
-) -> Iterator[str]:
+def _text(path: str, shown: Shown, transcript: Transcript, *, following: bool) -> Iterator[str]:
     trace = open_trace(path)
     yield from header_lines(path, trace.header)
     for event in follow(path) if following else in_place(trace):
         lines = transcript.lines(event)  # also when out of sight: answers need their questions
-        if _shown(event, span):
+        if shown(event):
             yield from lines
     if not following:
         yield from (f"incomplete: {printable(note)}" for note in trace.notes)
@@ -61,7 +65,7 @@ def _text(
             yield f"incomplete: the judge failed while recording ({fault}); judge again with mcpproxy check"
 
 
-def _json(path: str, span: tuple[int, int | None], *, full: bool, following: bool) -> Iterator[str]:
+def _json(path: str, shown: Shown, *, full: bool, following: bool) -> Iterator[str]:
     import json
 
     from mcpproxy.reports import transcript_json
@@ -69,9 +73,11 @@ def _json(path: str, span: tuple[int, int | None], *, full: bool, following: boo
     trace = open_trace(path)
     header = trace.header
     about = {"label": header.label, "command": header.command, "started_at": header.started_at}
+    if header.transport == "http":
+        about |= {"transport": header.transport, "upstream": header.upstream, "redaction": header.redaction}
     yield json.dumps({"kind": "header", "path": path, **about})
     events: Iterable[Event | Finding] = follow(path) if following else in_place(trace)
-    yield from transcript_json.lines(events, full=full, follow=following, shown=lambda e: _shown(e, span))
+    yield from transcript_json.lines(events, full=full, follow=following, shown=shown)
     if not following:
         yield from (json.dumps({"kind": "note", "text": note}) for note in trace.notes)
 
@@ -87,7 +93,7 @@ def in_place(trace: Trace) -> Iterator[Event | Finding]:
         if isinstance(event, Finding) and event.frame:
             waiting.setdefault(event.frame, []).append(event)
     for event in trace.events():
-        if isinstance(event, Frame):
+        if isinstance(event, Frame | RequestHead | ResponseHead):
             yield event
             yield from waiting.pop(event.seq, ())
         elif not isinstance(event, Finding) or not event.frame:
@@ -96,18 +102,22 @@ def in_place(trace: Trace) -> Iterator[Event | Finding]:
 
 def header_lines(path: str, header: Header) -> list[str]:
     """Which recording this is, and the heading of the columns."""
-    command = printable(" ".join(header.command))
+    command = printable(" ".join(header.command) or header.upstream or header.mode)
     started = header.started_at[:19].replace("T", " ")
     return [printable(path), f"{printable(header.label)}, {started} UTC: {command}", "", HEADING]
 
 
-def _shown(event: Event | Finding, span: tuple[int, int | None]) -> bool:
-    """Whether ``event`` lies in ``span``; without a span everything does."""
+def _shown_in(span: tuple[int, int | None]) -> Shown:
+    """Whether an event lies in ``span``; without a span everything does."""
     first, last = span
-    if span == (0, None):
-        return True
-    number = event.seq if isinstance(event, Frame) else event.frame if isinstance(event, Finding) else None
-    return number is not None and first <= number and (last is None or number <= last)
+
+    def shown(event: Event | Finding) -> bool:
+        if span == (0, None):
+            return True
+        number = sessions.number_of(event)
+        return number is not None and first <= number and (last is None or number <= last)
+
+    return shown
 
 
 def _span(text: str) -> tuple[int, int | None]:

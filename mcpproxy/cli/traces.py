@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 from mcpproxy.cli.usage import UsageError
+from mcpproxy.trace import chain
 
 SUFFIX = ".jsonl"
 JOURNAL_SUFFIX = ".jsonl.journal"
@@ -24,6 +25,14 @@ def expand(path: str) -> list[str]:
     if found := sorted(set(_below(path))):
         return found
     raise UsageError(path, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded")
+
+
+def whole(paths: list[str]) -> list[str]:
+    """``paths`` with one for all files of a recording that was rotated: the first that is named."""
+    named: dict[str, str] = {}
+    for path in paths:
+        named.setdefault(os.path.abspath(chain.first_of(path)), path)
+    return list(named.values())
 
 
 def _below(folder: str) -> Iterator[str]:

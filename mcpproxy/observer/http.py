@@ -12,7 +12,9 @@ The messages of each session go to a ``MessageJudge`` of their own, the HTTP aro
 from typing import Final, TypeVar
 
 from mcpproxy.checks import Moment, http_checks_for
+from mcpproxy.checks.authorization import RESOURCE_METADATA
 from mcpproxy.checks.breach import member
+from mcpproxy.checks.era import shows_modern
 from mcpproxy.observer.attribution import posting_target, session_of
 from mcpproxy.observer.messages import MessageJudge
 from mcpproxy.observer.weigh import Weigher
@@ -110,7 +112,7 @@ class HttpJudge:
         history, request = self._history, exchange.request
         legacy = history.posting.get(posting_target(request.target)) if history.posting else None
         if body is not None and (request.endpoint or history.posting):
-            exchange.messages, _ = singles(body)
+            exchange.say(singles(body)[0])
             exchange.several = not exchange.messages and several_texts(body.raw)
         if not request.endpoint and legacy is None:
             return self._look("request", exchange, CLIENT)
@@ -159,7 +161,7 @@ class HttpJudge:
             return []
         exchange.response = head
         exchange.response_fields = Fields(head.headers)
-        found = self._look("response", exchange, SERVER)
+        found = self._look("success" if exchange.succeeded else "refusal", exchange, SERVER)
         if session is None:
             self._note_metadata(exchange)
             return found
@@ -191,11 +193,11 @@ class HttpJudge:
         _keep(history.by_connection, connection, session)
 
     def _note_metadata(self, exchange: HttpExchange) -> None:
-        if "/.well-known/oauth-protected-resource" in exchange.request.target:
-            if exchange.succeeded:
-                self._history.metadata = "served"
-            elif exchange.status in (404, 405, 410) and not self._history.metadata:
-                self._history.metadata = "refused"
+        path = exchange.request.target.partition("?")[0]
+        if exchange.succeeded and path.startswith(RESOURCE_METADATA):
+            self._history.metadata = "served"
+        elif exchange.status in (404, 405, 410) and path == RESOURCE_METADATA and not self._history.metadata:
+            self._history.metadata = "refused"  # There, at the root, a client looks last.
 
     def _take_back(self, exchange: HttpExchange) -> None:
         session, body = exchange.session, exchange.body
@@ -212,7 +214,7 @@ class HttpJudge:
             self._note_event(exchange, frame)
         else:
             exchange.bodies += 1
-        found = self._look("frame", exchange, SERVER, frame)
+        found = self._look("body" if frame.event is None else "event", exchange, SERVER, frame)
         session = exchange.session
         if session is None:
             return found
@@ -309,6 +311,8 @@ class HttpJudge:
         answer = told.modern_answer
         if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
             answer = ModernAnswer(frame.seq, ())
+        if shows_modern(exchange, frame):
+            history.modern_servers.add(exchange.server)
         if answer is not None:
             _keep(history.modern, connection, answer)
             if answer.versions and not any(version in STATEFUL for version in answer.versions):
@@ -408,7 +412,7 @@ class HttpJudge:
         for check in http_checks_for(moment, exchange.traffic, exchange.method):
             if breaches := list(check(exchange, self._history, frame)):
                 seq = exchange.request.seq if frame is None else frame.seq
-                if moment == "response" and exchange.response is not None:
+                if moment in ("success", "refusal") and exchange.response is not None:
                     seq = exchange.response.seq
                 found += self._weigh(breaches, seq, sender, self._candidates(exchange))
         exchange.reported.update([finding.rule for finding in found])

@@ -130,7 +130,7 @@ def same(header: str, value: JSON) -> bool:
         case int() | float():
             try:
                 return float(header) == value
-            except (ValueError, OverflowError):
+            except ValueError:
                 return False
         case _:
             return header == value

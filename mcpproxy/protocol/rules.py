@@ -93,7 +93,8 @@ class Rule:
     def keywords(self, revision: str) -> tuple[Keyword, ...]:
         """The strengths of its requirements in ``revision``, strongest first."""
         found: set[Keyword] = {r.keywords[revision] for r in self.requirements if revision in r.keywords}
-        return tuple(sorted(found, key=lambda k: (-_RANK[SEVERITY[k] or "info"], k)))
+        # A permission comes last, after what is only worth a note.
+        return tuple(sorted(found, key=lambda k: (-_RANK[SEVERITY[k] or "info"], SEVERITY[k] is None, k)))
 
 
 @dataclass(frozen=True, slots=True)

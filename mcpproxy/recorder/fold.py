@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder import follow
@@ -20,6 +21,7 @@ from mcpproxy.recorder.lock import Lock
 from mcpproxy.recorder.payloads import header_of
 from mcpproxy.recorder.pipeline import Recording, restore
 from mcpproxy.relay import journal
+from mcpproxy.trace import chain
 from mcpproxy.trace.format import Header, encode_header
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.writer import TraceWriter
@@ -46,20 +48,28 @@ def fold(trace: str, make_observer: Callable[[], Observing] | None = None) -> bo
 
 
 def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bool:
-    if _is_closed(trace):  # only the deleting was left to do
+    files = chain.files_of(trace)
+    if _is_closed(files[-1]):  # only the deleting was left to do
         follow.remove(folder)
         return True
     start = follow.read_checkpoint(folder) or Checkpoint()
+    path = os.path.join(os.path.dirname(trace), os.path.basename(start.file) or os.path.basename(trace))
+    if path not in files:
+        raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
+    before, after = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
     header = read_trace(trace).header if start.trace_bytes else _started(folder)
     if header is None or _is_alive(header):
         return False
-    _refuse_stranger(trace, header, start.trace_bytes)
+    continues = os.path.basename(before[-1]) if before else ""
+    _refuse_stranger(path, replace(header, continues=continues), start.trace_bytes)
+    for later in after:  # it all comes again
+        os.unlink(later)
     reader = JournalReader(folder, start)
-    writer = TraceWriter(trace, resume_at=start.trace_bytes)
+    writer = TraceWriter(path, resume_at=start.trace_bytes)
     try:
         if not writer.flush():  # cuts off what was filed after the checkpoint: it comes again
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
-        filed = restore(trace, start.trace_bytes, make_observer, _assembly(folder, start))
+        filed = restore(path, start.trace_bytes, make_observer, _assembly(folder, start), before)
         recording = Recording(reader, writer, make_observer, Live(None), start, filed)
         reader.end(filed_ns=header.started_ns + filed.at_ns)
         recording.drain()

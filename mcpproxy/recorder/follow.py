@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.recorder.rotation import Rotation
 from mcpproxy.relay import hand, journal
 
 _READ_BYTES: Final = 256 << 10
@@ -53,6 +54,9 @@ class Checkpoint:
     """For the client's stream, the server's, and the server's stderr."""
     assembly: JSON = None
     """Over HTTP, the state of all connections; see ``mcpproxy.recorder.frozen``."""
+    file: str = ""
+    """The name of the file that is written, if it may not be the first."""
+    rotation: Rotation | None = None
 
 
 class JournalReader:
@@ -113,22 +117,29 @@ class JournalReader:
         in_hand = hand.held(self.folder)
         if in_hand is None or in_hand[1] <= self._latest_ns:
             return []
-        kind, at_ns, chunk = in_hand
-        return [(kind, chunk, at_ns, 0)]
+        kind, at_ns, chunk, connection = in_hand
+        return [(kind, chunk, at_ns, connection)]
 
     def has_more(self) -> bool:
         """Whether ``read`` may give something now."""
         return self._has_more()
 
     def clear_filed(
-        self, trace_bytes: int, held: tuple[Held, Held, Held] = NOTHING, assembly: JSON = None
+        self,
+        trace_bytes: int,
+        held: tuple[Held, Held, Held] = NOTHING,
+        assembly: JSON = None,
+        file: str = "",
+        rotation: Rotation | None = None,
     ) -> None:
         """All that was read is filed: keep a checkpoint here, then delete the segments before this one.
 
         Raises:
             OSError: the checkpoint could not be written; nothing is deleted then.
         """
-        write_checkpoint(self.folder, Checkpoint(self.segment, self.offset, trace_bytes, held, assembly))
+        write_checkpoint(
+            self.folder, Checkpoint(self.segment, self.offset, trace_bytes, held, assembly, file, rotation)
+        )
         while self._first < self.segment:
             _unlink(self._path(self._first))
             self._first += 1
@@ -213,6 +224,8 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             int(members["trace_bytes"]),
             (client, server, stderr),
             members.get("assembly"),
+            str(members.get("file", "")),
+            Rotation(*map(int, members["rotation"])) if members.get("rotation") else None,
         )
     except FileNotFoundError:
         return None
@@ -236,6 +249,9 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     }
     if checkpoint.assembly is not None:
         members["assembly"] = checkpoint.assembly
+    if checkpoint.rotation is not None:
+        members["file"] = checkpoint.file
+        members["rotation"] = [checkpoint.rotation.file_bytes, checkpoint.rotation.file_ns]
     path = os.path.join(folder, _CHECKPOINT)
     draft = path + ".new"
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o600)

@@ -243,8 +243,8 @@ class HttpAssembly:
         http = connection.http
         # We let go of a peer that may have had more to say: to the framing that is a reset.
         pieces = (http.client_eof if side == CLIENT else http.server_eof)(at_ns, payload != b"")
-        by_us = side if connection.first == "proxy" else ""
         connection.ended.append(side)
+        by_us = connection.ended[0] if connection.first == "proxy" else ""
         yield from self._read(connection, [_by_proxy(piece, by_us) for piece in pieces])
         if len(connection.ended) < 2:
             return
@@ -476,7 +476,7 @@ def _halves(exchange: Exchange) -> tuple[tuple[Half, Sender], tuple[Half, Sender
 
 
 def _by_proxy(piece: Piece, by_us: str) -> Piece:
-    """A cut that the framing lays to the peer of whom we let go."""
+    """A cut that the framing lays to the peer whom we let go first."""
     return piece._replace(by="proxy") if isinstance(piece, Cut) and piece.by == by_us else piece
 
 

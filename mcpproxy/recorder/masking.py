@@ -35,7 +35,8 @@ SECRETS: Final = frozenset(
 )  # fmt: skip
 """Parameters, form fields and JSON members whose values are credentials, or become one."""
 
-_PARAMETER: Final = re.compile(r"(^|[?&;#])([^=&;?#]+)=([^&;#\s\"<>]*)")
+_PARAMETER: Final = re.compile(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
+_FIELD: Final = re.compile(r"(^|[&;])([^=&;]*+)=([^&;]*+)")
 _USER: Final = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _COLON: Final = re.compile(r"[ \t\r\n]*:[ \t\r\n]*")
@@ -58,9 +59,9 @@ class Masker:
         """A URL, a request target or a query: user and credentials among the parameters masked."""
         if self.keep:
             return text
-        if "@" in text:
-            text = _USER.sub(lambda found: self._masked(found[0]), text)
-        return _PARAMETER.sub(self._parameter, text) if "=" in text else text
+        if "=" in text:
+            text = _PARAMETER.sub(self._parameter, text)
+        return _USER.sub(lambda found: self._masked(found[0]), text) if "@" in text else text
 
     def body(self, raw: bytes) -> bytes:
         """The body of a message that is not MCP, or the data of an event there."""
@@ -70,7 +71,7 @@ class Masker:
             text = raw.decode("utf-8", "surrogateescape")
             return self._json(text).encode("utf-8", "surrogateescape")
         if b"=" in raw:
-            return self.url(raw.decode("latin-1")).encode("latin-1")
+            return _FIELD.sub(self._parameter, raw.decode("latin-1")).encode("latin-1")
         return raw
 
     def _field(self, name: str, value: str) -> str:

@@ -4,10 +4,12 @@ The same code runs while a session lives and when its journal is folded in later
 records, so both give the same trace.
 """
 
+import os
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
 
 from mcpproxy.framing.lines import Line, LineFramer
 from mcpproxy.recorder.follow import Checkpoint, Entry, Held, JournalReader
@@ -16,6 +18,7 @@ from mcpproxy.recorder.http import HttpAssembly
 from mcpproxy.recorder.judge import Judge, Observing
 from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.payloads import close_of, gap_of, header_of
+from mcpproxy.recorder.rotation import Rotation, rotation_of
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     CLIENT,
@@ -31,12 +34,15 @@ from mcpproxy.session.frame import (
     Signal,
     Stderr,
 )
+from mcpproxy.trace import chain
 from mcpproxy.trace.format import (
+    Continued,
     Header,
     Recorded,
     Tally,
     encode,
     encode_close,
+    encode_continued,
     encode_finding,
     encode_frame,
     encode_header,
@@ -52,6 +58,15 @@ _CLOSE_BYTES: Final = 16 << 10
 
 _SAVED_BYTES: Final = 16 << 20
 """How much of a journal is taken into memory when it must be deleted."""
+
+
+class Watching(Protocol):
+    """Who counts what is filed over HTTP. It may fail; then it is not asked any more."""
+
+    def saw(self, event: Event) -> None: ...
+    def found(self, finding: Finding) -> None: ...
+    def passed(self, lag_ns: int | None, trouble: str) -> None: ...
+
 
 _MARKS: Final = 64
 """How many sizes of the trace are remembered; giving up takes back no more than the last of them."""
@@ -78,22 +93,31 @@ class Filed:
     names: SessionNames = field(default_factory=SessionNames)
     assembly: HttpAssembly | None = None
     """Over HTTP, the connections as they were then."""
+    before: tuple[str, ...] = ()
+    """The files of the recording before the one that is written, in order."""
+    file_ns: int = 0
+    """When the one that is written began."""
 
 
 def restore(
-    trace: str, size: int, make_observer: Callable[[], Observing], assembly: HttpAssembly | None = None
+    trace: str,
+    size: int,
+    make_observer: Callable[[], Observing],
+    assembly: HttpAssembly | None = None,
+    before: tuple[str, ...] = (),
 ) -> Filed:
     """What was filed by a recorder that is gone, read again from the ``size`` bytes of its trace.
 
-    ``assembly`` is shown what its decoders had read.
+    ``assembly`` is shown what its decoders had read. ``before`` are the files that the trace goes on from.
 
     Raises:
         TraceError: the trace is damaged.
     """
-    filed = Filed(Judge(make_observer), assembly=assembly)
-    if size == 0:
+    filed = Filed(Judge(make_observer), assembly=assembly, before=before)
+    files = (*before, trace) if size else before
+    if not files:
         return filed
-    opened = read_trace(trace)
+    opened = read_trace(trace, files=files)
     filed.header = opened.header
     for event in opened.records():
         match event:
@@ -119,6 +143,7 @@ def restore(
         filed.names.of(event)
         filed.at_ns = event.observed_at_ns
         filed.owed = filed.judge.observe(event)
+    filed.file_ns = opened.continued_ns
     return filed
 
 
@@ -129,7 +154,8 @@ def _lost(gap: Gap) -> tuple[int, int, int]:
 class Recording:
     """One session on its way from ``reader`` to ``writer``.
 
-    ``start`` and ``filed`` continue what an earlier recorder had filed at a checkpoint.
+    ``start`` and ``filed`` continue what an earlier recorder had filed at a checkpoint. ``watching`` hears
+    of all that is filed over HTTP.
     """
 
     def __init__(
@@ -140,7 +166,9 @@ class Recording:
         live: Live,
         start: Checkpoint | None = None,
         filed: Filed | None = None,
+        watching: Watching | None = None,
     ) -> None:
+        self._watching = watching
         self._reader = reader
         self._writer = writer
         self._make_observer = make_observer
@@ -150,6 +178,8 @@ class Recording:
         self._passed = list(self._filed.stream_bytes)
         """How many bytes of each stream we know of: filed, to be filed, or lost in a gap."""
         self._started_ns = self._filed.header.started_ns if self._filed.header else 0
+        self._files = [*self._filed.before, writer.path]
+        self._rotation: Rotation | None = (start or Checkpoint()).rotation
         self._assembly = self._filed.assembly
         """What frames a session over HTTP; ``None`` on stdio."""
         self._marks: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MARKS)
@@ -184,15 +214,38 @@ class Recording:
             TraceError: the trace exists already.
         """
         if self.is_stuck and not self._flush():
+            if self._watching is not None:
+                self._tell_watching(None)
             return
+        latest_ns = None
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
                 self._file(entry)
+                if self._rotation is not None:
+                    self._rotate(self._rotation)
+            latest_ns = entries[-1][2]
             del entries
             if not self._flush():
-                return
+                break
             if not self.is_over:  # the EXIT record is filed by finish alone
                 self._clear_filed()
+        if self._watching is not None:
+            self._tell_watching(latest_ns)
+
+    def _rotate(self, rotation: Rotation) -> None:
+        """Go on in another file, if it is time to."""
+        filed, writer = self._filed, self._writer
+        if filed.header is None or not rotation.is_due(writer.position, filed.file_ns, filed.at_ns):
+            return
+        last = self._files[-1]
+        path = chain.next_name(self._files[0], len(self._files) + 1)
+        filed.file_ns = filed.at_ns
+        filed.tally.judge_error = filed.judge.error
+        writer.write(encode_continued(Continued(os.path.basename(path), filed.tally, filed.at_ns)))
+        writer.turn_to(path)
+        self._files.append(path)
+        self._marks.clear()
+        writer.write(encode_header(replace(filed.header, continues=os.path.basename(last))))
 
     def finish(self) -> bool:
         """File how the session ended; false if the disk is too full for it.
@@ -235,11 +288,13 @@ class Recording:
             except OSError:
                 break
             header = self._filed.header
+            before = tuple(self._files[: self._files.index(self._writer.path)])
             # Judged anew, up to where the trace now ends: what is not in it must not count.
-            self._filed = restore(self._writer.path, size, self._make_observer)
-            if self._filed.header is None and header is not None:
+            self._filed = restore(self._writer.path, size, self._make_observer, before=before)
+            if size == 0 and header is not None:
                 self._filed.header = header
-                self._writer.write(encode_header(header))
+                continues = os.path.basename(before[-1]) if before else ""
+                self._writer.write(encode_header(replace(header, continues=continues)))
             self._write_findings(self._filed.owed)
             missing = self._missing(size)
             end = self._exit or Close("cut", observed_at_ns=self._filed.at_ns)
@@ -281,6 +336,7 @@ class Recording:
             self._writer.write(encode_header(header))
             if header.transport == "http":
                 self._assembly = HttpAssembly(payload)
+            self._rotation = rotation_of(payload)
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)
 
@@ -326,10 +382,29 @@ class Recording:
                 self._writer.write_large(frame_parts(event, session))
             else:
                 self._writer.write(encode(event, session))
-            if findings := filed.judge.observe(event):
+            findings = filed.judge.observe(event)
+            if findings:
                 self._found(findings)
+            if self._watching is not None:
+                self._let_watch(self._watching, event, findings)
         if filed.judge.error:
             self._tell_judge_error()
+
+    def _let_watch(self, watching: Watching, event: Event, findings: list[Finding]) -> None:
+        try:
+            watching.saw(event)
+            for finding in findings:
+                watching.found(finding)
+        except Exception as fault:
+            self._watching = None
+            self._live.say(f"the metrics stopped, a fault of mcpproxy: {fault!r}; the recording goes on")
+
+    def _tell_watching(self, latest_ns: int | None) -> None:
+        """Tell how far behind the traffic we are, and whether the trace can be written."""
+        trouble = f"the trace cannot be written: {self._writer.fault}" if self.is_stuck else ""
+        lag_ns = None if latest_ns is None else max(0, time.monotonic_ns() - latest_ns)
+        if self._watching is not None:
+            self._watching.passed(lag_ns, trouble)
 
     def _file_gap(self, gap: Gap) -> None:
         for place, count in enumerate(_lost(gap)):
@@ -401,7 +476,9 @@ class Recording:
         client, server, stderr = (Held(framer.held, framer.held_at_ns) for framer in self._framers)
         try:
             state = freeze(self._assembly) if self._assembly is not None else None
-            self._reader.clear_filed(self._writer.size, (client, server, stderr), state)
+            name = os.path.basename(self._writer.path) if self._rotation is not None else ""
+            held_lines = (client, server, stderr)
+            self._reader.clear_filed(self._writer.size, held_lines, state, name, self._rotation)
         except OSError:
             pass  # no room for the checkpoint: the segments stay until there is
 

@@ -10,7 +10,7 @@ from mcpproxy.recorder.follow import JournalReader
 from mcpproxy.recorder.judge import observer
 from mcpproxy.recorder.live import Live, Mode
 from mcpproxy.recorder.lock import Lock
-from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.recorder.pipeline import Recording, Watching
 from mcpproxy.recorder.wake import Flag, Wake
 from mcpproxy.relay import journal
 from mcpproxy.trace.writer import TraceWriter
@@ -24,17 +24,18 @@ _LAST_WORDS_S: Final = 0.9
 """The relay waits a second for ours."""
 
 
-def run(trace: str, wake_fd: int, asleep: Flag | None, live: Mode, quiet: bool) -> None:
+def run(trace: str, wake_fd: int, asleep: Flag | None, live: Mode, quiet: bool, admin: str = "") -> None:
     """Record the session whose journal lies beside ``trace``, until it is over. Never raises.
 
     ``wake_fd`` is the reading end of the wake pipe, ``asleep`` the shared byte (``None``: every record
     wakes), file descriptor 2 the notes. The caller has made this process a world of its own: signals
-    that mean the relay are ignored, no descriptor of a peer is held.
+    that mean the relay are ignored, no descriptor of a peer is held. ``admin`` is where to open the admin
+    port, as ``host:port``.
     """
     teller = Live(None if quiet else NOTES_FD, live)
     try:
         _stand_back()
-        _record(trace, Wake(wake_fd, asleep), teller)
+        _record(trace, Wake(wake_fd, asleep), teller, admin)
     except McpProxyError as fault:
         teller.say(f"not recorded: {fault}")
     except Exception as fault:
@@ -45,7 +46,7 @@ def run(trace: str, wake_fd: int, asleep: Flag | None, live: Mode, quiet: bool) 
     teller.drain(_LAST_WORDS_S)
 
 
-def _record(trace: str, wake: Wake, teller: Live) -> None:
+def _record(trace: str, wake: Wake, teller: Live, admin: str) -> None:
     folder = journal.folder(trace)
     lock = Lock.take(folder, is_waiting=True)
     if lock is None:
@@ -53,7 +54,7 @@ def _record(trace: str, wake: Wake, teller: Live) -> None:
     reader = JournalReader(folder)
     writer = TraceWriter(trace)
     try:
-        recording = Recording(reader, writer, observer, teller)
+        recording = Recording(reader, writer, observer, teller, watching=_admin_port(admin, teller))
         _keep_up(recording, reader, wake, teller)
         note = "" if recording.finish() else recording.give_up()
         follow.remove(folder)
@@ -62,6 +63,32 @@ def _record(trace: str, wake: Wake, teller: Live) -> None:
         writer.close()
         lock.release()
     teller.summarize(trace, recording.tally, note)
+
+
+def _admin_port(where: str, teller: Live) -> Watching | None:
+    """Open the admin port, if there is to be one; what it counts."""
+    if not where:
+        return None
+    try:
+        from mcpproxy.admin.metrics import Metrics
+        from mcpproxy.admin.server import AdminPort
+
+        metrics = Metrics()
+        host, _, port = where.rpartition(":")
+        opened = AdminPort(host.strip("[]"), int(port), metrics, _tell_directly)
+    except (ImportError, OSError) as fault:
+        teller.say(f"no admin port on {where} ({fault}); the recording goes on")
+        return None
+    teller.say(f"health and metrics on http://{opened.address}/metrics")
+    return metrics
+
+
+def _tell_directly(text: str) -> None:
+    """For another thread: the teller is not shared."""
+    try:
+        os.write(NOTES_FD, f"mcpproxy: {text}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass
 
 
 def _keep_up(recording: Recording, reader: JournalReader, wake: Wake, teller: Live) -> None:

@@ -47,15 +47,15 @@ class Hand:
         finally:
             os.close(fd)
 
-    def take(self, kind: int, at_ns: int, chunk: bytes) -> None:
+    def take(self, kind: int, at_ns: int, chunk: bytes, connection: int = 0) -> None:
         """Hold ``chunk`` until the next one."""
         memory = self._memory
         memory[HEAD.size : HEAD.size + len(chunk)] = chunk
-        HEAD.pack_into(memory, 0, len(chunk), kind, 0, at_ns)
+        HEAD.pack_into(memory, 0, len(chunk), kind, connection, at_ns)
 
 
-def held(folder: str) -> tuple[int, int, bytes] | None:
-    """What a relay that is gone had in its hand last: kind, time and bytes; ``None`` if nothing."""
+def held(folder: str) -> tuple[int, int, bytes, int] | None:
+    """What a relay that is gone had in its hand last: kind, time, bytes, connection; ``None`` if nothing."""
     try:
         with open(os.path.join(folder, NAME), "rb") as file:
             content = file.read()
@@ -63,7 +63,7 @@ def held(folder: str) -> tuple[int, int, bytes] | None:
         return None
     if len(content) < HEAD.size:
         return None
-    size, kind, _, at_ns = HEAD.unpack_from(content)
+    size, kind, connection, at_ns = HEAD.unpack_from(content)
     if not at_ns or HEAD.size + size > len(content):
         return None
-    return kind, at_ns, content[HEAD.size : HEAD.size + size]
+    return kind, at_ns, content[HEAD.size : HEAD.size + size], connection

@@ -27,11 +27,12 @@ import time
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.dial import Dialer
 from mcpproxy.relay.endings import RECORDER_S, exit_payload
+from mcpproxy.relay.hand import Hand
 from mcpproxy.relay.loop import READ, Timers, make_loop
 from mcpproxy.relay.resolve import Resolver
 from mcpproxy.relay.sinks import occupy_standard
 from mcpproxy.relay.spawn import FORWARDED, fork_recorder
-from mcpproxy.relay.tunnel import Tunnel
+from mcpproxy.relay.tunnel import LONGEST_BYTES, Tunnel
 from mcpproxy.relay.voice import Voice
 
 TYPE_CHECKING = False
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from mcpproxy.relay.dial import Sock
     from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.loop import Handler
     from mcpproxy.relay.rewrite import Rewriting
     from mcpproxy.relay.route import Router
     from mcpproxy.relay.spawn import Recorder, RecorderMain
@@ -144,7 +146,7 @@ class Proxy:
     """All tunnels, and what they share."""
 
     def __init__(self, settings: Settings, listener: socket.socket, journal: Journal | None) -> None:
-        self.loop = make_loop()
+        self.loop = make_loop(self._on_fault)
         self.timers = Timers()
         self.router = settings.router
         self.upstream = settings.upstream
@@ -158,7 +160,8 @@ class Proxy:
         self._recorder_s = settings.recorder_s
         self._listener = listener
         self._journal = journal
-        self.record: Record = _forget if journal is None else journal.append
+        self.record: Record = _forget  # journals something of a connection
+        self.hold: Record = _forget  # keeps a chunk where a kill does not reach it, until the journal has it
         self._recorder: Recorder | None = None
         self._asleep: bytearray | mmap.mmap = bytearray(1)
         self._tunnels: set[Tunnel] = set()
@@ -167,6 +170,11 @@ class Proxy:
         self._is_pressed = False  # told to stop a second time
         if journal is not None:
             journal.tell = self.voice.say
+            self.record = journal.append
+            try:
+                self.hold = Hand(journal.folder, LONGEST_BYTES).take
+            except OSError:
+                pass  # a full disk: then a kill may cost the last chunk
         self.loop.watch(self._wakeup[0], READ, self._on_wakeup)
         self.loop.watch(listener.fileno(), READ, self._on_listener)
 
@@ -195,17 +203,18 @@ class Proxy:
         self.loop.forget(self._listener.fileno())
         self._listener.close()
         for tunnel in list(self._tunnels):
-            tunnel.stop()
+            tunnel.stop("mcpproxy was told to stop")
         now = time.monotonic_ns()
+        owed = b""
         if self._journal is not None:
             self._journal.append(journals.EXIT, now, exit_payload(0))
-            self._journal.close(now)
-            self.record = _forget
+            owed = self._journal.close(now)
+            self.record = self.hold = _forget
         if self._recorder is not None:
-            self._await_recorder(self._recorder)
+            self._await_recorder(self._recorder, owed)
 
-    def _await_recorder(self, recorder: Recorder) -> None:
-        os.close(recorder.wake_fd)
+    def _await_recorder(self, recorder: Recorder, owed: bytes) -> None:
+        recorder.leave(owed)
         self._recorder = None
         try:
             os.kill(recorder.pid, signal.SIGCONT)
@@ -268,6 +277,14 @@ class Proxy:
         if not self._is_stopped:
             self.loop.change(self._listener.fileno(), READ)
 
+    def _on_fault(self, handler: Handler, fault: Exception) -> None:
+        """A fault of ours costs one connection, not all of them."""
+        tunnel = getattr(handler, "__self__", None)
+        if not isinstance(tunnel, Tunnel):
+            raise fault
+        self.voice.say(f"a connection was closed, a fault of mcpproxy: {fault!r}; please report it")
+        tunnel.stop(f"a fault of mcpproxy: {fault!r}")
+
     def _on_wakeup(self, events: int) -> None:
         del events
         try:
@@ -299,7 +316,7 @@ class Proxy:
 
 
 def _forget(kind: int, at_ns: int, payload: bytes, number: int) -> None:
-    """In place of a journal."""
+    """In place of a journal, when there is none."""
 
 
 def _catch_signals() -> tuple[int, int]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     Handler = Callable[[int], None]
+    OnFault = Callable[[Handler, Exception], None]
 
 READ: Final = 1
 WRITE: Final = 4
@@ -29,9 +30,11 @@ class EpollLoop:
     """Calls a handler per descriptor, with the events that are ready.
 
     Asking for no event means: only tell when the connection breaks (where the system can tell).
+    ``on_fault`` is told of a handler that raised; the others go on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_fault: OnFault) -> None:
+        self._on_fault = on_fault
         self._handlers: dict[int, Handler] = {}
         self._epoll = select.epoll()
 
@@ -55,15 +58,19 @@ class EpollLoop:
         for fd, events in self._epoll.poll(timeout_s, _EVENTS_A_TURN):
             handler = handlers.get(fd)
             if handler is not None:  # an earlier one of this turn may have closed it
-                handler(events)
+                try:
+                    handler(events)
+                except Exception as fault:
+                    self._on_fault(handler, fault)
 
 
 class SelectorLoop:
     """The same for systems without epoll. Breaks are told only to those who read or write."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_fault: OnFault) -> None:
         import selectors
 
+        self._on_fault = on_fault
         self._handlers: dict[int, Handler] = {}
         self._selector = selectors.DefaultSelector()
 
@@ -88,7 +95,10 @@ class SelectorLoop:
         for key, events in self._selector.select(timeout_s):
             handler = self._handlers.get(key.fd)
             if handler is not None:
-                handler(_FROM_SELECTORS[events])
+                try:
+                    handler(_FROM_SELECTORS[events])
+                except Exception as fault:
+                    self._on_fault(handler, fault)
 
     def _unregister(self, fd: int) -> None:
         try:
@@ -104,9 +114,9 @@ _FROM_SELECTORS: Final = {1: READ, 2: WRITE, 3: READ | WRITE}
 Loop = EpollLoop | SelectorLoop
 
 
-def make_loop() -> Loop:
+def make_loop(on_fault: OnFault) -> Loop:
     """The best loop that this system has."""
-    return EpollLoop() if hasattr(select, "epoll") else SelectorLoop()
+    return EpollLoop(on_fault) if hasattr(select, "epoll") else SelectorLoop(on_fault)
 
 
 class Timer:

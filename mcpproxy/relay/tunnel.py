@@ -20,16 +20,16 @@ when it has answered what it was asked. Otherwise the connection ends without on
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
 
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.body import body_of
 from mcpproxy.relay.dial import Dial
+from mcpproxy.relay.end import End
 from mcpproxy.relay.head import LIMIT_BYTES, Refusal, check_beginning
-from mcpproxy.relay.journal import DROPPED, RESET, quoted
+from mcpproxy.relay.journal import RESET
 from mcpproxy.relay.loop import BROKEN, READ, WRITE
+from mcpproxy.relay.records import Records
 from mcpproxy.relay.reply import ESTABLISHED, reply
 from mcpproxy.relay.switch import Switch
 
@@ -40,41 +40,22 @@ if TYPE_CHECKING:
     from mcpproxy.relay.body import Body
     from mcpproxy.relay.dial import Sock
     from mcpproxy.relay.http import Proxy
-    from mcpproxy.relay.loop import Handler
     from mcpproxy.relay.rewrite import Rewriter
     from mcpproxy.relay.route import Route
 
 CHUNK_BYTES: Final = 64 << 10
 """How much is read at once."""
 
+LONGEST_BYTES: Final = CHUNK_BYTES + LIMIT_BYTES
+"""The longest payload of a journal record: a chunk and the beginning of a head that waited for it."""
+
 LINGER_S: Final = 5.0
 """How long a client that got an answer of ours may take to read it; closing at once could cost it that."""
-
-_ABORT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
-_NOT_WATCHED: Final = -1
 
 # What the client's bytes are.
 _HTTP: Final = 0
 _OPAQUE: Final = 1
 _UNWANTED: Final = 2
-
-
-class End:
-    """One of the two sockets."""
-
-    __slots__ = ("broken", "ended", "events", "fd", "finished", "finishing", "recv", "rest", "send", "sock")
-
-    def __init__(self, sock: Sock) -> None:
-        self.sock = sock
-        self.fd = sock.fileno()
-        self.recv = sock.recv
-        self.send = sock.send
-        self.rest: memoryview | None = None  # what it was sent and did not take yet
-        self.events = _NOT_WATCHED  # what the loop watches it for
-        self.ended = False  # it sends nothing more
-        self.finishing = False  # it is sent nothing beyond its rest
-        self.finished = False  # and was told so
-        self.broken = False  # it takes nothing more
 
 
 class Tunnel:
@@ -87,15 +68,13 @@ class Tunnel:
         "_body",
         "_client",
         "_dial",
-        "_ends_told",
         "_held",
         "_is_deaf",
         "_is_over",
         "_is_pipelined",
-        "_number",
         "_out",
-        "_peer",
         "_proxy",
+        "_records",
         "_rewriter",
         "_route",
         "_stage",
@@ -106,10 +85,8 @@ class Tunnel:
 
     def __init__(self, proxy: Proxy, sock: Sock, peer: str) -> None:
         self._proxy = proxy
-        self._peer = peer
-        self._number = 0  # in the journal; 0 until the client has said something
-        self._ends_told = 0  # a bit for each kind of EOF record
-        self._client = End(sock)
+        self._records = Records(proxy, peer)
+        self._client = End(proxy.loop, sock, self._on_client)
         self._upstream: End | None = None
         self._dial: Dial | None = None  # while there is no upstream yet
         self._out = b""  # what upstream gets as soon as there is one
@@ -130,10 +107,10 @@ class Tunnel:
         """Begin to read the client."""
         self._watch()
 
-    def stop(self) -> None:
+    def stop(self, why: str) -> None:
         """End it from our side."""
-        if self._number:
-            self._note("closed", "mcpproxy was told to stop", time.monotonic_ns())
+        if self._records.number:
+            self._note("closed", why, time.monotonic_ns())
         self._close()
 
     # From the client.
@@ -226,7 +203,7 @@ class Tunnel:
         if route.has_upgrade:
             self._switch = Switch()
         if route.note:
-            self._note("rewrote-head", route.note, now)
+            self._note("rewrote-head", route.note, now - 1)
         rewriting = self._proxy.rewriting
         if rewriting is not None and not route.has_tunnel and (rewriting.is_full or route.has_stream):
             if self._rewriter is None and not is_pipelined:
@@ -238,6 +215,7 @@ class Tunnel:
         """Send ``out`` to upstream for ``data``, which is what the client sent."""
         upstream = self._upstream
         assert upstream is not None
+        self._proxy.hold(journals.CLIENT, now, data, self._records.number)
         try:
             taken = upstream.send(out)
         except BlockingIOError:
@@ -246,7 +224,7 @@ class Tunnel:
             self._record(journals.CLIENT, now, data)
             self._on_broken(upstream)
             return
-        self._proxy.record(journals.CLIENT, now, data, self._number)
+        self._proxy.record(journals.CLIENT, now, data, self._records.number)
         self._answers_at_bytes = self._answers
         if taken < len(out):
             upstream.rest = memoryview(out)[taken:]
@@ -256,12 +234,12 @@ class Tunnel:
         if self._held:
             self._record(journals.CLIENT, now, self._held)
             self._held = b""
-        self._record_end(journals.CLIENT_EOF, now)
+        self._records.end(journals.CLIENT_EOF, now)
         self._client.ended = True
         if self._upstream is not None:
-            self._finish(self._upstream)
+            self._upstream.finish()
         elif self._dial is None:
-            self._finish(self._client)
+            self._client.finish()
         self._watch()
         self._close_if_done()
 
@@ -283,6 +261,7 @@ class Tunnel:
             self._on_upstream_end(upstream, now)
             return
         self._answers += 1
+        self._proxy.hold(journals.SERVER, now, data, self._records.number)
         if self._rewriter is not None or self._switch is not None:
             self._pass_watched(data, now)
             return
@@ -294,7 +273,7 @@ class Tunnel:
             self._record(journals.SERVER, now, data)
             self._on_broken(client)
             return
-        self._proxy.record(journals.SERVER, now, data, self._number)
+        self._proxy.record(journals.SERVER, now, data, self._records.number)
         if taken < len(data):
             client.rest = memoryview(data)[taken:]
             self._watch()
@@ -338,9 +317,9 @@ class Tunnel:
         if self._rewriter is not None:
             self._send_down(self._rewriter.end())
             self._rewriter = None
-        self._record_end(journals.SERVER_EOF, now)
+        self._records.end(journals.SERVER_EOF, now)
         upstream.ended = True
-        self._finish(self._client)
+        self._client.finish()
         if self._stage == _UNWANTED:
             self._proxy.timers.start(LINGER_S, self._close)
         self._watch()
@@ -365,6 +344,8 @@ class Tunnel:
     def _open(self, out: bytes, data: bytes, now: int) -> None:
         """Connect to where the first request goes; ``out`` and ``data`` as for ``_send_up``."""
         assert self._route is not None
+        self._records.begin(now, self._where())
+        self._proxy.hold(journals.CLIENT, now, data, self._records.number)
         self._out = out
         self._dial = dial = Dial(self._proxy.dialer, self._route.upstream, self._on_dialed)
         dial.start()
@@ -378,7 +359,7 @@ class Tunnel:
 
     def _enter(self, sock: Sock) -> None:
         """There is an upstream: send it what it is to get."""
-        upstream = self._upstream = End(sock)
+        upstream = self._upstream = End(self._proxy.loop, sock, self._on_upstream)
         self._answers_at_bytes = self._answers
         out, self._out = self._out, b""
         try:
@@ -404,7 +385,7 @@ class Tunnel:
             self._enter(dial.sock)
         assert self._upstream is not None
         if self._client.ended or self._is_deaf:
-            self._finish(self._upstream)
+            self._upstream.finish()
         if self._route is not None and self._route.has_tunnel:
             is_delivered = self._send_down(ESTABLISHED)
             self._record(journals.OWN, now, ESTABLISHED)
@@ -419,9 +400,7 @@ class Tunnel:
 
         In the journal that is another connection.
         """
-        self._record_end(journals.CLIENT_EOF, now, DROPPED)
-        self._record_end(journals.SERVER_EOF, now, DROPPED)
-        self._number = self._ends_told = 0
+        self._records.close(now)
         self._drop_upstream()
 
     def _drop_upstream(self) -> None:
@@ -430,7 +409,7 @@ class Tunnel:
             self._dial = None
         upstream, self._upstream = self._upstream, None
         if upstream is not None:
-            self._let_go(upstream)
+            upstream.close()
         self._rewriter = self._switch = None
 
     # Our own answers.
@@ -451,7 +430,7 @@ class Tunnel:
             return
         self._stage = _UNWANTED
         if self._upstream is not None:
-            self._finish(self._upstream)
+            self._upstream.finish()
         self._watch()
         self._close_if_done()
 
@@ -465,22 +444,12 @@ class Tunnel:
         if not is_delivered:
             self._on_broken(self._client)
             return
-        self._finish(self._client)
+        self._client.finish()
         self._proxy.timers.start(LINGER_S, self._close)
         self._watch()
         self._close_if_done()
 
     # Ends.
-
-    def _finish(self, end: End) -> None:
-        """Tell ``end`` that nothing more will come, once it has taken its rest."""
-        end.finishing = True
-        if end.rest is None and not end.finished:
-            end.finished = True
-            try:
-                end.sock.shutdown(socket.SHUT_WR)
-            except OSError:  # it is gone; reading will tell
-                pass
 
     def _on_broken(self, end: End) -> None:
         """``end`` takes nothing any more. A server may have spoken before, which is still to be read."""
@@ -495,10 +464,10 @@ class Tunnel:
     def _on_reset(self, end: End) -> None:
         """``end`` has broken its connection off: so do we with the other one."""
         kind = journals.CLIENT_EOF if end is self._client else journals.SERVER_EOF
-        self._record_end(kind, time.monotonic_ns(), RESET)
+        self._records.end(kind, time.monotonic_ns(), RESET)
         for one in (self._client, self._upstream):
             if one is not None:
-                one.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
+                one.abort()
         self._close()
 
     def _close_if_done(self) -> None:
@@ -514,17 +483,9 @@ class Tunnel:
             return
         self._is_over = True
         self._drop_upstream()
-        self._let_go(self._client)
-        now = time.monotonic_ns()
-        self._record_end(journals.CLIENT_EOF, now, DROPPED)
-        self._record_end(journals.SERVER_EOF, now, DROPPED)
+        self._client.close()
+        self._records.close(time.monotonic_ns())
         self._proxy.forget(self)
-
-    def _let_go(self, end: End) -> None:
-        if end.events != _NOT_WATCHED:
-            end.events = _NOT_WATCHED
-            self._proxy.loop.forget(end.fd)
-        end.sock.close()
 
     # Readiness.
 
@@ -532,7 +493,7 @@ class Tunnel:
         """Handle all events but readiness to be read; whether ``end`` is to be read then."""
         if events & WRITE and end.rest is not None:
             self._flush(end)
-        if self._is_over or end.events == _NOT_WATCHED:
+        if self._is_over or not end.is_watched:
             return False
         if end.events & READ:
             return bool(events & (READ | BROKEN))
@@ -540,8 +501,7 @@ class Tunnel:
             if end.ended and not end.finished:
                 self._on_reset(end)  # it had only ended before
             else:  # over both ways; or it is the other end's turn, and this is looked at again after that
-                self._proxy.loop.forget(end.fd)
-                end.events = _NOT_WATCHED
+                end.look_away()
         return False
 
     def _flush(self, end: End) -> None:
@@ -559,7 +519,7 @@ class Tunnel:
             return
         end.rest = None
         if end.finishing:
-            self._finish(end)
+            end.finish()
         self._watch()
         self._close_if_done()
 
@@ -575,38 +535,20 @@ class Tunnel:
             and (upstream is None or upstream.rest is None)
             and len(self._held) < LIMIT_BYTES
         )
-        self._set(client, reads_client, self._on_client)
+        client.watch(reads_client)
         if upstream is not None:
-            self._set(upstream, not upstream.ended and client.rest is None, self._on_upstream)
-
-    def _set(self, end: End, is_read: bool, handler: Handler) -> None:
-        events = (READ if is_read else 0) | (WRITE if end.rest is not None else 0)
-        if events == end.events:
-            return
-        if end.events != _NOT_WATCHED:
-            self._proxy.loop.change(end.fd, events)
-        elif events:
-            self._proxy.loop.watch(end.fd, events, handler)
-        else:
-            return
-        end.events = events
+            upstream.watch(not upstream.ended and client.rest is None)
 
     # The journal.
 
     def _record(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
-        if not self._number:
-            self._number = self._proxy.next_number()
-            upstream = self._route.upstream.address if self._route is not None else self._proxy.upstream
-            connect = f'{{"client":{quoted(self._peer)},"upstream":{quoted(upstream)}}}'
-            self._proxy.record(journals.CONNECT, at_ns, connect.encode("utf-8", "replace"), self._number)
-        self._proxy.record(kind, at_ns, payload, self._number)
-
-    def _record_end(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
-        """Record how one side ended, unless that is known; of a client that said nothing there is nothing."""
-        if self._number and not self._ends_told & 1 << kind:
-            self._ends_told |= 1 << kind
-            self._record(kind, at_ns, payload)
+        self._records.begin(at_ns, self._where())
+        self._records.add(kind, at_ns, payload)
 
     def _note(self, what: str, why: str, at_ns: int) -> None:
-        note = f'{{"what":{quoted(what)},"why":{quoted(why)}}}'
-        self._record(journals.NOTE, at_ns, note.encode("utf-8", "replace"))
+        self._records.begin(at_ns, self._where())
+        self._records.note(what, why, at_ns)
+
+    def _where(self) -> str:
+        """The server that the last request was for, or else the only one; empty if that is not known."""
+        return self._proxy.upstream if self._route is None else self._route.upstream.address

@@ -2,11 +2,12 @@
 
 This is bookkeeping for readers, not judgement: an answer that fits no open request is simply one
 without a question. Requests wait in a table keyed by the peer that asked and the id with its type,
-so memory grows with the unanswered requests alone.
+so memory grows with the unanswered requests alone. Over HTTP many sessions share the ids: an answer
+belongs to the request of its own exchange, or else to one of its session.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -23,6 +24,10 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
 )
 from mcpproxy.session.frame import Frame, Sender, other
+from mcpproxy.trace.sessions import SessionNames
+
+_Scope: TypeAlias = int | str
+"""An exchange, or the name of a session; stdio has one without name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +53,19 @@ class _Open:
     seq: int
     method: str
     at_ns: int
+    scopes: "tuple[_Scope, ...]"
 
 
 class Conversation:
     """Reads frames in order; one per session."""
 
     def __init__(self) -> None:
-        self._open: Final[dict[tuple[Sender, RequestId], _Open]] = {}
+        self._open: Final[dict[tuple[_Scope, Sender, RequestId], _Open]] = {}
+        self._names: Final = SessionNames()
+
+    def look(self, event: object) -> str:
+        """Take any event, in order; the name of the session that it belongs to, empty if unknown."""
+        return self._names.of(event)
 
     def turns(self, frame: Frame) -> tuple[Turn, ...]:
         """The messages in ``frame``: one, or as many as a batch holds."""
@@ -66,7 +77,9 @@ class Conversation:
         match message:
             case Request(method=method, id=id, params=params):
                 if id is not None:
-                    self._open[frame.sender, id] = _Open(frame.seq, method, frame.observed_at_ns)
+                    asked = _Open(frame.seq, method, frame.observed_at_ns, self._scopes(frame))
+                    for scope in asked.scopes:
+                        self._open[scope, frame.sender, id] = asked
                 return Turn("request", method, id, body=params)
             case Notification(method=method, params=params):
                 return Turn("notification", method, body=params)
@@ -80,8 +93,21 @@ class Conversation:
     def _answer(self, frame: Frame, kind: Kind, id: RequestId | Absent | None, body: "JSON | Absent") -> Turn:
         asked = None
         if isinstance(id, int | str):
-            asked = self._open.pop((other(frame.sender), id), None)
+            asked = self._take(frame, other(frame.sender), id)
         if asked is None:
             return Turn(kind, id=id, body=body)
         latency_ns = frame.observed_at_ns - asked.at_ns
         return Turn(kind, asked.method, id, asked.seq, latency_ns, body)
+
+    def _take(self, frame: Frame, asker: Sender, id: RequestId) -> _Open | None:
+        for scope in self._scopes(frame):
+            if (asked := self._open.get((scope, asker, id))) is not None:
+                for one in asked.scopes:
+                    if self._open.get((one, asker, id)) is asked:
+                        del self._open[one, asker, id]
+                return asked
+        return None
+
+    def _scopes(self, frame: Frame) -> "tuple[_Scope, ...]":
+        """Where a request and its answer may meet, the closest first."""
+        return (frame.exchange, self._names.of(frame)) if frame.exchange else ("",)

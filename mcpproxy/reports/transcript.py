@@ -3,6 +3,9 @@
 Columns of fixed width come first (frame number, seconds since the start, time an answer took, size),
 then the arrow and the words, so that everything lines up without knowing what is still to come.
 A finding that does not follow its frame names it.
+
+Over HTTP the heads are lines as well, and ``#7`` in front of the words is the exchange. How a connection
+began and ended is shown with ``full`` alone.
 """
 
 from collections import Counter
@@ -13,7 +16,23 @@ from mcpproxy.reports.conversation import Conversation, Turn
 from mcpproxy.reports.preview import preview
 from mcpproxy.reports.style import PLAIN, Style, count, decoded, duration, printable, size, tally
 from mcpproxy.reports.text import finding_head, finding_line
-from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+from mcpproxy.session.frame import (
+    Close,
+    Eof,
+    Event,
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Gap,
+    HttpEvent,
+    Note,
+    Opaque,
+    RequestHead,
+    ResponseHead,
+    Signal,
+    Stderr,
+)
+from mcpproxy.session.http import Fields
 
 INDENT: Final = " " * 34
 PAYLOAD_COLUMNS: Final = 160
@@ -35,10 +54,14 @@ class Transcript:
         self._frames: Final[Counter[str]] = Counter()
         self._found: Final[Counter[str]] = Counter()
         self._last_frame = 0
+        self._asked_ns: Final[dict[int, int]] = {}  # exchange -> when it was asked
+        self._other: Final[set[int]] = set()  # exchanges whose bodies need not be messages
 
     def lines(self, event: Event | Finding) -> list[str]:
         """What to print for ``event``."""
         match event:
+            case RequestHead() | ResponseHead() | ExchangeEnd() | Opaque() | Note():
+                return self._http(event)
             case Frame():
                 self._frames[event.sender] += 1
                 self._last_frame = event.seq
@@ -58,13 +81,67 @@ class Transcript:
                 return self._close(event)
         assert_never(event)
 
+    def _http(self, event: HttpEvent) -> list[str]:
+        at_ns, session = event.observed_at_ns, self._conversation.look(event)
+        match event:
+            case RequestHead():
+                self._last_frame = event.seq
+                self._asked_ns[event.exchange] = at_ns
+                if not event.endpoint:
+                    self._other.add(event.exchange)
+                words = f"{printable(event.method)} {printable(event.target)}"
+                return [self._head(event, "client", "", words, f"session {session}" if session else "")]
+            case ResponseHead():
+                self._last_frame = event.seq
+                if event.status >= 300:
+                    self._other.add(event.exchange)
+                asked_ns = self._asked_ns.get(event.exchange)
+                took = "" if asked_ns is None else duration(at_ns - asked_ns)
+                words = f"{event.status} {printable(event.reason)}".strip()
+                fields = Fields(event.headers)
+                said = printable(fields.media_type) + "  from mcpproxy" * event.by_proxy
+                if session and "mcp-session-id" in fields:
+                    said += f"  session {session}"
+                return [self._head(event, "server", took, words, said.strip())]
+            case ExchangeEnd():
+                self._asked_ns.pop(event.exchange, None)
+                self._other.discard(event.exchange)
+                if event.cut:
+                    who = "mcpproxy" if event.by == "proxy" else f"the {event.by}"
+                    words = self._style.paint(f"#{event.exchange} cut short by {who}", "yellow")
+                    return [self._line(at_ns, "end", words)]
+                return [self._line(at_ns, "end", f"#{event.exchange}")] if self._full else []
+            case Opaque():
+                what = f"{size(event.size)} from the {event.sender} on connection {event.connection}"
+                return [self._line(at_ns, "opaque", self._cut(f"{what}: {printable(event.reason)}", 9))]
+            case Note():
+                if event.what in ("connected", "closed") and not self._full:
+                    return []
+                where = f"connection {event.connection}: " if event.connection else ""
+                words = f"{where}{printable(event.what)}: {printable(event.why)}"
+                return [self._line(at_ns, "mcpproxy", self._cut(words, 10))]
+
+    def _head(self, event: RequestHead | ResponseHead, sender: str, took: str, words: str, said: str) -> str:
+        """The line of a head; with ``full`` its fields follow."""
+        style = self._style
+        head = style.paint(f"{event.seq:>5} {_seconds(event.observed_at_ns)} {took:>8} {'':>8}", "dim")
+        line = (
+            f"{head} {style.arrow(sender)} {style.paint(f'#{event.exchange}', 'dim')} {self._cut(words, 12)}"
+        )
+        line += f"  {style.paint(said, 'dim')}" if said else ""
+        if self._full:
+            fields = [f"{printable(name)}: {printable(value)}" for name, value in event.headers]
+            line = "\n".join([line, *(f"{INDENT}  {style.paint(field, 'dim')}" for field in fields)])
+        return line
+
     def _frame(self, frame: Frame) -> list[str]:
         turns = self._conversation.turns(frame)
         latencies = [turn.latency_ns for turn in turns if turn.latency_ns is not None]
         took = duration(min(latencies)) if latencies else ""
         head = f"{frame.seq:>5} {_seconds(frame.observed_at_ns)} {took:>8} {size(len(frame.raw)):>8}"
         words, payload = self._words(frame, turns)
-        line = f"{self._style.paint(head, 'dim')} {self._style.arrow(frame.sender)} {words}"
+        mark = self._style.paint(f"#{frame.exchange} ", "dim") if frame.exchange else ""
+        line = f"{self._style.paint(head, 'dim')} {self._style.arrow(frame.sender)} {mark}{words}"
         if self._full:
             return [line, f"{INDENT}  {self._style.paint(decoded(frame.raw), 'dim')}"]
         return [f"{line}  {self._style.paint(payload, 'dim')}" if payload else line]
@@ -76,18 +153,38 @@ class Transcript:
             return self._cut(plain, 2), ""
         turn = turns[0]
         name, id = _named(turn)
+        is_message = turn.kind != "malformed"
+        if not is_message and frame.exchange in self._other:
+            name = "body"
+        if frame.event is not None:
+            name, id = self._event_words(frame, name, id, is_message=is_message)
         if not frame.terminated:
-            id += " (a piece, the line goes on)" if frame.continues else " (no line feed)"
-        room = self._room(len(name) + len(id) + 5)
+            id += _unfinished(frame)
+        room = self._room(len(name) + len(id) + 5 + (len(str(frame.exchange)) + 2 if frame.exchange else 0))
         payload = ""
         if turn.kind == "malformed":
             payload = decoded(frame.raw[: 4 * max(room, 0)])
         elif not isinstance(turn.body, Absent):
             payload = printable(preview(turn.body, room))
-        colour = "red" if turn.kind in ("error", "malformed") else "bold"
+        is_bad = turn.kind == "error" or (not is_message and name == turn.flaw)
+        colour = "red" if is_bad else "bold"
         words = self._style.paint(name, colour) + self._style.paint(id, "dim")
         # A narrow terminal has no use for the beginning of a beginning.
         return words, self._style.shorten(payload, room) if room >= 8 else ""
+
+    def _event_words(self, frame: Frame, name: str, id: str, *, is_message: bool) -> tuple[str, str]:
+        """What an SSE event is called, and what it has beside its data."""
+        event = frame.event
+        assert event is not None
+        if not frame.raw:
+            name = "event without data"
+        elif not is_message and event.name not in (None, "", "message"):
+            name = f"event {printable(event.name or '')}"
+        if event.id is not None:
+            id += f" event id {self._style.shorten(printable(event.id), 24)}"
+        if event.retry is not None:
+            id += f" retry {event.retry} ms"
+        return name, id
 
     def _finding(self, finding: Finding) -> list[str]:
         elsewhere = finding.frame not in (0, self._last_frame)
@@ -157,6 +254,12 @@ def ended(close: Close) -> str:
             return "the server could not be started"
         case "cut":
             return "the recording was cut here; how the session ended is unknown"
+
+
+def _unfinished(frame: Frame) -> str:
+    if frame.exchange:
+        return " (a piece, more followed)" if frame.continues else " (cut short)"
+    return " (a piece, the line goes on)" if frame.continues else " (no line feed)"
 
 
 def _seconds(ns: int) -> str:

@@ -1,7 +1,8 @@
 """A session for machines: one JSON object per line, in the order of the trace.
 
 Every object has a ``kind``: ``header``, one of the message kinds, ``batch``, ``stderr``, ``eof``,
-``signal``, ``gap``, ``finding``, ``close`` or ``note``. ``t`` is nanoseconds since the start. A frame
+``signal``, ``gap``, ``finding``, ``close`` or ``note``; over HTTP also ``http-request``, ``http-response``,
+``end``, ``opaque`` and ``proxy`` (what mcpproxy did). ``t`` is nanoseconds since the start. A frame
 carries the findings that were recorded right behind it; later ones are lines of their own. While
 following nothing is held back, so there every finding is a line of its own.
 """
@@ -13,7 +14,22 @@ from typing import assert_never
 
 from mcpproxy.protocol.jsonrpc import ABSENT, Batch
 from mcpproxy.reports.conversation import Conversation, Turn
-from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+from mcpproxy.session.frame import (
+    Close,
+    Eof,
+    Event,
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Gap,
+    HttpEvent,
+    Note,
+    Opaque,
+    RequestHead,
+    ResponseHead,
+    Signal,
+    Stderr,
+)
 from mcpproxy.trace.format import finding_object
 
 
@@ -38,7 +54,9 @@ def lines(
             yield json.dumps(held.record)
             held = None
         findings: list[dict[str, object]] = []
-        if not isinstance(event, Frame):
+        if isinstance(event, HttpEvent):
+            record = http_object(event, conversation)
+        elif not isinstance(event, Frame):
             record = event_object(event)
         else:  # also when it is not shown: answers need their questions
             record = frame_object(event, conversation, findings, full=full)
@@ -67,6 +85,11 @@ def frame_object(
     """A frame: what it is, what it answers, and what was found in it."""
     turns = conversation.turns(frame)
     head: dict[str, object] = {"seq": frame.seq, "t": frame.observed_at_ns, "from": frame.sender}
+    if frame.exchange:
+        head |= {"exchange": frame.exchange, "connection": frame.connection}
+        head |= {"session": conversation.look(frame) or None, "by_proxy": frame.by_proxy}
+        if (sse := frame.event) is not None:
+            head["event"] = {"id": sse.id, "name": sse.name, "retry": sse.retry}
     if isinstance(frame.message, Batch):
         what: dict[str, object] = {"kind": "batch", "messages": [turn_object(turn) for turn in turns]}
     else:
@@ -87,6 +110,45 @@ def turn_object(turn: Turn) -> dict[str, object]:
         "latency_ns": turn.latency_ns,
     }
     return shape | {"flaw": turn.flaw} if turn.flaw else shape
+
+
+def http_object(event: HttpEvent, conversation: Conversation) -> dict[str, object]:
+    """What HTTP has around its bodies."""
+    session = conversation.look(event) or None
+    head: dict[str, object] = {"t": event.observed_at_ns, "connection": event.connection}
+    match event:
+        case RequestHead():
+            head = {
+                "seq": event.seq,
+                **head,
+                "from": "client",
+                "exchange": event.exchange,
+                "session": session,
+            }
+            what = {"kind": "http-request", "method": event.method, "target": event.target}
+            return head | what | {"headers": event.headers, "endpoint": event.endpoint}
+        case ResponseHead():
+            head = {
+                "seq": event.seq,
+                **head,
+                "from": "server",
+                "exchange": event.exchange,
+                "session": session,
+            }
+            what = {"kind": "http-response", "status": event.status, "reason": event.reason}
+            return head | what | {"headers": event.headers, "by_proxy": event.by_proxy}
+        case ExchangeEnd():
+            head |= {"exchange": event.exchange, "session": session}
+            return head | {"kind": "end", "cut": event.cut, "by": event.by}
+        case Opaque():
+            return head | {
+                "from": event.sender,
+                "kind": "opaque",
+                "bytes": event.size,
+                "reason": event.reason,
+            }
+        case Note():
+            return head | {"kind": "proxy", "what": event.what, "why": event.why}
 
 
 def event_object(event: Stderr | Eof | Signal | Gap | Close | Finding) -> dict[str, object]:

@@ -54,12 +54,14 @@ class Judge(Protocol):
 class Fields:
     """Header fields by name, whatever the case. A name may stand more than once."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_values", "media_type")
 
     def __init__(self, headers: Headers = ()) -> None:
         self._values: dict[str, list[str]] = {}
         for name, value in headers:
             self._values.setdefault(name.lower(), []).append(value.strip(" \t"))
+        # The content type in lower case, without parameters; empty if there is none.
+        self.media_type = (self.get("content-type") or "").partition(";")[0].strip().lower()
 
     def all(self, name: str) -> tuple[str, ...]:
         """Every value of ``name`` (lower case), in order."""
@@ -76,11 +78,6 @@ class Fields:
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
-
-    @property
-    def media_type(self) -> str:
-        """The content type in lower case, without parameters; empty if there is none."""
-        return (self.get("content-type") or "").partition(";")[0].strip().lower()
 
 
 @dataclass(slots=True, eq=False)
@@ -151,8 +148,9 @@ class HttpSession:
 class HttpExchange:
     """One HTTP request with its response, as far as it has come.
 
-    ``messages`` are those of the request body, ``answered`` the ids of the requests among them that have
-    their response on this exchange. ``cursor`` is the event that Last-Event-ID names, if it was seen.
+    ``messages`` are those of the request body, ``requests`` and ``initialize`` are among them, and
+    ``answered`` are the ids of those that have their response on this exchange. ``cursor`` is the event
+    that Last-Event-ID names, if it was seen.
     """
 
     request: RequestHead
@@ -161,6 +159,8 @@ class HttpExchange:
     body: Frame | None = None
     settled: bool = False
     messages: tuple[Proper, ...] = ()
+    requests: tuple[Request, ...] = ()
+    initialize: Request | None = None
     several: bool = False  # the body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = field(default_factory=Fields)
@@ -196,18 +196,16 @@ class HttpExchange:
         scheme, found, rest = self.request.target.partition("://")
         return f"{scheme}://{rest.partition('/')[0]}" if found and scheme.isalpha() else ""
 
-    @property
-    def requests(self) -> tuple[Request, ...]:
-        return tuple(m for m in self.messages if isinstance(m, Request))
-
-    @property
-    def initialize(self) -> Request | None:
-        return next((m for m in self.messages if isinstance(m, Request) and m.method == "initialize"), None)
+    def say(self, messages: tuple[Proper, ...]) -> None:
+        """Take what the request body holds."""
+        self.messages = messages
+        self.requests = tuple([m for m in messages if isinstance(m, Request)])
+        self.initialize = next((m for m in self.requests if m.method == "initialize"), None)
 
     @property
     def only_notifies(self) -> bool:
         """Whether the body holds notifications and responses alone, so that nothing is to be answered."""
-        return bool(self.messages) and not any(isinstance(m, Request) for m in self.messages)
+        return bool(self.messages) and not self.requests
 
     @property
     def status(self) -> int:
@@ -271,6 +269,7 @@ class HttpHistory:
     authorized: dict[int, int] = field(default_factory=dict[int, int])  # connection -> first token sent
     metadata: str = ""  # "served" or "refused", once the well-known document was asked for
     modern: dict[int, ModernAnswer] = field(default_factory=dict[int, ModernAnswer])  # by connection
+    modern_servers: set[str] = field(default_factory=set[str])  # those that have shown it
     modern_only: dict[str, int] = field(default_factory=dict[str, int])  # server -> frame that shows it
     supported: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])  # by server
     mirrors: dict[tuple[str, str], dict[str, Mirrors]] = field(

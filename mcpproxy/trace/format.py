@@ -47,6 +47,7 @@ from mcpproxy.trace.upgrades import FORMAT
 
 __all__ = [
     "CloseRecord",
+    "Continued",
     "Header",
     "NotARecordError",
     "Record",
@@ -55,6 +56,7 @@ __all__ = [
     "decode",
     "encode",
     "encode_close",
+    "encode_continued",
     "encode_finding",
     "encode_frame",
     "encode_header",
@@ -91,6 +93,8 @@ class Header:
     listen: str = ""
     endpoint: str = ""
     upstream: str = ""
+    continues: str = ""
+    """The name of the file that this one goes on from, beside it; ``--rotate`` makes such chains."""
 
 
 @dataclass(slots=True)
@@ -110,10 +114,19 @@ class CloseRecord:
     tally: Tally | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """The last record of a file that another one goes on from; the counts are those since the start."""
+
+    file: str
+    tally: Tally
+    observed_at_ns: int = 0
+
+
 Recorded: TypeAlias = Frame | Stderr | Eof | Signal | Gap | HttpEvent | Encoded
 """What may stand between the header and the close record, findings apart."""
 
-Record: TypeAlias = Header | Recorded | Finding | CloseRecord
+Record: TypeAlias = Header | Recorded | Finding | Continued | CloseRecord
 
 
 # Encoding. Records are put together by hand where they occur by the million.
@@ -212,6 +225,20 @@ def encode_close(close: Close, tally: Tally) -> bytes:
     )
 
 
+def encode_continued(continued: Continued) -> bytes:
+    tally = continued.tally
+    return object_line(
+        {
+            "type": "continued",
+            "t": continued.observed_at_ns,
+            "in": continued.file,
+            "frames": tally.frames,
+            "findings": tally.findings,
+            "judge_error": tally.judge_error,
+        }
+    )
+
+
 def is_embeddable(frame: Frame) -> bool:
     """Whether the frame's bytes are one JSON value on one line."""
     message = frame.message
@@ -283,6 +310,8 @@ def decode(line: bytes) -> Record:
             )
         case "finding":
             return _finding(members)
+        case "continued":
+            return Continued(member(members, "in", str), _tally(members), member(members, "t", int))
         case "close":
             return _close(members)
         case kind:
@@ -363,16 +392,19 @@ def _close(members: JSONObject) -> CloseRecord:
     )
     if "frames" not in members:
         return CloseRecord(close)
+    return CloseRecord(close, _tally(members))
+
+
+def _tally(members: JSONObject) -> Tally:
     frames = cast("JSONObject", member(members, "frames", dict))
     findings = cast("JSONObject", member(members, "findings", dict, {}))
     senders: tuple[Sender, ...] = get_args(Sender)
     severities: tuple[Severity, ...] = get_args(Severity)
-    tally = Tally(
+    return Tally(
         {sender: member(frames, sender, int) for sender in senders},
         {severity: member(findings, severity, int, 0) for severity in severities},
         optional(members, "judge_error", str),
     )
-    return CloseRecord(close, tally)
 
 
 def _sender(members: JSONObject) -> Sender:

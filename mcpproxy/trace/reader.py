@@ -8,15 +8,23 @@ missing.
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Final, NoReturn
 
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.framing.lines import LIMIT_BYTES
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap
-from mcpproxy.trace import upgrades
-from mcpproxy.trace.format import CloseRecord, Header, NotARecordError, Tally, decode, header_format
+from mcpproxy.trace import chain, upgrades
+from mcpproxy.trace.format import (
+    CloseRecord,
+    Continued,
+    Header,
+    NotARecordError,
+    Tally,
+    decode,
+    header_format,
+)
 from mcpproxy.trace.http import Encoded
 
 __all__ = ["Header", "Trace", "follow", "open_trace", "read_trace"]
@@ -45,8 +53,13 @@ class Trace:
         rungs: tuple[upgrades.Rung, ...] = (),
         is_recording: bool = False,
         trouble: str = "",
+        files: Sequence[str] = (),
     ) -> None:
         self.path = path
+        self.files = list(files) or [path]
+        """The files of the recording, in order; more than one where it was rotated."""
+        self.continued_ns = 0
+        """When the last file but one ended, known after iteration."""
         self.header = header
         self.complete = False
         self.notes: list[str] = []
@@ -74,53 +87,74 @@ class Trace:
         """
         self.complete = False
         self.notes = [self._trouble] if self._trouble else []
+        if self.joined_late:
+            self.notes.append(f"it goes on from {self.header.continues}, which is not here")
         self.tally = None
         frames = {CLIENT: 0, SERVER: 0}
-        closed: CloseRecord | None = None
-        with _open(self.path) as file:
-            for number, line in _lines(self.path, file):
-                if number == 1 or not line.strip():
+        last: CloseRecord | Continued | None = None
+        for path, number, line in self._records():
+            if number == 1 or not line.strip():
+                last = last if number > 1 else None
+                continue
+            try:
+                record = decode(upgrades.climb(line, self.rungs))
+            except NotARecordError as fault:
+                if not line.endswith(b"\n"):
+                    self._note_torn(number)
+                    break
+                _refuse(path, number, str(fault))
+            if last:
+                _refuse(path, number, "a record behind the close record")
+            match record:
+                case CloseRecord():
+                    last = record
+                    self.tally = record.tally
+                    yield record.close
                     continue
-                try:
-                    record = decode(upgrades.climb(line, self.rungs))
-                except NotARecordError as fault:
-                    if not line.endswith(b"\n"):
-                        self._note_torn(number)
-                        break
-                    _refuse(self.path, number, str(fault))
-                if closed:
-                    _refuse(self.path, number, "a record behind the close record")
-                match record:
-                    case CloseRecord():
-                        closed = record
-                        self.tally = record.tally
-                        yield record.close
-                        continue
-                    case Header():
-                        _refuse(self.path, number, _SECOND_HEADER)
-                    case Frame():
-                        frames[record.sender] += 1
-                    case Gap():
-                        self.notes.append(_gap_note(record))
-                    case _:
-                        pass
-                yield record
-        self._note_ending(closed, frames)
+                case Continued():
+                    last = record
+                    self.tally, self.continued_ns = record.tally, record.observed_at_ns
+                    continue
+                case Header():
+                    _refuse(path, number, _SECOND_HEADER)
+                case Frame():
+                    frames[record.sender] += 1
+                case Gap():
+                    self.notes.append(_gap_note(record))
+                case _:
+                    pass
+            yield record
+        self._note_ending(last, frames)
         self.complete = not self.notes
+
+    @property
+    def joined_late(self) -> bool:
+        """Whether the beginning of the recording is missing."""
+        return bool(self.header.continues)
+
+    def _records(self) -> Iterator[tuple[str, int, bytes]]:
+        """The lines of all files, each with its file and its number there."""
+        for path in self.files:
+            with _open(path) as file:
+                for number, line in _lines(path, file):
+                    yield path, number, line
 
     def _note_torn(self, number: int) -> None:
         if not self._is_recording:  # a line that is being written is not torn
             self.notes.append(f"line {number}: cut off mid-record; {number - 1} records read")
 
-    def _note_ending(self, closed: CloseRecord | None, frames: dict[str, int]) -> None:
-        if closed is None:
+    def _note_ending(self, last: CloseRecord | Continued | None, frames: dict[str, int]) -> None:
+        closed = last if isinstance(last, CloseRecord) else None
+        if isinstance(last, Continued) and not self._is_recording:
+            self.notes.append(f"it goes on in {last.file}, which is not here")
+        elif closed is None:
             missing = (
                 "still recording" if self._is_recording else "no close record: the recording was cut off"
             )
             self.notes.append(missing)
         elif closed.close.ending == "cut":
             self.notes.append("the recording was cut: mcpproxy was killed before the session ended")
-        if closed and closed.tally and closed.tally.frames != frames:
+        if closed and closed.tally and closed.tally.frames != frames and not self.joined_late:
             told = sum(closed.tally.frames.values())
             self.notes.append(f"the close record counts {told} frames, the file holds {sum(frames.values())}")
 
@@ -135,24 +169,29 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     from mcpproxy.recorder.fold import fold
 
     name = os.fspath(path)
+    first = chain.first_of(name)
     trouble = ""
     try:
-        fold(name)
+        fold(first)
     except (OSError, McpProxyError) as fault:
         reason = fault.fact if isinstance(fault, TraceError) else str(fault)
         trouble = f"the journal beside it could not be folded in: {reason}"
-    return read_trace(name, is_recording=not trouble and os.path.isdir(journal.folder(name)), trouble=trouble)
+    is_recording = not trouble and os.path.isdir(journal.folder(first))
+    return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
 
 
-def read_trace(path: str, *, is_recording: bool = False, trouble: str = "") -> Trace:
-    """Open the file as it stands, whatever lies beside it.
+def read_trace(
+    path: str, *, is_recording: bool = False, trouble: str = "", files: Sequence[str] = ()
+) -> Trace:
+    """Open the file as it stands, whatever lies beside it, or all ``files`` that belong together.
 
     Raises:
         TraceError: there is no trace there, or none that this mcpproxy can read.
     """
-    with _open(path) as file:
-        header, rungs = _read_header(path, file, is_recording)
-    return Trace(path, header, rungs=rungs, is_recording=is_recording, trouble=trouble)
+    first = files[0] if files else path
+    with _open(first) as file:
+        header, rungs = _read_header(first, file, is_recording)
+    return Trace(path, header, rungs=rungs, is_recording=is_recording, trouble=trouble, files=files)
 
 
 def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:
@@ -163,10 +202,25 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
     Raises:
         TraceError: as ``open_trace`` and ``Trace.events``.
     """
+    name = os.fspath(path)
+    first = chain.first_of(name)
+    trace = _wait_for_trace(first, poll_s)
+    goes_on = True
+    name = first
+    while goes_on:
+        goes_on = False
+        for record in _follow_file(name, first, trace, poll_s):
+            if isinstance(record, Continued):
+                name, goes_on = os.path.join(os.path.dirname(first), os.path.basename(record.file)), True
+            else:
+                yield record
+
+
+def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator[Event | Finding | Continued]:
     from mcpproxy.recorder.fold import fold
 
-    name = os.fspath(path)
-    trace = _wait_for_trace(name, poll_s)
+    while not os.path.exists(name) and os.path.isdir(journal.folder(first)):
+        time.sleep(poll_s)  # its name is known a moment before it is there
     with _open(name) as file:
         number = 0
         line = b""
@@ -189,14 +243,17 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
                             _refuse(name, number, _SECOND_HEADER)
                         case Encoded():
                             pass
+                        case Continued():
+                            yield record
+                            return
                         case _:
                             yield record
                 line = b""
             elif is_over:
                 return
-            elif os.path.isdir(journal.folder(name)):
+            elif os.path.isdir(journal.folder(first)):
                 # Alive, or left behind by a recorder that was killed; folding tells, and mends it.
-                if not fold(name):
+                if not fold(first):
                     time.sleep(poll_s)
             else:
                 is_over = True  # the journal goes when the trace is closed: look once more

@@ -32,8 +32,16 @@ class TraceWriter:
         """Why the last flush failed, in the system's words; ``None`` when it did not."""
         self._is_new = resume_at is None
         self._fd = -1
+        self.position = self.size
+        """Bytes in the last file, what is pending included."""
         self._pending: list[bytes] = []
+        self._later: list[tuple[str, list[bytes]]] = []  # the files to go on in, and their records
         self._pending_bytes = 0
+
+    def turn_to(self, path: str) -> None:
+        """What is written from here on goes to another file, once this one holds all that is pending."""
+        self._later.append((path, []))
+        self.position = 0
 
     def write(self, record: bytes) -> None:
         """Take one record. It is on disk after the next flush that succeeds.
@@ -41,8 +49,9 @@ class TraceWriter:
         Raises:
             TraceError: the file is there already, and is not ours to continue.
         """
-        self._pending.append(record)
+        (self._later[-1][1] if self._later else self._pending).append(record)
         self._pending_bytes += len(record)
+        self.position += len(record)
         if self._pending_bytes >= BATCH_BYTES and not self.fault:
             self.flush()
 
@@ -54,8 +63,10 @@ class TraceWriter:
         """
         if self._pending and not self.fault:
             self.flush()
-        self._pending += parts
-        self._pending_bytes += sum(map(len, parts))
+        size = sum(map(len, parts))
+        (self._later[-1][1] if self._later else self._pending).extend(parts)
+        self._pending_bytes += size
+        self.position += size
         if not self.fault:
             self.flush()
 
@@ -65,6 +76,15 @@ class TraceWriter:
         Raises:
             TraceError: the file is there already, and is not ours to continue.
         """
+        while self._later:
+            if not self._flush_file():
+                return False
+            self.close()
+            self.path, self._pending = self._later.pop(0)
+            self.size, self._is_new = 0, True
+        return self._flush_file()
+
+    def _flush_file(self) -> bool:
         parts = self._pending
         if self._pending_bytes < 2 * BATCH_BYTES:
             parts = [b"".join(parts)]
@@ -78,6 +98,7 @@ class TraceWriter:
                 while rest:
                     count = os.write(fd, rest)
                     self.size += count
+                    self._pending_bytes -= count
                     rest = rest[count:]
                 written += 1
         except FileExistsError:
@@ -86,10 +107,8 @@ class TraceWriter:
             self.fault = fault.strerror or str(fault)
             unwritten = parts[written + 1 :] if rest else parts[written:]
             self._pending = [bytes(rest), *unwritten] if rest else unwritten
-            self._pending_bytes = sum(map(len, self._pending))
             return False
         self._pending = []
-        self._pending_bytes = 0
         return True
 
     def rewind(self, reserve: int = 0) -> int:
@@ -101,11 +120,13 @@ class TraceWriter:
             OSError: the file cannot be shortened.
         """
         self._pending = []
+        self._later = []
         self._pending_bytes = 0
         self.fault = None
         if self._fd >= 0:
             self.size = self._last_boundary(max(0, self.size - reserve))
             os.ftruncate(self._fd, self.size)
+        self.position = self.size
         return self.size
 
     def close(self) -> None:

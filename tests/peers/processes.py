@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Container, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, Queue
@@ -16,11 +16,26 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent.parent
 
-DEADLINE_S: Final = 60
+DEADLINE_S: Final = 120
 
 PORT: Final = re.compile(r"^port (\d+)")
 GREETING: Final = re.compile(r"listening on (http://\S+)")
 RECORDING: Final = re.compile(r"recording to (.+)")
+
+
+def run(command: list[str], env: Mapping[str, str] | None = None, codes: Container[int] = (0,)) -> str:
+    """Run a command to its end, which must be one of these exit codes; its stdout."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode in codes, done.stderr
+    return done.stdout
 
 
 class Process:
@@ -53,6 +68,10 @@ class Process:
             if found := re.search(pattern, line):
                 return found[1]
 
+    def assert_running(self) -> None:
+        code = self._process.poll()
+        assert code is None, f"ended with {code}"
+
     def stop(self) -> int:
         """Ask it to end; its exit code, and all that it has said is in ``said`` then."""
         if self._process.poll() is None:
@@ -83,6 +102,10 @@ def server(command: list[str], env: Mapping[str, str] | None = None) -> Generato
     process = Process(command, env)
     try:
         yield f"http://127.0.0.1:{process.expect(PORT)}"
+        process.assert_running()
+    except BaseException as error:
+        error.add_note(f"the server said:\n{''.join(process.said[-40:])}")
+        raise
     finally:
         process.kill()
 

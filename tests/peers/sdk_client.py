@@ -6,9 +6,10 @@ It runs inside an environment of its own that holds one version of the SDK (1.x 
 
 A command is a server on stdio. A URL is one on HTTP: Streamable HTTP, or, where its path is ``/sse``,
 the transport with a stream of its own that came before.
+
 ``PLAN`` is the JSON text of a list of steps (see ``plans.py``). ``auto``, which needs 2.x, asks the
-server for its era first. The document holds no time, process id or path, so that a session with a
-proxy in between can be compared with one without.
+server for its era first. The document holds no time, process id, path or session id, so that a session
+with a proxy in between can be compared with one without.
 """
 
 # The SDK is installed where this runs, not where it is type-checked.
@@ -22,7 +23,6 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from mcp import ClientSession, StdioServerParameters, types
-
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -33,7 +33,10 @@ except ImportError:  # the 1.x line
     Client = None
 
 DEADLINE_S = 60
-CLOCK = re.compile(r"\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z?")
+PASSING = re.compile(
+    r"\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z?"  # times
+    r"|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # session ids
+)
 
 
 class Host:
@@ -87,9 +90,9 @@ class Host:
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON, with the names that stand on the wire and the times taken out."""
+    """``value`` as JSON, with the names that stand on the wire, without what is new each time."""
     text = json.dumps(value.model_dump(mode="json", by_alias=True, exclude_none=True), ensure_ascii=False)
-    return json.loads(CLOCK.sub("<time>", text))
+    return json.loads(PASSING.sub("<...>", text))
 
 
 async def perform(step: dict[str, Any], client: Any, host: Host) -> Any:
@@ -162,7 +165,7 @@ async def session(mode: str, plan: list[dict[str, Any]], command: list[str]) -> 
             try:
                 outcome = {"gave": await perform(step, client, host)}
             except Exception as error:  # whatever the SDK makes of it is the result to compare
-                outcome = {"raised": f"{type(error).__name__}: {CLOCK.sub('<time>', str(error))}"}
+                outcome = {"raised": f"{type(error).__name__}: {PASSING.sub('<...>', str(error))}"}
             results.append({"step": step} | outcome)
     # Notifications have no fixed place between answers: they are compared as a set with counts.
     heard = sorted(host.heard, key=lambda message: json.dumps(message, sort_keys=True))

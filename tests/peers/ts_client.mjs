@@ -4,7 +4,8 @@
 //
 // 1 is @modelcontextprotocol/sdk 1.x, 2 @modelcontextprotocol/client 2.x, which with "-auto" asks the
 // server for its era first (on stdio by starting the command twice). PLAN is the JSON text of a list
-// of steps (see plans.py). A URL is a server on HTTP, as in sdk_client.py. As in sdk_client.py, the document holds no time, process id or path.
+// of steps (see plans.py). A URL is a server on HTTP: Streamable HTTP, or with the path /sse the
+// transport before it. As in sdk_client.py, the document holds no time, process id, path or session id.
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -16,8 +17,10 @@ if (separator !== "--") throw new Error("usage: ts_client.mjs {1|2|2-auto} NODE_
 const require = createRequire(join(modules, "anywhere.js"));
 const load = (name) => import(pathToFileURL(require.resolve(name)).href);
 
-const CLOCK = /\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z?/g;
-const plain = (value) => JSON.parse((JSON.stringify(value) ?? "null").replace(CLOCK, "<time>"));
+// What is new each time: times and session ids.
+const PASSING =
+  /\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
+const plain = (value) => JSON.parse((JSON.stringify(value) ?? "null").replace(PASSING, "<...>"));
 
 // What a host application gives a client: answers for the server, an ear for its notifications.
 const heard = [];

@@ -12,7 +12,7 @@ SALT: Final = bytes(range(32))
 
 def start(**members: object) -> Entry:
     """The START record of a reverse proxy."""
-    payload = {
+    payload: dict[str, object] = {
         "transport": "http",
         "mode": "reverse",
         "listen": "http://127.0.0.1:8765",

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from mcpproxy.recorder import bodies
 from mcpproxy.recorder.fold import fold
+from mcpproxy.recorder.follow import JournalReader
 from mcpproxy.recorder.frozen import FrozenStateError, freeze, thaw
 from mcpproxy.recorder.http import HttpAssembly
+from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.pipeline import Recording
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
@@ -36,10 +39,6 @@ from tests.recorder import http_journals as wire
 from tests.recorder.http_journals import (
     CONVERSATION,
     EVENTS,
-    INITIALIZE,
-    INITIALIZED,
-    LIST,
-    READY,
     TOOLS,
     answer,
     chunk,
@@ -54,8 +53,18 @@ from tests.recorder.http_journals import (
     start,
     stream,
 )
-from tests.recorder.journals import EXIT, STARTED_NS, Entry, JournalFolder, gap, record, recording
-from tests.recorder.test_fold import MortalWriter
+from tests.recorder.journals import (
+    EXIT,
+    STARTED_NS,
+    Accuser,
+    Entry,
+    JournalFolder,
+    gap,
+    packed,
+    record,
+    recording,
+)
+from tests.recorder.test_fold import KilledError, MortalWriter, to_the_end
 
 
 def assembled(entries: Iterable[Entry], begin: Entry | None = None) -> list[Recorded]:
@@ -86,7 +95,9 @@ def _word(event: Recorded) -> str:
         case ResponseHead():
             return f"{event.exchange} {event.status}" + " by proxy" * event.by_proxy
         case Frame():
-            marks = " cut" * (not event.terminated) + " piece" * event.continues + " by proxy" * event.by_proxy
+            marks = (
+                " cut" * (not event.terminated) + " piece" * event.continues + " by proxy" * event.by_proxy
+            )
             return f"{event.exchange} {event.sender}: {event.raw.decode('latin-1')}{marks}"
         case ExchangeEnd():
             return f"{event.exchange} end" + (f" cut by {event.by}" if event.cut else "")
@@ -229,11 +240,9 @@ def test_heads_and_frames_are_numbered_together() -> None:
 
 
 def test_a_head_as_the_client_wrote_it() -> None:
-    (_, head, *_) = assembled([connect(), client(get("/mcp?a=1", "X-A: 1", "x-a:  2 ", "X-Ä: ü"))])
-    fields = (("Host", "h"), ("X-A", "1"), ("x-a", "2"), ("X-Ä", "ü"))
-    assert head == Note(1, "not-http", "the client: a header field cannot be read", 1) or head == RequestHead(
-        1, 1, 1, "GET", "/mcp?a=1", fields, True, "1.1", 1
-    )
+    (_, head, *_) = assembled([connect(), client(get("/mcp?a=1", "X-A: 1", "x-a:  2", "X-B: ü"))])
+    fields = (("Host", "h"), ("X-A", "1"), ("x-a", "2"), ("X-B", "ü"))
+    assert head == RequestHead(1, 1, 1, "GET", "/mcp?a=1", fields, True, "1.1", 1)
 
 
 def test_events_come_one_by_one_with_their_bytes() -> None:
@@ -266,8 +275,6 @@ def test_a_compressed_body_is_filed_as_it_passed_and_as_what_it_says() -> None:
 
 
 def test_a_compressed_stream_is_decoded_as_it_comes() -> None:
-    import zlib
-
     packer = zlib.compressobj(wbits=31)
     first = packer.compress(EVENTS[:9]) + packer.flush(zlib.Z_SYNC_FLUSH)
     rest = packer.compress(EVENTS[9:]) + packer.flush()
@@ -283,7 +290,6 @@ def test_a_compressed_stream_is_decoded_as_it_comes() -> None:
         "1 encoded server",
     ]
     assert body_bytes(found, 1, "server") == first + rest
-    assert b"".join(f.event.before + f.raw + (f.event.after or b"") for f in found if isinstance(f, Frame) and f.event and f.event.after is not None) in (EVENTS,) or True
 
 
 @pytest.mark.parametrize("coding", ["x-unheard-of", "gzip"])
@@ -309,19 +315,16 @@ def test_a_body_too_long_to_hold_comes_in_pieces(monkeypatch: pytest.MonkeyPatch
 
 def test_secrets_stand_nowhere() -> None:
     text = "".join(map(repr, assembled(CONVERSATION[1:-1])))
-    for secret in ("s3cret", SECRET_ID, "abc", '"x"', "client_secret=x", '"top"', "code=q"):
+    for secret in ("s3cret", wire.SESSION_ID, "abc", '"x"', "client_secret=x", '"top"', "code=q"):
         assert secret not in text
     assert "Bearer masked(len=6,visible=yes,hash=" in text
     assert "expires_in" in text
 
 
-SECRET_ID = wire.SESSION_ID
-
-
 def test_secrets_stay_when_they_are_to() -> None:
     begin = start(keep_credentials=True)
     text = "".join(map(repr, assembled(CONVERSATION[1:-1], begin)))
-    for secret in ("Bearer s3cret", SECRET_ID, "code=abc", '"top"', "code=q"):
+    for secret in ("Bearer s3cret", wire.SESSION_ID, "code=abc", '"top"', "code=q"):
         assert secret in text
 
 
@@ -393,7 +396,9 @@ def joined(events: Iterable[Recorded]) -> list[Recorded]:
     found: list[Recorded] = []
     for event in events:
         if isinstance(event, Encoded) and found and isinstance(last := found[-1], Encoded):
-            event = Encoded(last.exchange, last.connection, last.sender, last.data + event.data, last.observed_at_ns)
+            event = Encoded(
+                last.exchange, last.connection, last.sender, last.data + event.data, last.observed_at_ns
+            )
             found.pop()
         found.append(event)
     return found
@@ -443,20 +448,16 @@ def test_a_state_that_was_kept_goes_on_anywhere() -> None:
 
 def test_a_state_is_small_while_a_stream_is_long() -> None:
     assembly = HttpAssembly(start()[1])
-    assembly.take(*_at(client(get("/mcp"))))
-    assembly.take(*_at(server(stream())))
+    assembly.take(*client(get("/mcp")))
+    assembly.take(*server(stream()))
     for _ in range(1000):
-        assembly.take(*_at(server(chunk(b"data: {}\n\n"))))
+        assembly.take(*server(chunk(b"data: {}\n\n")))
     assert assembly.open_streams == assembly.open_exchanges == 1
     assert assembly.held_bytes < 5000
     assert len(json.dumps(freeze(assembly))) < 5000
 
 
-def _at(entry: Entry) -> Entry:
-    return entry
-
-
-DAMAGED = [
+DAMAGED: list[object] = [
     None,
     [],
     {},
@@ -491,8 +492,9 @@ def test_the_trace_holds_what_was_assembled(tmp_path: Path) -> None:
     trace = tmp_path / "h.jsonl"
     JournalFolder(trace, CONVERSATION)
     record(trace)
-    *found, close = [r for r in read_trace(str(trace)).records() if not isinstance(r, Finding)]
-    assert close == Close("exited", 0, None, 900)
+    records = list(read_trace(str(trace)).records())
+    found = [record for record in records if not isinstance(record, Finding | Close)]
+    assert records[-1] == Close("exited", 0, None, 900)
     assert joined(found) == WHOLE
     header = read_trace(str(trace)).header
     assert (header.transport, header.redaction, header.mode, header.endpoint) == (
@@ -524,17 +526,11 @@ SEGMENTS = [CONVERSATION[at : at + 4] for at in range(0, len(CONVERSATION), 4)]
 
 
 def test_killed_anywhere_the_trace_is_the_same(tmp_path: Path) -> None:
-    from tests.recorder.journals import Accuser
-
     other = tmp_path / "live.jsonl"
     JournalFolder(other, *SEGMENTS)
     record(other)
     whole = other.read_bytes()
     trace = tmp_path / "h.jsonl"
-    from mcpproxy.recorder.follow import JournalReader
-    from mcpproxy.recorder.live import Live
-    from tests.recorder.test_fold import KilledError, to_the_end
-
     for life in range(0, len(whole), 61):
         folder = JournalFolder(trace, *SEGMENTS)
         writer = MortalWriter(str(trace), life)
@@ -553,16 +549,10 @@ def test_a_long_stream_does_not_keep_the_journal(tmp_path: Path) -> None:
     folder = JournalFolder(trace, [start(), connect(), client(get("/mcp")), server(stream())])
     session, writer = recording(trace)
     for segment in range(2, 6):
-        folder.append(segment, wire_packed(server(chunk(b"data: {}\n\n"))))
+        folder.append(segment, packed(server(chunk(b"data: {}\n\n"))))
         session.drain()
         assert folder.names() == [journal.segment_name(segment), "checkpoint"]
     writer.close()
-
-
-def wire_packed(*entries: Entry) -> bytes:
-    from tests.recorder.journals import packed
-
-    return packed(*entries)
 
 
 def test_a_gap_is_told_before_what_it_ended(tmp_path: Path) -> None:
@@ -572,7 +562,6 @@ def test_a_gap_is_told_before_what_it_ended(tmp_path: Path) -> None:
     kinds = [type(event).__name__ for event in events(trace)]
     assert kinds == ["Note", "RequestHead", "Frame", "Gap", "ExchangeEnd", "Close"]
     assert isinstance(events(trace)[3], Gap)
-    assert [INITIALIZE, INITIALIZED, LIST, READY]
 
 
 def test_a_signal_is_for_mcpproxy_alone(tmp_path: Path) -> None:

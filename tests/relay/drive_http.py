@@ -1,22 +1,42 @@
-"""The HTTP relay alone, as a process: ``python drive_http.py TRACE RECORDER CONNECT_S RECORDER_S OPTION...``.
+"""The HTTP relay alone, as a process.
 
-``TRACE`` is where the journal goes (empty: none), ``RECORDER`` names a fake of drive.py or ``none``.
+``python drive_http.py TRACE RECORDER CONNECT_S RECORDER_S LOOP OPTION...``.
+
+``TRACE`` is where the journal goes (empty: none), ``RECORDER`` names a fake of drive.py or ``none``,
+``LOOP`` what makes the loop.
 """
 
 import sys
 import time
+from typing import cast
 
 from mcpproxy.cli import http as command
 from mcpproxy.relay import http
+from mcpproxy.relay import loop as loops
 from mcpproxy.relay.journal import Journal
+from mcpproxy.relay.route import Route, Router
 from tests.relay import drive
 
 
-def main(trace: str, recorder: str, connect_s: str, recorder_s: str, *argv: str) -> int:
+class Faulty:
+    """A router with a fault in it: it knows no better than to raise when asked for ``/fault``."""
+
+    def __init__(self, router: Router) -> None:
+        self.inner = router
+
+    def route(self, raw: bytes) -> Route:
+        if raw.startswith(b"GET /fault "):
+            raise ValueError("out of order")
+        return self.inner.route(raw)
+
+
+def main(trace: str, recorder: str, connect_s: str, recorder_s: str, loop: str, *argv: str) -> int:
     options = command.parse(list(argv))
     settings, listener, _ = command.prepare(options)
     settings.connect_s = float(connect_s)
+    settings.router = cast("Router", Faulty(settings.router))
     settings.recorder_s = float(recorder_s)
+    http.make_loop = getattr(loops, loop)
     journal = Journal(trace, b"{}", time.monotonic_ns()) if trace else None
     return http.run(settings, listener, journal, getattr(drive, recorder, None))
 

@@ -151,19 +151,17 @@ class Proxy:
     """The relay as a process of its own; stopped, and its journal read, when the test has what it wants."""
 
     def __init__(
-        self, trace: str, *options: str, recorder: str = "none", connect_s: float = 20, recorder_s: float = 1
+        self,
+        trace: str,
+        *options: str,
+        recorder: str = "none",
+        connect_s: float = 20,
+        recorder_s: float = 1,
+        loop: str = "make_loop",
     ) -> None:
         self.trace = trace
-        command = [
-            sys.executable,
-            "-S",
-            "-m",
-            "tests.relay.drive_http",
-            trace,
-            recorder,
-            str(connect_s),
-            str(recorder_s),
-        ]
+        drive = [sys.executable, "-S", "-m", "tests.relay.drive_http"]
+        command = [*drive, trace, recorder, str(connect_s), str(recorder_s), loop]
         self.process = subprocess.Popen(
             [*command, "--listen", "127.0.0.1:0", *options],
             stderr=subprocess.PIPE,

@@ -21,8 +21,8 @@ def folder(tmp_path: Path) -> str:
 def test_what_was_taken_last_is_held(folder: str) -> None:
     holding = hand.Hand(folder, 64)
     holding.take(journal.CLIENT, 5, b"a longer question")
-    holding.take(journal.SERVER, 7, b"answer")
-    assert hand.held(folder) == (journal.SERVER, 7, b"answer")
+    holding.take(journal.SERVER, 7, b"answer", 3)
+    assert hand.held(folder) == (journal.SERVER, 7, b"answer", 3)
 
 
 def test_an_empty_hand_holds_nothing(folder: str) -> None:
@@ -67,17 +67,17 @@ def entries_after(
 
 def test_a_chunk_that_was_forwarded_but_not_journaled_is_found(tmp_path: Path) -> None:
     found = entries_after([(journal.CLIENT, 2, b"ask")], (journal.SERVER, 3, b"answer"), tmp_path / "t")
-    assert found == [(journal.CLIENT, b"ask", 2), (journal.SERVER, b"answer", 3)]
+    assert found == [(journal.CLIENT, b"ask", 2, 0), (journal.SERVER, b"answer", 3, 0)]
 
 
 def test_a_chunk_that_was_journaled_is_not_found_again(tmp_path: Path) -> None:
     found = entries_after([(journal.SERVER, 3, b"answer")], (journal.SERVER, 3, b"answer"), tmp_path / "t")
-    assert found == [(journal.SERVER, b"answer", 3)]
+    assert found == [(journal.SERVER, b"answer", 3, 0)]
 
 
 def test_a_chunk_that_was_journaled_in_part_is_not_found_again(tmp_path: Path) -> None:
     found = entries_after([(journal.SERVER, 3, b"ans")], (journal.SERVER, 3, b"answer"), tmp_path / "t")
-    assert found == [(journal.SERVER, b"ans", 3)]
+    assert found == [(journal.SERVER, b"ans", 3, 0)]
 
 
 def test_last_words_come_after_the_journal_and_instead_of_the_hand(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_last_words_come_after_the_journal_and_instead_of_the_hand(tmp_path: Pat
     reader = JournalReader(written.folder)
     gap = b'{"reason":"full","client":4,"server":0,"stderr":0}'
     reader.end(journal.HEAD.pack(len(gap), journal.GAP, 0, 9) + gap)
-    assert [kind for kind, _, _ in reader.read()] == [journal.START]
-    assert reader.read() == [(journal.GAP, gap, 9)]
+    assert [kind for kind, *_ in reader.read()] == [journal.START]
+    assert reader.read() == [(journal.GAP, gap, 9, 0)]
     assert reader.read() == []
     reader.close()
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -164,9 +165,8 @@ def test_a_session(upstream: Upstream, tmp_path: Path) -> None:
 
 
 def test_what_the_journal_begins_with(tmp_path: Path) -> None:
-    options = http.parse(
-        ["--upstream", "https://a.example/api?key=secret", "--keep-credentials", "--admin", "127.0.0.1:9"]
-    )
+    options = http.parse(["--upstream", "https://a.example/api?key=secret", "--keep-credentials"])
+    options = replace(options, admin="127.0.0.1:9")
     start = json.loads(http.start_payload(options, "127.0.0.1:8765", 5))
     assert start == start | {
         "transport": "http",

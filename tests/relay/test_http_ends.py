@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal
+from mcpproxy.relay.hand import held
 from mcpproxy.relay.journal import DROPPED, RESET
 from tests.relay.hosts import DEADLINE_S, kill
 from tests.relay.http_peers import OK, Peer, Proxy, Record, Upstream, kinds, read_journal, request, stream
@@ -328,6 +329,34 @@ def test_a_second_signal_waits_for_no_recorder(upstream: Upstream, tmp_path: Pat
         proxy.process.send_signal(signal.SIGINT)
         assert proxy.process.wait(DEADLINE_S) == 0
         kill(recorder)
+
+
+def test_a_fault_of_ours_costs_one_connection(upstream: Upstream, proxy: Proxy) -> None:
+    client, server = open_stream(upstream, proxy)
+    unlucky = proxy.connect()
+    unlucky.send(request(line=b"GET /fault HTTP/1.1"))
+    assert unlucky.rest() == b""
+    assert b"a fault of mcpproxy: ValueError('out of order')" in proxy.stderr.readline()
+    server.send(EVENT)
+    assert client.read(len(EVENT)) == EVENT
+
+
+def test_what_arrived_outlives_a_relay_that_is_killed(upstream: Upstream, proxy: Proxy) -> None:
+    """It may have been killed between forwarding and journaling."""
+    client = proxy.connect()
+    sent = b""
+    for number in range(20):
+        sent += request(b"%02d" % number)
+        client.send(request(b"%02d" % number))
+        server = upstream.peers[0] if upstream.peers else upstream.accept()
+        server.read_head()
+        server.read(2)
+    proxy.process.kill()
+    proxy.process.wait()
+    journaled = stream(read_journal(proxy.trace), journal.CLIENT)
+    in_hand = held(journal.folder(proxy.trace))
+    assert in_hand is not None
+    assert journaled == sent or (journaled + in_hand[2], in_hand[3]) == (sent, 1)
 
 
 def test_a_recorder_that_dies_stops_nobody(upstream: Upstream, tmp_path: Path) -> None:

@@ -300,6 +300,26 @@ def test_no_answer_is_journaled_before_its_question(upstream: Upstream, proxy: P
     assert found[: 1 + 2 * 500] == [journal.CONNECT] + [journal.CLIENT, journal.SERVER] * 500
 
 
+def test_without_epoll(upstream: Upstream, tmp_path: Path) -> None:
+    """Requests, a large body under back-pressure, an end: on systems that have only the module selectors."""
+    body = b"b" * (8 << 20)
+    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, loop="SelectorLoop") as proxy:
+        client = proxy.connect()
+        sending = client.send_aside(request(body))
+        server = upstream.accept()
+        server.read_head()
+        assert server.read(len(body)) == body
+        sending.join()
+        sending = server.send_aside(OK + body)
+        assert client.read(len(OK + body)) == OK + body
+        sending.join()
+        server.end()
+        assert client.rest() == b""
+        client.close()
+        assert server.rest() == b""
+        assert stream(proxy.stop(), journal.CLIENT) == request(body)
+
+
 def test_a_connection_that_says_nothing_leaves_nothing(upstream: Upstream, proxy: Proxy) -> None:
     client = proxy.connect()
     client.end()

@@ -9,15 +9,22 @@ from mcpproxy.session.frame import (
     Close,
     Ending,
     Eof,
+    ExchangeEnd,
     Finding,
     Frame,
     Gap,
+    Note,
+    Opaque,
+    RequestHead,
+    ResponseHead,
     Sender,
     Severity,
     Signal,
+    SseEvent,
     Stderr,
 )
 from mcpproxy.trace.format import Header, Tally
+from mcpproxy.trace.http import Encoded
 
 times = st.integers(-(2**62), 2**62)
 counts = st.integers(0, 2**62)
@@ -49,8 +56,42 @@ raws = st.one_of(
 lines = raws.filter(lambda raw: b"\n" not in raw)
 
 frames = st.builds(Frame, st.integers(0, 2**62), senders, raws, times, st.booleans(), st.booleans())
+numbers = st.integers(1, 2**62)
+fields = st.lists(st.tuples(strings, strings), max_size=3).map(tuple)
+sse_events = st.builds(
+    SseEvent, raws, st.none() | raws, st.none() | strings, st.none() | strings, st.none() | counts
+)
+http_frames = st.builds(
+    Frame,
+    numbers,
+    senders,
+    raws,
+    times,
+    st.booleans(),
+    st.booleans(),
+    numbers,
+    numbers,
+    st.none() | sse_events,
+    st.booleans(),
+)
+http_events = st.one_of(
+    http_frames,
+    st.builds(
+        RequestHead, numbers, numbers, numbers, strings, strings, fields, st.booleans(), strings, times
+    ),
+    st.builds(
+        ResponseHead, numbers, numbers, numbers, counts, fields, strings, strings, st.booleans(), times
+    ),
+    st.builds(
+        ExchangeEnd, numbers, numbers, st.booleans(), st.none() | st.sampled_from(get_args(Blame)), times
+    ),
+    st.builds(Opaque, numbers, senders, counts, strings, times),
+    st.builds(Note, counts, strings, strings, times),
+    st.builds(Encoded, numbers, numbers, senders, raws, times),
+)
 events = st.one_of(
     frames,
+    http_events,
     st.builds(Stderr, raws, times, st.booleans()),
     st.builds(Eof, senders, times),
     st.builds(Signal, strings, times),
@@ -87,5 +128,9 @@ headers = st.builds(
     counts,
     strings,
     counts,
+    strings,
+    strings,
+    strings,
+    strings,
     strings,
 )

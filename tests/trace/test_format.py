@@ -7,11 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
-from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+from mcpproxy.session.frame import (
+    Close,
+    Eof,
+    Event,
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Gap,
+    Note,
+    Opaque,
+    RequestHead,
+    ResponseHead,
+    Signal,
+    SseEvent,
+    Stderr,
+)
 from mcpproxy.trace.format import (
     CloseRecord,
     Header,
     NotARecordError,
+    Recorded,
     Tally,
     decode,
     encode,
@@ -23,11 +39,12 @@ from mcpproxy.trace.format import (
     header_format,
     is_embeddable,
 )
+from mcpproxy.trace.http import Encoded, body_bytes
 from tests.trace import events as some
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
-EVENTS: dict[str, tuple[Frame | Stderr | Eof | Signal | Gap, bytes]] = {
+EVENTS: dict[str, tuple[Recorded, bytes]] = {
     "JSON stands as it came": (
         Frame(1, "client", b' {"a" : 1.0,"a":2}\r', 1234),
         b'{"type":"frame","seq":1,"t":1234,"from":"client","message": {"a" : 1.0,"a":2}\r}',
@@ -62,11 +79,82 @@ EVENTS: dict[str, tuple[Frame | Stderr | Eof | Signal | Gap, bytes]] = {
         Gap("full", 1, 2, 3, 4),
         b'{"type":"gap","t":4,"reason":"full","client":1,"server":2,"stderr":3}',
     ),
+    "a request": (
+        RequestHead(
+            1, 2, 3, "POST", "/mcp?x", (("Host", "h"), ("x-\xfc", "a"), ("Host", "h")), True, "1.1", 4
+        ),
+        '{"type":"request","seq":1,"t":4,"exchange":2,"connection":3,"method":"POST","target":"/mcp?x",'
+        '"version":"1.1","headers":[["Host","h"],["x-\xfc","a"],["Host","h"]],"endpoint":true}'.encode(),
+    ),
+    "a response": (
+        ResponseHead(5, 2, 3, 200, (), "OK", "1.0", False, 6),
+        b'{"type":"response","seq":5,"t":6,"exchange":2,"connection":3,"status":200,"reason":"OK",'
+        b'"version":"1.0","headers":[]}',
+    ),
+    "a response of our own": (
+        ResponseHead(5, 2, 3, 502, (), "", "1.1", True, 6),
+        b'{"type":"response","seq":5,"t":6,"exchange":2,"connection":3,"status":502,"reason":"",'
+        b'"version":"1.1","headers":[],"by":"proxy"}',
+    ),
+    "a body": (
+        Frame(7, "server", b"{}", 8, exchange=2, connection=3),
+        b'{"type":"frame","seq":7,"t":8,"from":"server","exchange":2,"connection":3,"message":{}}',
+    ),
+    "a body of our own, cut short": (
+        Frame(7, "server", b"{", 8, False, False, 2, 3, None, True),
+        b'{"type":"frame","seq":7,"t":8,"from":"server","exchange":2,"connection":3,"by":"proxy","eol":"","text":"{"}',
+    ),
+    "an SSE event": (
+        Frame(
+            7,
+            "server",
+            b"{}",
+            8,
+            exchange=2,
+            connection=3,
+            event=SseEvent(b"id: 1\ndata:", b"\n\n", "1", None, 5),
+        ),
+        b'{"type":"frame","seq":7,"t":8,"from":"server","exchange":2,"connection":3,"event":{"id":"1","name":null,'
+        b'"retry":5,"before":"id: 1\\ndata:","after":"\\n\\n"},"message":{}}',
+    ),
+    "an SSE event on several lines, not all of it UTF-8": (
+        Frame(
+            7,
+            "server",
+            b"a\nb",
+            8,
+            exchange=2,
+            connection=3,
+            event=SseEvent(b"\xff", None, name='"message":'),
+        ),
+        b'{"type":"frame","seq":7,"t":8,"from":"server","exchange":2,"connection":3,"event":{"id":null,'
+        b'"name":"\\"message\\":","retry":null,"before":{"base64":"/w=="},"after":null},"text":"a\\nb"}',
+    ),
+    "encoded bytes": (
+        Encoded(2, 3, "server", b"\xff", 9),
+        b'{"type":"encoded","t":9,"exchange":2,"connection":3,"from":"server","base64":"/w=="}',
+    ),
+    "the end of an exchange": (
+        ExchangeEnd(2, 3, observed_at_ns=9),
+        b'{"type":"end","t":9,"exchange":2,"connection":3,"cut":false}',
+    ),
+    "an exchange that was cut": (
+        ExchangeEnd(2, 3, True, "client", 9),
+        b'{"type":"end","t":9,"exchange":2,"connection":3,"cut":true,"by":"client"}',
+    ),
+    "bytes that are no HTTP": (
+        Opaque(3, "client", 517, "an upgrade", 9),
+        b'{"type":"opaque","t":9,"connection":3,"from":"client","bytes":517,"reason":"an upgrade"}',
+    ),
+    "what mcpproxy did": (
+        Note(3, "refused", "a foreign origin", 9),
+        b'{"type":"note","t":9,"connection":3,"what":"refused","why":"a foreign origin"}',
+    ),
 }
 
 
 @pytest.mark.parametrize(("event", "line"), EVENTS.values(), ids=EVENTS)
-def test_an_event_looks_like_this(event: Frame | Stderr | Eof | Signal | Gap, line: bytes) -> None:
+def test_an_event_looks_like_this(event: Recorded, line: bytes) -> None:
     assert encode(event) == line + b"\n"
     assert decode(line) == event
 
@@ -219,3 +307,50 @@ def test_only_a_header_has_a_format() -> None:
         header_format(encode(Eof("client")))
     with pytest.raises(NotARecordError, match="without format"):
         header_format(b'{"type":"header"}')
+
+
+SESSION = b',"session":"1a2b3c4d",'
+
+
+@pytest.mark.parametrize(
+    "what", ["a request", "a response", "a body", "an SSE event", "the end of an exchange"]
+)
+def test_a_session_is_named_and_passed_over(what: str) -> None:
+    event, line = EVENTS[what]
+    named = encode(event, "1a2b3c4d")
+    assert named == line.replace(b'"connection":3,', b'"connection":3' + SESSION) + b"\n"
+    assert decode(named) == event
+
+
+SERVED = b'{"type":"frame","seq":7,"t":8,"from":"server","exchange":2,"connection":3,'
+BROKEN_HTTP = {
+    "a head without a method": b'{"type":"request","seq":1,"t":1,"exchange":1,"connection":1}',
+    "headers that are none": b'{"type":"response","seq":5,"t":6,"exchange":2,"connection":3,"status":200,'
+    b'"reason":"","version":"1.0","headers":[["a"]]}',
+    "an event that is none": SERVED + b'"event":{"before":7,"after":null},"message":{}}',
+    "an event in bad base64": SERVED + b'"event":{"before":{"base64":"?"},"after":null},"message":{}}',
+    "encoded bytes in bad base64": b'{"type":"encoded","t":9,"exchange":2,"connection":3,'
+    b'"from":"server","base64":"?"}',
+    "an end by nobody": b'{"type":"end","t":9,"exchange":2,"connection":3,"cut":true,"by":"me"}',
+}
+
+
+@pytest.mark.parametrize("line", BROKEN_HTTP.values(), ids=BROKEN_HTTP)
+def test_a_damaged_record_of_http_is_refused(line: bytes) -> None:
+    with pytest.raises(NotARecordError):
+        decode(line)
+
+
+def test_the_bytes_of_a_body() -> None:
+    records = [
+        Frame(1, "server", b"{}", exchange=1, connection=1, event=SseEvent(b"data: ", b"\n\n")),
+        Frame(2, "client", b"question", exchange=1, connection=1),
+        Encoded(2, 1, "server", b"pa"),
+        Frame(3, "server", b"a\nb", exchange=1, connection=1, event=SseEvent(b"data: a\ndata: b\n\n", None)),
+        Encoded(2, 1, "server", b"cked"),
+        Frame(4, "server", b"unpacked", exchange=2, connection=1),
+    ]
+    assert body_bytes(records, 1, "server") == b"data: {}\n\ndata: a\ndata: b\n\n"
+    assert body_bytes(records, 1, "client") == b"question"
+    assert body_bytes(records, 2, "server") == b"packed"
+    assert body_bytes(records, 3, "server") == b""

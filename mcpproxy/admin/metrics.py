@@ -1,0 +1,85 @@
+"""What a recording is counted by, in the terms of Prometheus.
+
+The recorder's thread counts, the server's thread reads; the client library keeps the two apart. Names and
+labels are a promise to dashboards: add, never rename. No label takes a value that a peer makes up.
+"""
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from mcpproxy.session.frame import Event, ExchangeEnd, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.session.http import Fields
+
+LATENCY_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+"""Upper bounds of the histogram: from a server on this machine to a tool that takes minutes."""
+
+
+class Metrics:
+    """The figures of one recording, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry: Final = CollectorRegistry()
+        self._frames = self._counter("frames", "Bodies and SSE events recorded.", "sender")
+        self._requests = self._counter("requests", "HTTP requests recorded.")
+        self._responses = self._counter("responses", "HTTP responses recorded.", "code", "by")
+        self._findings = self._counter("findings", "Findings of the judge.", "rule", "severity", "blame")
+        self._cut = self._counter("exchanges_cut", "Exchanges that ended before they were complete.", "by")
+        self._latency = Histogram(
+            "mcpproxy_response_latency_seconds",
+            "From the request's head to the response's.",
+            buckets=LATENCY_S,
+            registry=self.registry,
+        )
+        self._open = self._gauge("open_exchanges", "Exchanges under way.")
+        self._streams = self._gauge("open_streams", "SSE streams under way.")
+        self._lag = self._gauge("recorder_lag_seconds", "How old the latest record was when it was filed.")
+        self._stuck = self._gauge("recorder_stuck", "1 while the trace cannot be written.")
+        self._asked_ns: dict[int, int] = {}
+        self._streaming: set[int] = set()
+        self.trouble = ""
+        """Why the recorder cannot keep up; empty while it can."""
+
+    def saw(self, event: Event) -> None:
+        """Count an event that was filed."""
+        match event:
+            case Frame(sender=sender):
+                self._frames.labels(sender).inc()
+            case RequestHead(exchange=exchange, observed_at_ns=at_ns):
+                self._requests.inc()
+                self._asked_ns[exchange] = at_ns
+                self._open.set(len(self._asked_ns))
+            case ResponseHead(status=status, exchange=exchange, observed_at_ns=at_ns) if status >= 200:
+                # Its class alone: a server may send any of 900 statuses.
+                self._responses.labels(f"{status // 100}xx", "proxy" if event.by_proxy else "server").inc()
+                if (asked_ns := self._asked_ns.get(exchange)) is not None:
+                    self._latency.observe((at_ns - asked_ns) / 1e9)
+                if Fields(event.headers).media_type == "text/event-stream":
+                    self._streaming.add(exchange)
+                    self._streams.set(len(self._streaming))
+            case ExchangeEnd(exchange=exchange):
+                self._asked_ns.pop(exchange, None)
+                self._streaming.discard(exchange)
+                self._open.set(len(self._asked_ns))
+                self._streams.set(len(self._streaming))
+                if event.cut:
+                    self._cut.labels(event.by or "unknown").inc()
+            case _:
+                pass
+
+    def found(self, finding: Finding) -> None:
+        """Count a finding."""
+        self._findings.labels(finding.rule, finding.severity, finding.blame).inc()
+
+    def passed(self, lag_ns: int | None, trouble: str) -> None:
+        """The recorder has filed what there was; ``lag_ns`` is ``None`` if there was nothing."""
+        if lag_ns is not None:
+            self._lag.set(lag_ns / 1e9)
+        self.trouble = trouble
+        self._stuck.set(bool(trouble))
+
+    def _counter(self, name: str, help: str, *labels: str) -> Counter:
+        return Counter(f"mcpproxy_{name}", help, labels, registry=self.registry)
+
+    def _gauge(self, name: str, help: str) -> Gauge:
+        return Gauge(f"mcpproxy_{name}", help, registry=self.registry)

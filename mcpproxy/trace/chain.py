@@ -1,0 +1,74 @@
+"""Recordings in several files: which belong together.
+
+With ``--rotate`` a recording goes on in ``NAME.2.jsonl``, ``NAME.3.jsonl`` and so on, all beside each other.
+The last record of a file names the next, the header of that names the one before.
+"""
+
+import os
+
+from mcpproxy.trace.format import Continued, Header, NotARecordError, decode
+
+_HEADER_BYTES = 1 << 20
+_TAIL_BYTES = 16 << 10
+
+
+def files_of(path: str) -> list[str]:
+    """All files of the recording that ``path`` is a file of, as far as they are there, in order."""
+    first = first_of(path)
+    files = [first]
+    while (following := _after(files[-1])) is not None and following not in files:
+        files.append(following)
+    return files if path in files else [path]
+
+
+def first_of(path: str) -> str:
+    """The first file of the recording, as far back as there are files."""
+    seen = {path}
+    while (before := _before(path)) is not None and before not in seen:
+        seen.add(before)
+        path = before
+    return path
+
+
+def next_name(path: str, number: int) -> str:
+    """What file ``number`` of a recording is called whose first file is ``path``; never one that exists."""
+    stem, suffix = os.path.splitext(path)
+    while os.path.lexists(name := f"{stem}.{number}{suffix}"):
+        number += 1
+    return name
+
+
+def _before(path: str) -> str | None:
+    if not os.path.isfile(path):  # a pipe would have us wait
+        return None
+    try:
+        with open(path, "rb") as file:
+            header = decode(file.readline(_HEADER_BYTES))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(header, Header) or not header.continues:
+        return None
+    return _beside(path, header.continues)
+
+
+def _after(path: str) -> str | None:
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open(path, "rb") as file:
+            file.seek(-min(os.fstat(file.fileno()).st_size, _TAIL_BYTES), os.SEEK_END)
+            line = file.read().rstrip(b"\n").rpartition(b"\n")[2]
+        if not line.startswith(b'{"type":"continued"'):
+            return None
+        last = decode(line)
+    except (OSError, NotARecordError):
+        return None
+    return _beside(path, last.file) if isinstance(last, Continued) else None
+
+
+def _beside(path: str, name: str) -> str | None:
+    """The file ``name`` in the folder of ``path``; nothing outside of it."""
+    if os.path.basename(name) != name:
+        return None
+    found = os.path.join(os.path.dirname(path), name)
+    return found if os.path.isfile(found) else None

@@ -1,0 +1,187 @@
+"""The official conformance suite, direct and through the proxy: no check that passes direct may fail.
+
+``python -m tests.peers.conformance`` runs every scenario of the revisions below on both ways and prints the
+table. On the way to a server the proxy stands before it (reverse). A client under test is wrapped: the suite
+starts ``python -m tests.peers.conformance through MODE FOLDER CLIENT... URL``, which puts a proxy
+between the two, reverse or, for ``auth/*``, forward: OAuth clients check the name of the server they use.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, cast
+
+from tests.peers import install
+from tests.peers.fixtures import HERE
+from tests.peers.processes import DEADLINE_S, Proxy, run, server
+
+REVISIONS: Final = ("2025-11-25", "2026-07-28")
+
+Side = Literal["server", "client"]
+
+Check = tuple[str, str]
+"""Scenario and id of a check."""
+
+
+@dataclass
+class Result:
+    """What came of a run: per check, whether it held each time it was made."""
+
+    held: dict[Check, bool] = field(default_factory=dict[Check, bool])
+
+    def passed(self, scenario: str) -> int:
+        """How many checks of this scenario held."""
+        return sum(held for (one, _), held in self.held.items() if one == scenario)
+
+    def total(self, scenario: str) -> int:
+        """How many checks of this scenario were made."""
+        return sum(one == scenario for one, _ in self.held)
+
+    def lost(self, through: "Result") -> list[Check]:
+        """The checks that held here and do not hold there."""
+        return [check for check, held in self.held.items() if held and not through.held.get(check)]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The suite, and the Python of the SDK with which our peers are built."""
+
+    command: list[str]
+    python: str
+
+    def scenarios(self, side: Side, revision: str) -> list[str]:
+        """Every scenario that a revision has for servers or for clients, optional ones last."""
+        found: list[str] = []
+        heading = ""
+        for line in run([*self.command, "list", "--requirements", revision]).splitlines():
+            name, _, role = line.strip().removeprefix("- ").partition(" [")
+            if not line.startswith(" "):
+                heading = line.split(" ")[0].lower()
+            elif line.strip().startswith("- ") and side == (role.rstrip("]") or heading):
+                found.append(name)
+        return found
+
+    def of_server(self, url: str, revision: str, scenarios: Iterable[str]) -> Result:
+        """What the suite, as a client, says of the server at ``url``."""
+        result = Result()
+        for scenario in scenarios:
+            asked = ["server", "--url", url, "--scenario", scenario, "--spec-version", revision]
+            result.held.update(self._run(scenario, asked))
+        return result
+
+    def of_client(self, through: Path | None, revision: str, scenarios: Iterable[str]) -> Result:
+        """What the suite, as a server, says of our client; ``through`` is where a proxy leaves its traces."""
+        result = Result()
+        client = [self.python, str(HERE / "conformance_client.py")]
+        for scenario in scenarios:
+            command = client
+            if through is not None:
+                mode = "forward" if scenario.startswith("auth/") else "reverse"
+                wrapper = [sys.executable, "-m", "tests.peers.conformance", "through", mode, str(through)]
+                command = [*wrapper, *client]
+            asked = ["client", "--command", shlex.join(command), "--scenario", scenario]
+            result.held.update(self._run(scenario, [*asked, "--spec-version", revision]))
+        return result
+
+    def _run(self, scenario: str, arguments: list[str]) -> Iterator[tuple[Check, bool]]:
+        """One scenario; which of its checks held."""
+        with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
+            # 1: a check did not hold, which is for the caller to judge.
+            said = run([*self.command, *arguments, "--force", "-o", folder], codes=(0, 1))
+            reports = list(Path(folder).rglob("checks.json"))
+            assert len(reports) == 1, f"{scenario}: {said}"
+            checks = cast("list[dict[str, str]]", json.loads(reports[0].read_text(encoding="utf-8")))
+        held: dict[Check, bool] = {}
+        for check in checks:
+            # Other states are remarks, and checks for which there was no occasion.
+            if check["status"] in ("SUCCESS", "FAILURE"):
+                key = (scenario, check["id"])
+                held[key] = held.get(key, True) and check["status"] == "SUCCESS"
+        yield from held.items()
+
+
+def example_server(python: str) -> list[str]:
+    """The command of the server that offers what the suite asks for."""
+    return [python, str(HERE / "conformance_server.py")]
+
+
+def through(mode: str, folder: Path, command: list[str]) -> int:
+    """Run a client, whose last argument is the server's URL, with the proxy in between; its exit code."""
+    *client, url = command
+    env = dict(os.environ)
+    options = ["--forward"] if mode == "forward" else ["--upstream", url]
+    with Proxy(folder, *options) as proxy:
+        if mode == "forward":
+            env |= {"HTTP_PROXY": proxy.address, "http_proxy": proxy.address, "NO_PROXY": "", "no_proxy": ""}
+        else:
+            url = proxy.address
+        code = subprocess.run([*client, url], env=env, timeout=DEADLINE_S, check=False).returncode
+        proxy.stop()
+    return code
+
+
+def table(suite: Suite, side: Side, revision: str, peer: str) -> Iterator[str]:
+    """Both ways of every scenario, as the rows of a Markdown table."""
+    scenarios = suite.scenarios(side, revision)
+    with tempfile.TemporaryDirectory(prefix="traces-") as traces, ThreadPoolExecutor(2) as pool:
+        if side == "server":
+            env = {"PORT": "0"}
+            command = everything() if peer == "server-everything" else example_server(suite.python)
+            with server(command, env) as origin, Proxy(Path(traces), "--upstream", f"{origin}/mcp") as proxy:
+                ways = [f"{origin}/mcp", proxy.address]
+                direct, proxied = pool.map(lambda url: suite.of_server(url, revision, scenarios), ways)
+                proxy.stop()
+        else:
+            ways = [None, Path(traces)]
+            direct, proxied = pool.map(lambda way: suite.of_client(way, revision, scenarios), ways)
+    lost = direct.lost(proxied)
+    held = sum(direct.held.values())
+    yield f"### {side}, {revision}: {peer}"
+    yield ""
+    yield f"{held} checks pass direct, {held - len(lost)} of them through the proxy."
+    yield ""
+    yield "| scenario | direct | proxied | lost |"
+    yield "| --- | --- | --- | --- |"
+    for scenario in scenarios:
+        counts = [f"{way.passed(scenario)} of {way.total(scenario)}" for way in (direct, proxied)]
+        missing = ", ".join(check for one, check in lost if one == scenario)
+        yield f"| {scenario} | {counts[0]} | {counts[1]} | {missing} |"
+    yield ""
+
+
+def everything() -> list[str]:
+    """The command of the reference server, which says its port."""
+    script = install.node_modules() / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
+    return ["node", "--import", str(HERE / "say_port.mjs"), str(script), "streamableHttp"]
+
+
+def main(argv: list[str]) -> int:
+    """Print the whole table, or be the wrapper that the suite starts."""
+    if argv[:1] == ["through"]:
+        _, mode, folder, *command = argv
+        return through(mode, Path(folder), command)
+    parser = argparse.ArgumentParser(prog="python -m tests.peers.conformance", description=__doc__)
+    parser.parse_args(argv)
+    suite = Suite(install.conformance_suite(), str(install.python_with_sdk(2)))
+    runs: list[tuple[Side, str, str]] = [
+        ("server", "2025-11-25", "server-everything"),
+        *(("server", revision, "Python SDK 2.x") for revision in REVISIONS),
+        *(("client", revision, "Python SDK 2.x") for revision in REVISIONS),
+    ]
+    for side, revision, peer in runs:
+        for line in table(suite, side, revision, peer):
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

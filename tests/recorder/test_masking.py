@@ -1,0 +1,143 @@
+"""Credentials never reach the trace: what is masked, and that nothing else changes."""
+
+import json
+import re
+
+import pytest
+
+from mcpproxy.recorder.masking import SECRETS, Masker
+from mcpproxy.session.mask import credential, facts
+
+MASKER = Masker(b"salt")
+MASK = re.compile(r"masked\(len=(\d+),visible=(?:yes|no),hash=[0-9a-f]{12}\)")
+
+
+def shown(text: str) -> str:
+    """``text`` with each mask as ``*`` and the length of what it stands for."""
+    return MASK.sub(r"*\1", text)
+
+
+FIELDS = {
+    "Authorization": [
+        ("Bearer abc", "Bearer *3"),
+        ("abc", "*3"),
+        ("Basic  x", "Basic *2"),
+        ("Bearer ", "Bearer "),
+    ],
+    "PROXY-AUTHORIZATION": [("Basic abc", "Basic *3")],
+    "Cookie": [("a=1; b=2", "*8")],
+    "Set-Cookie": [("sid=1; HttpOnly", "*15")],
+    "mcp-session-id": [("s-1", "*3"), ("", "")],
+    "X-Api-Key": [("k", "*1")],
+    "api_key": [("k", "*1")],
+    "X-Auth-Token": [("k", "*1")],
+    "My-Secret": [("k", "*1")],
+    "Location": [
+        ("http://c/cb?code=abc&state=s", "http://c/cb?code=*3&state=s"),
+        ("/next", "/next"),
+        ("http://c/cb#access_token=abc&x=1", "http://c/cb#access_token=*3&x=1"),
+        ("/a?to=http%3A%2F%2Fc%2F%3Fcode%3Dabc", "/a?to=*30"),
+        ("/a?to=http%3A%2F%2Fc%2F%3Fx%3Dabc", "/a?to=http%3A%2F%2Fc%2F%3Fx%3Dabc"),
+        ("http://me:pw@h/", "http://*5@h/"),
+    ],
+    "Referer": [("/cb?code=abc", "/cb?code=*3")],
+    "WWW-Authenticate": [('Bearer error="invalid_token"', 'Bearer error="invalid_token"')],
+    "Mcp-Protocol-Version": [("2025-11-25", "2025-11-25")],
+    "Last-Event-ID": [("7", "7")],
+    "Mcp-Method": [("tools/call", "tools/call")],
+    "Content-Type": [("text/plain; code=1", "text/plain; code=1")],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"), [(name, *pair) for name, pairs in FIELDS.items() for pair in pairs]
+)
+def test_a_header_field(name: str, value: str, expected: str) -> None:
+    (field,) = MASKER.headers(((name, value),))
+    assert field[0] == name
+    assert shown(field[1]) == expected
+
+
+TARGETS = {
+    "/mcp": "/mcp",
+    "/mcp?x=1&y": "/mcp?x=1&y",
+    "/mcp?access_token=abc": "/mcp?access_token=*3",
+    "/cb?state=1&CODE=abc#x": "/cb?state=1&CODE=*3#x",
+    "/cb?%63ode=abc": "/cb?%63ode=*3",
+    "/cb?code=": "/cb?code=",
+    "/message?sessionId=abc-1": "/message?sessionId=*5",
+    "http://u:p@h:1/x?token=t": "http://*3@h:1/x?token=*1",
+    "/x=1?token=t": "/x=1?token=*1",
+    "/decode?encoded=1&zipcode=2": "/decode?encoded=1&zipcode=2",
+}
+
+
+@pytest.mark.parametrize(("target", "expected"), TARGETS.items())
+def test_a_request_target(target: str, expected: str) -> None:
+    assert shown(MASKER.url(target)) == expected
+
+
+BODIES = {
+    "a form": (b"grant=x&code=a%20?b&client_secret=&token=r", b"grant=x&code=*6&client_secret=&token=*1"),
+    "JSON as it stands": (b' {"access_token" :\n"abc", "n": 1.0}', b' {"access_token" :\n"*3", "n": 1.0}'),
+    "nested JSON": (b'[{"a":{"id_token":"x"}}]', b'[{"a":{"id_token":"*1"}}]'),
+    "a value that looks like a name": (b'{"x":"code","y":"z"}', b'{"x":"code","y":"z"}'),
+    "a name in a list": (b'["code","abc"]', b'["code","abc"]'),
+    "a name that is escaped": (b'{"access\\u005ftoken":"abc"}', b'{"access\\u005ftoken":"*3"}'),
+    "a value with an escaped quote": (b'{"code":"a\\"b","c":"d"}', b'{"code":"*4","c":"d"}'),
+    "a name in another case": (b'{"Access_Token":"abc"}', b'{"Access_Token":"*3"}'),
+    "a number is no credential": (b'{"code":17}', b'{"code":17}'),
+    "bytes that are no UTF-8": (b'{"code":"\xff\xfe","x":"\xff"}', b'{"code":"*12","x":"\xff"}'),
+    "a JSON-RPC message": (b'{"jsonrpc":"2.0","code":"abc"}', b'{"jsonrpc":"2.0","code":"abc"}'),
+    "text": (b"code: abc", b"code: abc"),
+    "nothing": (b"", b""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("raw", "expected"), BODIES.values(), ids=BODIES)
+def test_a_body(raw: bytes, expected: bytes) -> None:
+    assert shown(MASKER.body(raw).decode("latin-1")).encode("latin-1") == expected
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS))
+def test_every_secret_in_every_place(name: str) -> None:
+    assert "hush" not in MASKER.url(f"/x?{name}=hush")
+    assert b"hush" not in MASKER.body(f"a=1&{name}=hush".encode())
+    assert b"hush" not in MASKER.body(json.dumps({name: "hush"}).encode())
+
+
+def test_equal_values_have_equal_masks_in_one_recording_only() -> None:
+    def masked(masker: Masker, value: str) -> str:
+        return masker.headers((("Mcp-Session-Id", value),))[0][1]
+
+    assert masked(MASKER, "a") == masked(Masker(b"salt"), "a")
+    assert masked(MASKER, "a") != masked(MASKER, "b")
+    assert masked(MASKER, "a") != masked(Masker(b"pepper"), "a")
+
+
+def test_a_rule_learns_what_it_needs() -> None:
+    (_, value), (_, id) = MASKER.headers((("Authorization", "Bearer tök"), ("Mcp-Session-Id", "a b")))
+    scheme, rest = credential(value)
+    assert (scheme, facts(rest).length, facts(rest).visible) == ("bearer", 3, False)
+    assert (facts(id).length, facts(id).visible) == (3, False)
+
+
+def test_what_is_masked_stays_so() -> None:
+    once = MASKER.url("/x?code=abc")
+    assert MASKER.url(once) == once
+
+
+def test_everything_may_be_kept() -> None:
+    keeper = Masker(b"salt", keep=True)
+    headers = (("Authorization", "Bearer abc"), ("Cookie", "a=1"))
+    assert keeper.headers(headers) == headers
+    assert keeper.url("/x?code=abc") == "/x?code=abc"
+    assert keeper.body(b"code=abc") == b"code=abc"
+
+
+@pytest.mark.parametrize(
+    "text", ["?a=" + "%25" * 3000, '{"a"' * 3000, '"' * 9999, "?" + "a=%3D&" * 3000, "://" * 3000]
+)
+def test_hostile_text_takes_no_time(text: str) -> None:
+    assert MASKER.url(text) is not None
+    assert MASKER.body(b"{" + text.encode()) is not None
