@@ -238,7 +238,7 @@ class Recording:
         if filed.header is None or not rotation.is_due(writer.position, filed.file_ns, filed.at_ns):
             return
         last = self._files[-1]
-        path = chain.next_name(self._files[0], len(self._files) + 1)
+        path = chain.next_name(self._files[0], last)
         filed.file_ns = filed.at_ns
         filed.tally.judge_error = filed.judge.error
         writer.write(encode_continued(Continued(os.path.basename(path), filed.tally, filed.at_ns)))

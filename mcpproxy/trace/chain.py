@@ -30,9 +30,10 @@ def first_of(path: str) -> str:
     return path
 
 
-def next_name(path: str, number: int) -> str:
-    """What file ``number`` of a recording is called whose first file is ``path``; never one that exists."""
-    stem, suffix = os.path.splitext(path)
+def next_name(first: str, last: str) -> str:
+    """What the file after ``last`` is called if the first is ``first``; never one that exists."""
+    stem, suffix = os.path.splitext(first)
+    number = 2 if last == first else int(os.path.splitext(last)[0].rpartition(".")[2]) + 1
     while os.path.lexists(name := f"{stem}.{number}{suffix}"):
         number += 1
     return name

@@ -136,12 +136,14 @@ def table(suite: Suite, side: Side, revision: str, peer: str) -> Iterator[str]:
             env = {"PORT": "0"}
             command = everything() if peer == "server-everything" else example_server(suite.python)
             with server(command, env) as origin, Proxy(Path(traces), "--upstream", f"{origin}/mcp") as proxy:
-                ways = [f"{origin}/mcp", proxy.address]
-                direct, proxied = pool.map(lambda url: suite.of_server(url, revision, scenarios), ways)
+                urls = f"{origin}/mcp", proxy.address
+                both = [pool.submit(suite.of_server, url, revision, scenarios) for url in urls]
+                direct, proxied = (way.result() for way in both)
                 proxy.stop()
         else:
-            ways = [None, Path(traces)]
-            direct, proxied = pool.map(lambda way: suite.of_client(way, revision, scenarios), ways)
+            folders = None, Path(traces)
+            both = [pool.submit(suite.of_client, folder, revision, scenarios) for folder in folders]
+            direct, proxied = (way.result() for way in both)
     lost = direct.lost(proxied)
     held = sum(direct.held.values())
     yield f"### {side}, {revision}: {peer}"

@@ -1,4 +1,4 @@
-"""Install real peers once per machine: SDKs for Python and TypeScript, a reference server, the official suite.
+"""Install real peers once per machine: SDKs of two languages, a reference server, the official suite.
 
 Each environment is a folder ``<cache>/<name>-<hash of what is pinned>``, built beside its place and
 renamed into it, so that it is either whole or not there. The cache is ``$MCPPROXY_TEST_CACHE``, else
