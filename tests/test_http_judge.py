@@ -192,3 +192,24 @@ def test_no_order_of_events_upsets_the_judge(events: list[Event]) -> None:
     for finding in judged(*events, Close("exited", 0, observed_at_ns=10**12)):
         assert finding.severity in ("error", "warning", "info")
         assert finding.source.startswith("https://")
+
+
+def test_a_body_in_pieces_is_not_judged_and_the_next_one_is() -> None:
+    observer = Observer(catalogue.load(), joined_late=True)
+    headers = (("Content-Type", "application/json"), ("Content-Length", "9"))
+    accepts = (*headers, ("Accept", "application/json, text/event-stream"), ("Mcp-Session-Id", "s"))
+    pieces = (b'{"jsonrpc":"2.0","id":1,', b'"method":"tools/list"}')
+    found: list[Finding] = []
+    for event in (
+        RequestHead(1, 1, 1, "POST", "/mcp", accepts),
+        Frame(2, "client", pieces[0], continues=True, exchange=1, connection=1),
+        Frame(3, "client", pieces[1], exchange=1, connection=1),
+        ResponseHead(4, 1, 1, 200, headers),
+        Frame(5, "server", b'{"jsonrpc":"2.0","id":1,"res', continues=True, exchange=1, connection=1),
+        Frame(6, "server", b'ult":{"tools":[]}}', exchange=1, connection=1),
+        ExchangeEnd(1, 1),
+        RequestHead(7, 2, 1, "POST", "/mcp", accepts),
+        Frame(8, "client", b"not json", exchange=2, connection=1),
+    ):
+        found += [f for f in observer.observe(event) if f.severity == "error"]
+    assert [(f.rule, f.frame) for f in found] == [("RPC-001", 8)]

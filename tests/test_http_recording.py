@@ -1,4 +1,4 @@
-"""``mcpproxy http`` from end to end: a server, the proxy and its recorder as processes, and the trace of it."""
+"""``mcpproxy http`` from end to end: a server, the proxy, its recorder, and the trace of it."""
 
 import http.client
 import json
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -66,12 +66,11 @@ class Proxy:
     def end(self, number: int) -> str:
         """Send the signal, and wait until the proxy and its recorder have let go of stderr."""
         self.process.send_signal(number)
-        said = self.process.communicate(timeout=DEADLINE_S)[1]
-        return said
+        return self.process.communicate(timeout=DEADLINE_S)[1]
 
 
 @contextmanager
-def served() -> Iterator[int]:
+def served() -> Generator[int]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

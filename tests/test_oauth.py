@@ -160,7 +160,7 @@ class Handler(BaseHTTPRequestHandler):
         session = {"Mcp-Session-Id": own.session}
         match message:
             case {"method": "initialize", "id": id}:
-                opening = {
+                opening: Json = {
                     "protocolVersion": message["params"]["protocolVersion"],
                     "capabilities": {"tools": {}},
                     "serverInfo": {"name": "guarded", "version": "1.0.0"},
@@ -351,10 +351,12 @@ def test_the_sdk_gets_its_token_through_a_forward_proxy(
 def test_the_sdk_gets_its_token_behind_a_reverse_proxy_that_says_it_is_the_server(
     guarded: Server, peers: Peers, tmp_path: Path
 ) -> None:
-    with serving(Server(issuer=guarded)) as server:
-        with Proxy(tmp_path, "--upstream", f"{server.origin}/mcp", "--rewrite-origin") as proxy:
-            run([*sdk(peers), proxy.address], AS_OAUTH_CLIENT)
-            proxy.stop()
+    with (
+        serving(Server(issuer=guarded)) as server,
+        Proxy(tmp_path, "--upstream", f"{server.origin}/mcp", "--rewrite-origin") as proxy,
+    ):
+        run([*sdk(peers), proxy.address], AS_OAUTH_CLIENT)
+        proxy.stop()
 
     assert guarded.challenge, "the client did not log in"
     assert paths(proxy.trace) >= {"/mcp", "/.well-known/oauth-protected-resource/mcp"}
@@ -371,5 +373,5 @@ def sdk(peers: Peers) -> list[str]:
 
 def paths(trace: Path) -> set[str]:
     """The paths of all requests in a trace."""
-    records = [json.loads(line) for line in trace.read_bytes().splitlines()]
-    return {urlsplit(record["target"]).path for record in records if record["type"] == "request"}
+    records: list[Json] = [json.loads(line) for line in trace.read_bytes().splitlines()]
+    return {urlsplit(str(record["target"])).path for record in records if record["type"] == "request"}

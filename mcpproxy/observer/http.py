@@ -84,6 +84,8 @@ class HttpJudge:
                 history.exchanges[event.exchange] = exchange
                 return [] if _has_body(exchange.fields) else self._settle(exchange, None)
             case Frame() if exchange := history.exchanges.get(event.exchange):
+                if event.continues or event.sender in exchange.pieced:
+                    return self._piece(exchange, event)
                 if event.sender == CLIENT:
                     return self._settle(exchange, event)
                 return self._settle(exchange, None) + self._received(exchange, event)
@@ -100,6 +102,17 @@ class HttpJudge:
                 return self._closed(event)
             case _:
                 return []
+
+    def _piece(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
+        """A piece of a body too long to hold: nobody knows what it says."""
+        if frame.continues:
+            exchange.pieced.add(frame.sender)
+        else:
+            exchange.pieced.discard(frame.sender)
+        found = self._settle(exchange, None)
+        if exchange.session is not None:
+            exchange.session.judge.history.side(frame.sender).unreadable = True
+        return found
 
     # The request
 

@@ -130,14 +130,14 @@ class MessageJudge:
     # From frames to messages
 
     def _frame(self, frame: Frame) -> list[Finding]:
+        if frame.exchange:
+            self._history.over_http = True
+            return self._alone(frame)
         side = self._history.side(frame.sender)
         if frame.continues or side.in_pieces:
             side.in_pieces = frame.continues
             side.unreadable = True
             return []
-        if frame.exchange:
-            self._history.over_http = True
-            return self._alone(frame)
         if side.held.frames or isinstance(frame.message, Malformed):
             return self._unsure(frame)
         return self._judge(frame, frame.message)

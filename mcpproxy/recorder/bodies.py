@@ -10,8 +10,9 @@ from mcpproxy.framing.coding import Chain, Decoder, decoder
 from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
 from mcpproxy.session.frame import Frame, Sender, SseEvent
 
-BODY_BYTES: Final = 64 << 20
-"""The longest body that becomes one frame."""
+BODY_BYTES: Final = 16 << 20
+"""The longest body that becomes one frame. A longer one is recorded whole, in pieces, and not judged:
+to judge it takes several times its size in memory."""
 
 
 class WholeBody:

@@ -71,7 +71,8 @@ def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bo
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
         filed = restore(path, start.trace_bytes, make_observer, _assembly(folder, start), before)
         recording = Recording(reader, writer, make_observer, Live(None), start, filed)
-        reader.end(filed_ns=header.started_ns + filed.at_ns)
+        taken_ns = filed.assembly.at_ns if filed.assembly is not None else 0
+        reader.end(filed_ns=header.started_ns + max(filed.at_ns, taken_ns))
         recording.drain()
         if not recording.finish():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "make room and try again")

@@ -121,7 +121,8 @@ class HttpAssembly:
         self._connections: dict[int, Connection] = {}
         self._exchange = 0
         self._had_gap = False
-        self._at_ns = 0
+        self.at_ns = 0
+        """The time of the last record that was taken."""
         self.seq = 0
         """The number of the last head or frame."""
         self.begin()
@@ -157,7 +158,7 @@ class HttpAssembly:
 
     def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> list[Recorded]:
         """What a record of the journal brings to light; nothing if it belongs to no connection."""
-        self._at_ns = at_ns
+        self.at_ns = at_ns
         if kind in _BYTES:
             connection = self._connection(number)
             if connection.is_lost and not self._is_found(connection, kind, payload):
@@ -204,7 +205,7 @@ class HttpAssembly:
         found: list[Recorded] = []
         for connection in self._connections.values():
             found += self._abandoned(connection, None)
-            found += self._tell_opaque(connection, self._at_ns)
+            found += self._tell_opaque(connection, self.at_ns)
         return found
 
     def refeed(self, record: Encoded) -> None:

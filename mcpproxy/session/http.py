@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATELESS
-from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead
+from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead, Sender
 from mcpproxy.session.history import Asked, History, ModernAnswer
 
 SESSION: Final = "mcp-session-id"
@@ -161,6 +161,7 @@ class HttpExchange:
     messages: tuple[Proper, ...] = ()
     requests: tuple[Request, ...] = ()
     initialize: Request | None = None
+    pieced: set[Sender] = field(default_factory=set[Sender])  # whose body is in the middle of pieces
     several: bool = False  # the body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = field(default_factory=Fields)

@@ -9,8 +9,8 @@ from mcpproxy.session.frame import CLIENT, SERVER, Close, Ending, Finding, Frame
 CALL = b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%b"}}}'
 
 
-def one(style: Style, raw: bytes, **facts: bool) -> str:
-    (line,) = Transcript(style).lines(Frame(1, CLIENT, raw, 5_000_000, **facts))
+def one(style: Style, raw: bytes, *, terminated: bool = True, continues: bool = False) -> str:
+    (line,) = Transcript(style).lines(Frame(1, CLIENT, raw, 5_000_000, terminated, continues))
     return line
 
 
