@@ -28,10 +28,6 @@ NOT_DECLARED: Final = (
     "Our scripts subscribe without looking at what the server declared, and these servers do not declare "
     "it: only capabilities that were negotiated are to be used (2025-11-25, basic/lifecycle, Operation)."
 )
-HAS_SESSIONS: Final = (
-    "Asked for its era by a request of 2026-07-28, the server refuses with a session id in the answer, which "
-    "that revision does not know (basic/transports/streamable-http, Earlier Streamable HTTP Revisions)."
-)
 DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
     "PROTO-009": {
         ("python 1", "python 1"): NOT_DECLARED,
@@ -39,10 +35,6 @@ DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
         ("typescript 2 auto", "python 1"): NOT_DECLARED,
         ("python 1", "python 2"): NOT_DECLARED,
         ("typescript 1", "python 2"): NOT_DECLARED,
-    },
-    "PROTO-010": {
-        ("python 2 auto", "python 1"): HAS_SESSIONS,
-        ("typescript 2 auto", "python 1"): HAS_SESSIONS,
     },
 }
 """Rule -> (client, server) -> the sentence on which an error or a warning rests that this pair deserves."""

@@ -1,0 +1,68 @@
+"""What the README has people copy is what the program and its image understand."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from mcpproxy.cli import http
+
+ROOT: Final = Path(__file__).parent.parent
+README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCKERFILE: Final = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def recipe(name: str) -> list[Any]:
+    """The documents of the YAML between ``<!-- name -->`` and ``<!-- end -->``."""
+    (text,) = re.findall(rf"<!-- {name} -->\n```yaml\n(.*?)```\n<!-- end -->", README, re.DOTALL)
+    return list(yaml.safe_load_all(text))
+
+
+def options(command: Sequence[str]) -> http.Options:
+    """How ``mcpproxy`` reads the command of a recipe."""
+    assert command[0] == "http"
+    return http.parse(list(command[1:]))
+
+
+def volume() -> str:
+    """Where the image keeps recordings."""
+    (path,) = re.findall(r"^VOLUME (\S+)$", DOCKERFILE, re.MULTILINE)
+    return path
+
+
+def test_the_compose_file_puts_mcpproxy_before_the_server() -> None:
+    (file,) = recipe("compose")
+    server, proxy = file["services"]["server"], file["services"]["mcpproxy"]
+    ran = options(proxy["command"])
+
+    assert ran.upstream is not None
+    assert ran.upstream.host in file["services"]
+    assert str(ran.upstream.port) in server["expose"]
+    assert "ports" not in server
+    assert ran.host == "0.0.0.0"
+    assert [port.rsplit(":", 1)[1] for port in proxy["ports"]] == [str(ran.port)]
+    assert all(port.startswith("127.0.0.1:") for port in proxy["ports"])
+    assert proxy["volumes"] == [f"{name}:{volume()}" for name in file["volumes"]]
+    assert proxy["depends_on"] == ["server"]
+
+
+def test_the_pod_puts_mcpproxy_before_the_server() -> None:
+    pod, service = recipe("pod")
+    server, proxy = pod["spec"]["containers"]
+    ran = options(proxy["args"])
+
+    assert ran.upstream is not None
+    assert ran.upstream.host == "127.0.0.1"
+    assert {"name": "PORT", "value": str(ran.upstream.port)} in server["env"]
+    assert ran.host == "0.0.0.0"
+    (port,) = proxy["ports"]
+    assert port["containerPort"] == ran.port
+    assert proxy["readinessProbe"]["tcpSocket"]["port"] == port["name"]
+    (mount,) = proxy["volumeMounts"]
+    assert mount["mountPath"] == volume()
+    assert mount["name"] in [each["name"] for each in pod["spec"]["volumes"]]
+    assert proxy["securityContext"]["runAsUser"] == pod["spec"]["securityContext"]["fsGroup"]
+    assert service["spec"]["selector"] == pod["metadata"]["labels"]
+    assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
