@@ -245,8 +245,7 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Bre
 def ping_answer(passing: Passing, history: History) -> Iterator[Breach]:
     """LIFE-004"""
     asked, message = passing.answers, passing.message
-    if asked is None:
-        return
+    assert asked is not None  # its row in the table is for answers to a ping
     if isinstance(message, ErrorResponse):
         said = f"{passing.sender} refused the ping in frame {asked.seq}"
         yield Breach("LIFE-004", "R-040", said, passing.at + "/error", (asked.seq,))
