@@ -232,6 +232,7 @@ class Browser:
         self._connection = http.client.HTTPConnection(address, timeout=DEADLINE_S)
         self._origin = origin
         self.answers: list[Answer] = []
+        self.accepts_streams = False  # on every request, as no careful client does
 
     def get(self, path: str) -> Answer:
         return self._ask("GET", path, "", {})
@@ -248,6 +249,8 @@ class Browser:
         self._connection.close()
 
     def _ask(self, method: str, path: str, body: str, headers: dict[str, str]) -> Answer:
+        if self.accepts_streams:
+            headers = {**headers, "Accept": "application/json, text/event-stream"}
         self._connection.request(method, self._origin + path, body or None, headers)
         response = self._connection.getresponse()
         fields = [(name, value) for name, value in response.getheaders() if name != "Date"]
@@ -334,6 +337,20 @@ def test_secrets_are_kept_only_on_request(guarded: Server, way: str, tmp_path: P
         proxy.stop()
 
     assert own.left_in(proxy.trace) == vars(own).keys()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_client_that_takes_event_streams_everywhere_leaves_no_secret(
+    guarded: Server, way: str, tmp_path: Path
+) -> None:
+    proxy, browser = WAYS[way](guarded, tmp_path)
+    with proxy:
+        undiscerning = browser(proxy)
+        undiscerning.accepts_streams = True
+        walk(undiscerning, guarded.secrets, is_basic=False)
+        proxy.stop()
+
+    assert guarded.secrets.left_in(proxy.trace) == set()
 
 
 def test_the_sdk_gets_its_token_through_a_forward_proxy(

@@ -347,7 +347,9 @@ class HttpAssembly:
     def _half(self, exchange: Exchange, sender: Sender, fields: Fields) -> Half:
         is_stream = sender == SERVER and fields.media_type == "text/event-stream"
         half = Half(EventBody(sender) if is_stream else WholeBody(sender))
-        half.is_masked = not exchange.endpoint and not self._keep
+        # In forward mode the endpoint is a guess: what turns out to be no JSON-RPC is masked there too.
+        guessed = self._is_forward and not is_stream
+        half.is_masked = not self._keep and (guessed or not exchange.endpoint)
         if coding := coding_of(", ".join(fields.all("content-encoding"))):
             half.coded = Coded(coding)
         return half

@@ -1,0 +1,73 @@
+"""The official conformance suite: what passes direct passes through the proxy.
+
+A core set of it, for every run of the tests; ``python -m tests.peers.conformance`` has all.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.peers.conformance import REVISIONS, Suite, example_server
+from tests.peers.fixtures import Peers
+from tests.peers.processes import Proxy, server
+
+OF_SERVER: Final = {
+    "2025-11-25": [
+        "server-initialize",
+        "server-session-lifecycle",
+        "tools-call-sampling",
+        "server-sse-multiple-streams",
+        "server-sse-polling",
+        "dns-rebinding-protection",
+    ],
+    "2026-07-28": [
+        "server-stateless",
+        "http-header-validation",
+        "input-required-result-multi-round",
+        "caching",
+        "dns-rebinding-protection",
+    ],
+}
+OF_CLIENT: Final = {
+    "2025-11-25": ["sse-retry", "auth/metadata-default", "auth/token-endpoint-auth-basic"],
+    "2026-07-28": ["http-custom-headers", "auth/basic-cimd", "auth/scope-step-up"],
+}
+
+
+@pytest.fixture
+def suite(peers: Peers) -> Suite:
+    """The suite, with peers of the SDK that knows both eras."""
+    return Suite(peers.conformance(), peers.server("python 2")[0])
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_what_holds_of_a_server_holds_of_it_behind_the_proxy(
+    suite: Suite, revision: str, tmp_path: Path
+) -> None:
+    scenarios = OF_SERVER[revision]
+    with (
+        server(example_server(suite.python)) as origin,
+        Proxy(tmp_path, "--upstream", f"{origin}/mcp") as proxy,
+    ):
+        direct = suite.of_server(f"{origin}/mcp", revision, scenarios)
+        through = suite.of_server(proxy.address, revision, scenarios)
+        proxy.stop()
+
+    assert [scenario for scenario in scenarios if not direct.passed(scenario)] == []
+    assert direct.lost(through) == []
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_what_holds_of_a_client_holds_of_it_with_the_proxy_before_its_server(
+    suite: Suite, revision: str, tmp_path: Path
+) -> None:
+    scenarios = OF_CLIENT[revision]
+    direct = suite.of_client(None, revision, scenarios)
+    through = suite.of_client(tmp_path, revision, scenarios)
+
+    assert [scenario for scenario in scenarios if not direct.passed(scenario)] == []
+    assert direct.lost(through) == []
+    traces = [trace.read_text(encoding="utf-8") for trace in tmp_path.glob("*.jsonl")]
+    assert len(traces) == len(scenarios)
+    assert all('"type":"request"' in trace for trace in traces)
