@@ -240,12 +240,26 @@ def encode_continued(continued: Continued) -> bytes:
 
 
 def is_embeddable(frame: Frame) -> bool:
-    """Whether the frame's bytes are one JSON value on one line."""
+    """Whether the frame's bytes are one JSON value on one line that every JSON reader takes.
+
+    An escape that is half a character is JSON by its grammar, but jq and others refuse the whole line.
+    """
     message = frame.message
     # One comparison for the usual frame: what became a message was JSON.
     if type(message) is Malformed and message.flaw in _UNPARSED:
         return False
-    return b"\n" not in frame.raw
+    raw = frame.raw
+    if (b"\\ud" in raw or b"\\uD" in raw) and not _is_read_by_all(raw):
+        return False
+    return b"\n" not in raw
+
+
+def _is_read_by_all(raw: bytes) -> bool:
+    try:
+        orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 _UNREADABLE: Final = frozenset({Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8})

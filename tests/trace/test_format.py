@@ -354,3 +354,18 @@ def test_the_bytes_of_a_body() -> None:
     assert body_bytes(records, 1, "client") == b"question"
     assert body_bytes(records, 2, "server") == b"packed"
     assert body_bytes(records, 3, "server") == b""
+
+
+@pytest.mark.parametrize(
+    ("raw", "member"),
+    [
+        (b'{"a":"\\ud800"}', b'"text":'),
+        (b'{"a":"\\uD83D"}', b'"text":'),
+        (b'{"a":"\\ud83d\\ude00"}', b'"message":'),
+    ],
+)
+def test_half_a_character_is_kept_where_every_json_reader_takes_the_record(raw: bytes, member: bytes) -> None:
+    line = encode_frame(Frame(1, "client", raw))
+    assert member in line
+    json.loads(line)
+    assert decode(line) == Frame(1, "client", raw)
