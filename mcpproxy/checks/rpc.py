@@ -5,7 +5,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
 
 import json
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, cast
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
 from mcpproxy.protocol import methods
@@ -480,4 +480,4 @@ def _value(value: object) -> "JSON":
     """The JSON value of a member known to be there."""
     if isinstance(value, Malformed):
         return _value(value.value)
-    return None if value is ABSENT else value  # type: ignore[return-value]
+    return None if value is ABSENT else cast("JSON", value)

@@ -1,4 +1,4 @@
-"""Sessions over HTTP: where their ids come from, who must show them, and when they are over.
+"""Sessions over HTTP: where their ids come from, which requests carry them, and when they are over.
 
 A server without session ids has no sessions, and none of this concerns it.
 
