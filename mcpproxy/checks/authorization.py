@@ -16,6 +16,7 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from mcpproxy.checks.breach import Breach, as_object, member
+from mcpproxy.checks.table import MCP, OTHER, STREAMABLE, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import JSON, Batch
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.frame import Frame
@@ -212,3 +213,17 @@ def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     if not isinstance(servers, list) or not servers:
         said = "server published resource metadata that names no authorization server"
         yield Breach("AUTH-007", "R-105", said, "/authorization_servers", candidates=REVISIONS[2:])
+
+
+FAMILY: Final = Family(
+    http=(
+        HttpDecider(("AUTH-001",), expired_token, ("success",), MCP),
+        HttpDecider(("AUTH-002",), unguided_challenge, ("refusal",), STREAMABLE),
+        HttpDecider(("AUTH-002",), undiscoverable, ("refusal",), OTHER, ("GET",)),
+        HttpDecider(("AUTH-003",), dropped_token, ("request",), STREAMABLE),
+        HttpDecider(("AUTH-004",), token_in_query, ("request",), MCP),
+        HttpDecider(("AUTH-005",), unexplained_refusal, ("refusal",), STREAMABLE),
+        HttpDecider(("AUTH-006",), unscoped_challenge, ("refusal",), STREAMABLE),
+        HttpDecider(("AUTH-007",), empty_metadata, ("body",), OTHER, ("GET",)),
+    ),
+)

@@ -5,7 +5,7 @@ yields a ``Breach`` for each requirement that the message breaks. It changes not
 know how bad a breach is: that follows from the requirement and the revision.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -43,7 +43,8 @@ class Passing:
     ``at`` is the JSON Pointer of the message in the frame (empty unless batched). ``answers`` is
     the request that a response answers, if it is known. ``candidates`` are the revisions by which
     the message may be judged. ``happened`` is what it
-    means to the handshake.
+    means to the handshake. ``asked`` is the entry that a request got in the history; there is none
+    before the checks are through, nor for a request whose id nobody can answer.
     """
 
     frame: Frame
@@ -54,13 +55,14 @@ class Passing:
     stateless: bool = False
     at: str = ""
     happened: Input | None = None
+    asked: Asked | None = None
 
     @property
     def seq(self) -> int:
         return self.frame.seq
 
 
-Check: TypeAlias = Callable[[Passing, History], Iterator[Breach]]
+Check: TypeAlias = Callable[[Passing, History], Iterable[Breach]]
 HttpCheck: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame | None], Iterator[Breach]]
 """A check of an exchange; the frame is the one at hand, where a frame is looked at."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
+from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import Need, applies, declares, needs
@@ -161,3 +162,14 @@ def _declarer(need: Need, sender: Sender) -> Sender:
 
 def _handshake(history: History) -> tuple[int, ...]:
     return (history.initialize.seq,) if history.initialize else ()
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("PROTO-009",), undeclared_request, ("request",)),
+        Decider(("PROTO-009",), undeclared_notification, ("notification",)),
+        Decider(("PROTO-009",), undeclared_service, ("response",)),
+        Decider(("PROTO-009",), unserved_capability, ("error",), LISTS),
+        Decider(("PROTO-009",), elicitation_modes, ("request",), ("initialize",)),
+    ),
+)

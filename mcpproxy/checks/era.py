@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
+from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS
 from mcpproxy.session.frame import Frame
@@ -99,3 +100,11 @@ def _names_a_version(error: "JSON") -> bool:
 
 def _texts(value: "JSON") -> tuple[str, ...]:
     return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("ERA-002",), fallback_after_modern_answer, ("request",), ("initialize",)),
+        Decider(("ERA-003",), refusal_without_versions, ("error",), ("initialize",)),
+    ),
+)

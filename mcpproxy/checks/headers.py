@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.era import shows_modern
+from mcpproxy.checks.table import ANSWERS, CONTENT, STATELESS, Decider, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, mirrors, same
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
@@ -267,3 +268,33 @@ def _missing_meta(message: Request) -> str:
     if not isinstance(member(meta, CAPABILITIES_KEY), dict):
         return f"without an object {CAPABILITIES_KEY} in _meta"
     return ""
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("STAT-001",), incomplete_request, ("request",)),
+        Decider(("STAT-002",), incomplete_accepted, ANSWERS),
+        Decider(("PROTO-008",), unsupported_version, ("error",)),
+        Decider(("PROTO-009",), missing_capability, ("error",)),
+        Decider(("HDR-008",), header_annotations, ("response",), ("tools/list",)),
+    ),
+    http=(
+        HttpDecider(
+            ("HDR-001", "HDR-002", "PROTO-008"), protocol_version, ("request",), STATELESS, ("POST",)
+        ),
+        HttpDecider(("HDR-003",), method_header, ("request",), STATELESS, ("POST",)),
+        HttpDecider(("HDR-004", "HDR-006"), name_header, ("request",), STATELESS, ("POST",)),
+        HttpDecider(
+            ("HDR-005", "HDR-006", "HDR-009", "HDR-010"),
+            param_headers,
+            ("request",),
+            STATELESS,
+            ("POST",),
+        ),
+        HttpDecider(("PROTO-008",), unlisted_version, ("request",), STATELESS, ("POST",)),
+        HttpDecider(("HDR-007",), accepted_mismatch, CONTENT, STATELESS, ("POST",)),
+        HttpDecider(
+            ("ERR-002", "PROTO-008", "PROTO-009", "HDR-007"), error_status, CONTENT, STATELESS, ("POST",)
+        ),
+    ),
+)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, as_object, shortened, spelled
+from mcpproxy.checks.table import CONTENT, HEAD, LEGACY, MCP, OTHER, STATEFUL, STREAMABLE, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     Batch,
@@ -293,3 +294,25 @@ def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
             yield Breach("HTTP-003", "R-064", "server answered in the body of a POST instead of the stream")
     elif frame.event.name not in (None, "", "message", "endpoint"):
         yield Breach("HTTP-003", "R-064", f"server sent an event named {shortened(frame.event.name)}")
+
+
+FAMILY: Final = Family(
+    http=(
+        HttpDecider(("HTTP-001",), endpoint_first, ("event",), LEGACY, ("GET",)),
+        HttpDecider(("HTTP-002",), posted_elsewhere, ("request",), (*STATEFUL, *OTHER), ("POST",)),
+        HttpDecider(("HTTP-003",), legacy_message, CONTENT, LEGACY),
+        HttpDecider(("HTTP-004",), other_method, ("request",), STREAMABLE),
+        HttpDecider(("HTTP-005",), post_accept, ("request",), STREAMABLE, ("POST",)),
+        HttpDecider(("HTTP-006",), get_accept, ("request",), STATEFUL, ("GET",)),
+        HttpDecider(("HTTP-007",), post_content_type, ("request",), STREAMABLE, ("POST",)),
+        HttpDecider(("HTTP-008", "HTTP-009", "RPC-015"), notification_answer, CONTENT, STREAMABLE, ("POST",)),
+        HttpDecider(("HTTP-008",), notification_status, ("end",), STREAMABLE, ("POST",)),
+        HttpDecider(("HTTP-010",), answer_type, ("success",), STREAMABLE, ("POST",)),
+        HttpDecider(("HTTP-011", "RPC-012"), json_answer, ("body",), STREAMABLE, ("POST",)),
+        HttpDecider(("HTTP-011",), missing_json_answer, ("end",), STREAMABLE, ("POST",)),
+        HttpDecider(("HTTP-016",), get_answer, ("success",), STATEFUL, ("GET",)),
+        HttpDecider(("HTTP-019",), foreign_origin, ("success",), MCP),
+        HttpDecider(("HTTP-020",), retired_method, HEAD, STATEFUL, ("GET", "DELETE")),
+        HttpDecider(("SEQ-001",), unanswered_initialize, ("end",), STATEFUL, ("POST",)),
+    ),
+)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
+from mcpproxy.checks.table import ANSWERS, MESSAGES, Decider, EventDecider, Family
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.lifecycle import (
@@ -314,3 +315,20 @@ def foreign_method(passing: Passing, history: History) -> Iterator[Breach]:
         where = f"it came with {owners[0]}" if newer else f"{owners[-1]} was the last to have it"
         said = f"{passing.sender} sent {message.method}, which {history.negotiated} does not have ({where})"
         yield Breach("PROTO-008", "R-043", said, passing.at + "/method")
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("PROTO-005", "SEQ-003", "LIFE-002", "LIFE-003"), handshake_order, MESSAGES),
+        Decider(("PROTO-001",), initialize_params, ("request",), ("initialize",)),
+        Decider(("PROTO-001",), initialize_result, ("response",), ("initialize",)),
+        Decider(("PROTO-008",), requested_version, ("request",), ("initialize",)),
+        Decider(("PROTO-008",), answered_version, ("response",), ("initialize",)),
+        Decider(("PROTO-008",), foreign_method, ("request",)),
+        Decider(("LIFE-004",), ping_answer, ANSWERS, ("ping",)),
+    ),
+    events=(
+        EventDecider(("SEQ-001",), initialize_unanswered),
+        EventDecider(("SEQ-002",), initialized_missing),
+    ),
+)

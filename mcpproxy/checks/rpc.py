@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
+from mcpproxy.checks.table import ANSWERS, ASKS, MESSAGES, Decider, EventDecider, Family
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -481,3 +482,27 @@ def _value(value: object) -> "JSON":
     if isinstance(value, Malformed):
         return _value(value.value)
     return None if value is ABSENT else cast("JSON", value)
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("RPC-001",), not_a_message, ("malformed",)),
+        Decider(("RPC-002",), message_kind, ("malformed",)),
+        Decider(("PROTO-002",), jsonrpc_version, MESSAGES),
+        Decider(("RPC-003", "RPC-004"), request_id_type, ("request",)),
+        Decider(("RPC-005", "RPC-006"), request_id_reused, ("request",)),
+        Decider(("RPC-016",), params_type, ASKS),
+        Decider(("RPC-019",), method_side, ("request",)),
+        Decider(("RPC-013",), notification_id, ("notification",)),
+        Decider(("RPC-014",), request_without_id, ("notification",)),
+        Decider(("PROTO-006",), unknown_notification, ("notification",)),
+        Decider(("PROTO-007", "RPC-007", "RPC-012", "RPC-015"), response_id, ANSWERS),
+        Decider(("RPC-009",), result_or_error, ("error",)),
+        Decider(("RPC-010",), result_type, ("response",)),
+        Decider(("RPC-011",), error_shape, ("error",)),
+        Decider(("RPC-020",), unknown_method_code, ("error",)),
+        Decider(("ERR-001",), reserved_error_code, ("error",)),
+        Decider(("RPC-022",), repeated_member_names, MESSAGES),
+    ),
+    events=(EventDecider(("RPC-008", "LIFE-004"), unanswered),),
+)

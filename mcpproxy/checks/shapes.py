@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, shortened
+from mcpproxy.checks.table import ASKS, Decider, Family
 from mcpproxy.protocol.jsonrpc import Notification, Request, Response
 from mcpproxy.protocol.shapes import violations
 from mcpproxy.session.history import History
@@ -47,3 +48,8 @@ def message_shape(passing: Passing, history: History) -> Iterator[Breach]:
         what = f"a {method} result" if part == "result" else shortened(method)
         said = f"{passing.sender} sent {what} in which {pointer.lstrip('/')} {violation.clause}"
         yield Breach("RPC-023", "R-027", said, passing.at + pointer)
+
+
+FAMILY: Final = Family(
+    checks=(Decider(("RPC-023",), message_shape, (*ASKS, "response")),),
+)

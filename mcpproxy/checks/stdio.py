@@ -8,6 +8,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, shortened
 from mcpproxy.checks.rpc import looks_meant
+from mcpproxy.checks.table import Decider, EventDecider, Family
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.session.frame import SERVER, Close, Frame, Sender, Signal
 from mcpproxy.session.history import History
@@ -75,3 +76,12 @@ def late_exit(event: Signal | Close, history: History) -> Iterator[Breach]:
         if waited_ns >= PROMPT_EXIT_NS:
             said = f"server was still running {waited_ns / 1e9:.0f} s after its stdin was closed"
             yield Breach("STDIO-005", "R-061", said, None, (), SERVER, None, 0, history.candidates)
+
+
+FAMILY: Final = Family(
+    checks=(Decider(("STDIO-002", "STDIO-003"), stray_output, ("malformed",)),),
+    events=(
+        EventDecider(("STDIO-004",), signalled_first),
+        EventDecider(("STDIO-005",), late_exit),
+    ),
+)

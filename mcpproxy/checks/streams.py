@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, member, shortened, spelled
+from mcpproxy.checks.table import STATEFUL, STATELESS, STREAMABLE, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import Asked
@@ -221,3 +222,21 @@ def buffered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame |
 
 def _quoted(id: str | None) -> str:
     return f'"{shortened(id or "")}"'
+
+
+FAMILY: Final = Family(
+    http=(
+        HttpDecider(("HTTP-012", "SSE-005"), unanswered_stream, ("end",), STATEFUL, ("POST",)),
+        HttpDecider(("HTTP-013", "HTTP-017"), unrelated_message, ("event",), STREAMABLE),
+        HttpDecider(("HTTP-014",), message_after_response, ("event",), STREAMABLE, ("POST",)),
+        HttpDecider(("HTTP-014",), lingering_stream, ("end", "close"), STREAMABLE, ("POST",)),
+        HttpDecider(("HTTP-018",), broadcast, ("event",), STATEFUL),
+        HttpDecider(("SSE-001",), event_id_reused, ("event",), STATEFUL),
+        HttpDecider(("SSE-002",), unknown_cursor, ("request",), STATEFUL, ("GET",)),
+        HttpDecider(("SSE-003",), foreign_replay, ("event",), STATEFUL, ("GET",)),
+        HttpDecider(("SSE-004",), missing_priming, ("event",), STATEFUL, ("POST",)),
+        HttpDecider(("SSE-006",), hasty_reconnect, ("request",), STATEFUL, ("GET",)),
+        HttpDecider(("SSE-007",), event_name, ("event",), STREAMABLE),
+        HttpDecider(("SSE-008",), buffered_stream, ("success",), STATELESS, ("POST",)),
+    ),
+)

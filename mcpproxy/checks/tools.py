@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member
+from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
 from mcpproxy.protocol.jsonschema import FlawKind, flaws
 from mcpproxy.protocol.revisions import since
@@ -108,3 +109,17 @@ def _tools(passing: Passing) -> Iterator[tuple[str, JSON]]:
     if isinstance(listed, list):
         for index, tool in enumerate(listed):
             yield f"{passing.at}/{part}/tools/{index}", tool
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("PROTO-003",), tool_name, ("response",), ("tools/list",)),
+        Decider(("PROTO-003",), tool_name, ("request",), ("sampling/createMessage",)),
+        Decider(
+            ("PROTO-004", "SCHEMA-001", "SCHEMA-002", "SCHEMA-003", "SCHEMA-004", "SCHEMA-005"),
+            tool_schemas,
+            ("response",),
+            ("tools/list",),
+        ),
+    ),
+)

@@ -11,10 +11,11 @@ The messages of each session go to a ``MessageJudge`` of their own, the HTTP aro
 
 from typing import Final, TypeVar
 
-from mcpproxy.checks import Moment, http_checks_for
+from mcpproxy.checks import http_checks_for
 from mcpproxy.checks.authorization import RESOURCE_METADATA
 from mcpproxy.checks.breach import member
 from mcpproxy.checks.era import shows_modern
+from mcpproxy.checks.table import Moment
 from mcpproxy.observer.attribution import posting_target, session_of
 from mcpproxy.observer.messages import MessageJudge
 from mcpproxy.observer.weigh import Weigher

@@ -7,13 +7,14 @@ changes the history.
 
 from typing import Final
 
-from mcpproxy.checks import BATCH_CHECKS, EVENT_CHECKS, FRAME_CHECKS, Kind, checks_for
+from mcpproxy.checks import BATCH_CHECKS, EVENT_CHECKS, FRAME_CHECKS, checks_for, notes_for
 from mcpproxy.checks.breach import Passing, member
 from mcpproxy.checks.capabilities import cleared
 from mcpproxy.checks.era import listed_versions, modern_answer
 from mcpproxy.checks.lifecycle import input_of
 from mcpproxy.checks.rpc import BOM, looks_meant
 from mcpproxy.checks.stdio import split_message
+from mcpproxy.checks.table import Kind
 from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -109,6 +110,7 @@ class MessageJudge:
             if isinstance(message, Request) and message.id is not None:
                 client.used.discard(message.id, frame.seq)
                 if (asked := client.pending.get(message.id)) and asked.seq == frame.seq:
+                    asked.taken_back = True
                     del client.pending[message.id]
         if history.initialized_seq == frame.seq:
             history.initialized, history.initialized_seq = False, None
@@ -123,8 +125,8 @@ class MessageJudge:
         found: list[Finding] = []
         if isinstance(event, Close):
             found += self._release("client") + self._release("server")
-        for _, check in EVENT_CHECKS:
-            found += self._weigh(check(event, self._history), 0, "client", self._history.candidates)
+        for row in EVENT_CHECKS:
+            found += self._weigh(row.check(event, self._history), 0, "client", self._history.candidates)
         return found
 
     # From frames to messages
@@ -207,11 +209,14 @@ class MessageJudge:
             method = message.method
         else:
             method = passing.answers.method if passing.answers else ""
+        kind = _KIND[type(message)]
         found: list[Finding] = []
-        for check in checks_for(_KIND[type(message)], method):
+        for check in checks_for(kind, method):
             for breach in check(passing, history):
                 found += self._weigh((breach,), frame.seq, frame.sender, passing.candidates)
         self._remember(passing)
+        for write in notes_for(kind, method):
+            write(passing, history)
         return found
 
     def _passing(self, frame: Frame, message: Single, at: str) -> Passing:
@@ -336,7 +341,7 @@ class MessageJudge:
             asked.answers_due += before.answers_due
             if before.method != message.method:
                 asked.method = ""
-        side.pending[message.id] = asked
+        side.pending[message.id] = passing.asked = asked
         side.used.add(message.id, passing.seq)
         if history.state is State.NEGOTIATED and passing.happened is Input.CLIENT_REQUEST:
             history.eager = asked
@@ -361,6 +366,7 @@ class MessageJudge:
             return
         side = history.side(asked.sender)
         side.last_answered_seq = max(side.last_answered_seq, asked.seq)
+        asked.answered_seq = passing.seq
         asked.answers_due -= 1
         if asked.answers_due == 0:
             side.pending.pop(asked.id, None)

@@ -7,13 +7,15 @@ only the observer writes it.
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
 from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.frame import CLIENT, Sender
 from mcpproxy.session.split import SplitMessage
+
+Memory = TypeVar("Memory")
 
 RECENT_IDS: Final = 16_384
 """How many ids remember the frame that used them first."""
@@ -26,7 +28,9 @@ class Asked:
     ``candidates`` are the revisions it may have been meant for, one once that is settled; a
     ``stateless`` request names its own. An ``early`` one came before the handshake was through.
     ``answers_due`` is above one when its id was reused while it was in flight; if for another
-    method, nobody can tell which of them an answer means, and ``method`` is empty.
+    method, nobody can tell which of them an answer means, and ``method`` is empty. ``answered_seq`` is
+    the frame of its latest answer, 0 while there is none. ``taken_back`` is set when HTTP refused the
+    frame: the request was never made.
     """
 
     seq: int
@@ -40,6 +44,8 @@ class Asked:
     early: bool = False
     cancelled: bool = False
     answers_due: int = 1
+    answered_seq: int = 0
+    taken_back: bool = False
 
 
 class UsedIds:
@@ -157,6 +163,8 @@ class History:
     modern_answer: "ModernAnswer | None" = None
     supported: dict[str, int] = field(default_factory=dict[str, int])  # version -> frame that listed it
 
+    _memories: dict[type, object] = field(default_factory=dict[type, object])
+
     def side(self, sender: Sender) -> Side:
         return self.client if sender == CLIENT else self.server
 
@@ -167,6 +175,13 @@ class History:
     def pending(self, asker: Sender, id: RequestId) -> Asked | None:
         """The request of ``asker`` with this id that has no answer yet."""
         return self.side(asker).pending.get(id)
+
+    def of(self, memory: type[Memory]) -> Memory:
+        """What one family of checks remembers of this session, empty at first."""
+        found = self._memories.get(memory)
+        if found is None:
+            found = self._memories[memory] = memory()
+        return cast("Memory", found)
 
 
 @dataclass(frozen=True, slots=True)

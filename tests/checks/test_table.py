@@ -17,10 +17,10 @@ from mcpproxy.checks import (
     EVENT_CHECKS,
     FRAME_CHECKS,
     SPLIT_CHECKS,
-    Kind,
     checks_for,
     decided_rules,
 )
+from mcpproxy.checks.table import Decider, Kind
 from mcpproxy.protocol.methods import known_anywhere
 
 CODE: Final = re.compile(r"[A-Z]{2,}-\d{3}")
@@ -34,11 +34,10 @@ def decided() -> dict[str, tuple[Function, set[str]]]:
     functions: dict[str, Function] = {}
     rules: defaultdict[str, set[str]] = defaultdict(set)
     rows: list[tuple[tuple[str, ...], Function]] = [
-        *((row.rules, row.check) for row in CHECKS),
+        *((row.rules, row.check) for row in (*CHECKS, *EVENT_CHECKS)),
         *FRAME_CHECKS,
         *BATCH_CHECKS,
         *SPLIT_CHECKS,
-        *EVENT_CHECKS,
     ]
     for codes, check in rows:
         name = f"{check.__module__}.{check.__name__}"
@@ -93,7 +92,7 @@ def test_pairs_are_found() -> None:
 
 
 @pytest.mark.parametrize("row", CHECKS, ids=lambda row: row.check.__name__)
-def test_a_row_names_methods_that_exist(row: checks.Decider) -> None:
+def test_a_row_names_methods_that_exist(row: Decider) -> None:
     assert row.kinds
     assert all(known_anywhere(method) for method in row.methods)
 

@@ -4,11 +4,13 @@ A fixture is JSON Lines. The first line is its header, every other line one even
 
     {"about": "one sentence", "revisions": ["2025-06-18"]}
     {"handshake": {"client": {}, "server": {"tools": {}}}}
+    {"ask": {"id": 1, "method": "tools/list"}, "capabilities": {}}
     {"from": "client", "message": {...}}      or "raw": "text", or "base64": "..."; "terminated": false
     {"eof": "client"}   {"signal": "SIGTERM"}   {"stderr": "text"}   {"gap": "reason"}
     {"close": {"ending": "exited", "exit_code": 0}}
 
-``handshake`` stands for initialize (id 0), its result and the initialized notification. ``$REVISION``
+``handshake`` stands for initialize (id 0), its result and the initialized notification. ``ask`` is a
+stateless request of the client, to which the ``_meta`` it owes and the capabilities are added. ``$REVISION``
 is the revision under test wherever it occurs. ``t`` sets the time in seconds; otherwise an event comes
 a millisecond after the one before. A close is added where there is none. For HTTP see ``wire.py``.
 
@@ -145,6 +147,8 @@ def steps(fixture: Fixture, revision: str) -> Iterator[Step]:
 
 def _spelled_out(line: Line, revision: str) -> list[dict[str, Any]]:
     event: dict[str, Any] = json.loads(json.dumps(line).replace("$REVISION", revision))
+    if "ask" in event:
+        return [_asked(event, revision)]
     if "handshake" not in event:
         return [event]
     capabilities = event["handshake"]
@@ -170,6 +174,20 @@ def _spelled_out(line: Line, revision: str) -> list[dict[str, Any]]:
         },
         {"from": "client", "message": {"jsonrpc": "2.0", "method": "notifications/initialized"}},
     ]
+
+
+def _asked(event: dict[str, Any], revision: str) -> dict[str, Any]:
+    """A stateless request with what every one of them owes."""
+    ask = event.pop("ask")
+    params = ask.get("params", {})
+    owed = {
+        "io.modelcontextprotocol/protocolVersion": revision,
+        "io.modelcontextprotocol/clientInfo": {"name": "client", "version": "1.0"},
+        "io.modelcontextprotocol/clientCapabilities": event.pop("capabilities", {}),
+    }
+    meta = {**owed, **params.get("_meta", {})}
+    message = {"jsonrpc": "2.0", **ask, "params": {**params, "_meta": meta}}
+    return {**event, "from": "client", "message": message}
 
 
 def _event(line: Line, seq: int, at_ns: int) -> Event:

@@ -1,0 +1,10 @@
+"""Prompts and their arguments.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
+"""
+
+from typing import Final
+
+from mcpproxy.checks.table import Family
+
+FAMILY: Final = Family()

@@ -1,0 +1,97 @@
+"""The form in which each module of checks says what it decides, and on what it looks.
+
+Every module ends with its ``FAMILY``: rows of data, from which the dispatch is derived, so that a
+message meets only the checks that can concern it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from mcpproxy.checks.breach import Check, EventCheck, HttpCheck, Passing
+from mcpproxy.session.history import History
+from mcpproxy.session.http import Traffic
+
+Kind = Literal["request", "notification", "response", "error", "malformed"]
+
+ASKS: Final[tuple[Kind, ...]] = ("request", "notification")
+ANSWERS: Final[tuple[Kind, ...]] = ("response", "error")
+MESSAGES: Final[tuple[Kind, ...]] = (*ASKS, *ANSWERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """One check and where it applies.
+
+    ``methods`` narrows it to messages of these methods (for an answer: of the request answered);
+    empty means all.
+    """
+
+    rules: tuple[str, ...]
+    check: Check
+    kinds: tuple[Kind, ...]
+    methods: tuple[str, ...] = ()
+
+
+Write: TypeAlias = Callable[[Passing, History], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a family remembers of a message, written after all checks have seen it.
+
+    What it writes to is its own: ``history.of(Progress)`` gives the session's one ``Progress``.
+    ``kinds`` and ``methods`` as for a check.
+    """
+
+    write: Write
+    kinds: tuple[Kind, ...]
+    methods: tuple[str, ...] = ()
+
+
+Moment = Literal["request", "success", "refusal", "body", "event", "end", "close", "over"]
+"""When an HTTP check looks: the request is all there; a response's head has come with a 2xx status, or
+with another; a body or an SSE event has come from the server; the exchange is over; the recording ends
+while it is under way; the recording ends and this was the last exchange of its session."""
+
+HEAD: Final[tuple[Moment, ...]] = ("success", "refusal")
+CONTENT: Final[tuple[Moment, ...]] = ("body", "event")
+
+STATEFUL: Final[tuple[Traffic, ...]] = ("stateful",)
+STATELESS: Final[tuple[Traffic, ...]] = ("stateless",)
+STREAMABLE: Final[tuple[Traffic, ...]] = ("stateful", "stateless")
+LEGACY: Final[tuple[Traffic, ...]] = ("http+sse",)
+OTHER: Final[tuple[Traffic, ...]] = ("other",)
+MCP: Final[tuple[Traffic, ...]] = (*STREAMABLE, *LEGACY)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpDecider:
+    """One check of an exchange, the moments at which it looks, and where it applies.
+
+    ``methods`` narrows it to requests with these HTTP methods; empty means all.
+    """
+
+    rules: tuple[str, ...]
+    check: HttpCheck
+    moments: tuple[Moment, ...]
+    traffic: tuple[Traffic, ...]
+    methods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EventDecider:
+    """One check of what is no frame: signals, and the end, when what is missing can be told."""
+
+    rules: tuple[str, ...]
+    check: EventCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """All that one module decides, in the order in which it is told, and what it remembers."""
+
+    checks: tuple[Decider, ...] = ()
+    http: tuple[HttpDecider, ...] = ()
+    events: tuple[EventDecider, ...] = ()
+    notes: tuple[Note, ...] = ()

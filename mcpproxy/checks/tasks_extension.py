@@ -1,0 +1,7 @@
+"""The tasks extension of the stateless revisions."""
+
+from typing import Final
+
+from mcpproxy.checks.table import Family
+
+FAMILY: Final = Family()
