@@ -4,6 +4,8 @@
 events give the same findings. It knows no clock and no file.
 """
 
+from mcpproxy.checks import STANDARD
+from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.observer.http import HttpJudge
 from mcpproxy.observer.messages import MessageJudge
 from mcpproxy.observer.weigh import Weigher
@@ -14,18 +16,23 @@ __all__ = ["Observer"]
 
 
 class Observer:
-    """Judges one recording.
+    """Judges one recording by the checks in ``dispatch``, which report rules of ``catalogue``.
 
     ``revision`` settles the protocol revision beforehand, for frames that come without their
     handshake. ``joined_late`` says that the session's start was not seen.
     """
 
     def __init__(
-        self, catalogue: Catalogue, *, revision: str | None = None, joined_late: bool = False
+        self,
+        catalogue: Catalogue,
+        dispatch: Dispatch = STANDARD,
+        *,
+        revision: str | None = None,
+        joined_late: bool = False,
     ) -> None:
         weigh = Weigher(catalogue)
-        self._messages = MessageJudge(weigh, revision=revision, joined_late=joined_late)
-        self._http = HttpJudge(weigh)
+        self._messages = MessageJudge(weigh, dispatch, revision=revision, joined_late=joined_late)
+        self._http = HttpJudge(weigh, dispatch)
 
     @property
     def revision(self) -> str | None:

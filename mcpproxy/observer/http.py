@@ -5,15 +5,15 @@ the URI that an ``endpoint`` event named belongs to that HTTP+SSE stream. What h
 belongs to the session without id that was opened on its connection, if there is just one; else to
 nobody, and nothing is concluded from what such an exchange does not show.
 
-The messages of each session go to a ``MessageJudge`` of their own, the HTTP around them to the checks in
-``HTTP_CHECKS``. What HTTP refused was never said: it is taken back, so that it may be sent again.
+The messages of each session go to a ``MessageJudge`` of their own, the HTTP around them to the checks of
+exchanges. What HTTP refused was never said: it is taken back, so that it may be sent again.
 """
 
 from typing import Final, TypeVar
 
-from mcpproxy.checks import http_checks_for
 from mcpproxy.checks.authorization import RESOURCE_METADATA
 from mcpproxy.checks.breach import member
+from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.era import shows_modern
 from mcpproxy.checks.table import Moment
 from mcpproxy.observer.attribution import posting_target, session_of
@@ -66,8 +66,9 @@ V = TypeVar("V")
 class HttpJudge:
     """Judges the exchanges of one recording."""
 
-    def __init__(self, weigh: Weigher) -> None:
+    def __init__(self, weigh: Weigher, dispatch: Dispatch) -> None:
         self._weigh = weigh
+        self._dispatch = dispatch
         self._history = HttpHistory()
         self._latest: HttpSession | None = None
 
@@ -414,7 +415,7 @@ class HttpJudge:
         self._history.exchanges.clear()
 
     def _new_judge(self, revision: str | None, late: bool) -> MessageJudge:
-        return MessageJudge(self._weigh, revision=revision, joined_late=late)
+        return MessageJudge(self._weigh, self._dispatch, revision=revision, joined_late=late)
 
     # Checks
 
@@ -423,7 +424,7 @@ class HttpJudge:
     ) -> list[Finding]:
         """Let the checks of this moment look."""
         found: list[Finding] = []
-        for check in http_checks_for(moment, exchange.traffic, exchange.method):
+        for check in self._dispatch.http_checks_for(moment, exchange.traffic, exchange.method):
             if breaches := list(check(exchange, self._history, frame)):
                 seq = exchange.request.seq if frame is None else frame.seq
                 if moment in ("success", "refusal") and exchange.response is not None:

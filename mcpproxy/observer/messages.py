@@ -7,9 +7,10 @@ changes the history.
 
 from typing import Final
 
-from mcpproxy.checks import BATCH_CHECKS, EVENT_CHECKS, FRAME_CHECKS, checks_for, notes_for
+from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
 from mcpproxy.checks.breach import Passing, member
 from mcpproxy.checks.capabilities import cleared
+from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.era import listed_versions, modern_answer
 from mcpproxy.checks.lifecycle import input_of
 from mcpproxy.checks.rpc import BOM, looks_meant
@@ -64,8 +65,11 @@ class MessageJudge:
     handshake. ``joined_late`` says that the session's start was not seen.
     """
 
-    def __init__(self, weigh: Weigher, *, revision: str | None = None, joined_late: bool = False) -> None:
+    def __init__(
+        self, weigh: Weigher, dispatch: Dispatch, *, revision: str | None = None, joined_late: bool = False
+    ) -> None:
         self._weigh = weigh
+        self._dispatch = dispatch
         self._history = History()
         if revision in STATEFUL:
             self._history.negotiated = revision
@@ -125,7 +129,7 @@ class MessageJudge:
         found: list[Finding] = []
         if isinstance(event, Close):
             found += self._release("client") + self._release("server")
-        for row in EVENT_CHECKS:
+        for row in self._dispatch.events:
             found += self._weigh(row.check(event, self._history), 0, "client", self._history.candidates)
         return found
 
@@ -211,11 +215,11 @@ class MessageJudge:
             method = passing.answers.method if passing.answers else ""
         kind = _KIND[type(message)]
         found: list[Finding] = []
-        for check in checks_for(kind, method):
+        for check in self._dispatch.checks_for(kind, method):
             for breach in check(passing, history):
                 found += self._weigh((breach,), frame.seq, frame.sender, passing.candidates)
         self._remember(passing)
-        for write in notes_for(kind, method):
+        for write in self._dispatch.notes_for(kind, method):
             write(passing, history)
         return found
 

@@ -13,11 +13,9 @@ import pytest
 from mcpproxy import catalogue, checks
 from mcpproxy.checks import (
     BATCH_CHECKS,
-    CHECKS,
-    EVENT_CHECKS,
     FRAME_CHECKS,
     SPLIT_CHECKS,
-    checks_for,
+    STANDARD,
     decided_rules,
 )
 from mcpproxy.checks.table import Decider, Kind
@@ -34,7 +32,7 @@ def decided() -> dict[str, tuple[Function, set[str]]]:
     functions: dict[str, Function] = {}
     rules: defaultdict[str, set[str]] = defaultdict(set)
     rows: list[tuple[tuple[str, ...], Function]] = [
-        *((row.rules, row.check) for row in (*CHECKS, *EVENT_CHECKS)),
+        *((row.rules, row.check) for row in (*STANDARD.messages, *STANDARD.events)),
         *FRAME_CHECKS,
         *BATCH_CHECKS,
         *SPLIT_CHECKS,
@@ -91,18 +89,18 @@ def test_pairs_are_found() -> None:
     assert {("PROTO-007", "R-008"), ("SEQ-003", "R-033"), ("SCHEMA-005", "R-135")} <= reported()
 
 
-@pytest.mark.parametrize("row", CHECKS, ids=lambda row: row.check.__name__)
+@pytest.mark.parametrize("row", STANDARD.messages, ids=lambda row: row.check.__name__)
 def test_a_row_names_methods_that_exist(row: Decider) -> None:
     assert row.kinds
     assert all(known_anywhere(method) for method in row.methods)
 
 
 def test_a_message_meets_the_checks_that_concern_it() -> None:
-    names = {check.__name__ for check in checks_for("response", "tools/list")}
+    names = {check.__name__ for check in STANDARD.checks_for("response", "tools/list")}
     assert {"response_id", "tool_name", "tool_schemas"} <= names
-    assert "tool_name" not in {check.__name__ for check in checks_for("response", "tools/call")}
-    assert checks_for("malformed", "") == checks_for("malformed", "tools/list")
-    assert all(checks_for(kind, "ping") for kind in get_args(Kind))
+    assert "tool_name" not in {check.__name__ for check in STANDARD.checks_for("response", "tools/call")}
+    assert STANDARD.checks_for("malformed", "") == STANDARD.checks_for("malformed", "tools/list")
+    assert all(STANDARD.checks_for(kind, "ping") for kind in get_args(Kind))
 
 
 def test_every_decided_rule_is_in_the_catalogue() -> None:

@@ -1,0 +1,64 @@
+"""From tables of checks to the few that one message meets.
+
+A ``Dispatch`` is made from some families, once; what it answers is kept, so that asking again for the
+same kind of message costs a look into a dictionary.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Final
+
+from mcpproxy.checks.breach import Check, HttpCheck
+from mcpproxy.checks.table import Decider, EventDecider, Family, HttpDecider, Kind, Moment, Note, Write
+from mcpproxy.session.http import Traffic
+
+REMEMBERED: Final = 1024
+"""So many kinds of message at once: peers choose the names of methods."""
+
+
+class Dispatch:
+    """Which checks and notes of ``families`` a message meets, in the tables' order."""
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        families = tuple(families)
+        self.messages: Final[tuple[Decider, ...]] = tuple(row for f in families for row in f.checks)
+        self.exchanges: Final[tuple[HttpDecider, ...]] = tuple(row for f in families for row in f.http)
+        self.events: Final[tuple[EventDecider, ...]] = tuple(row for f in families for row in f.events)
+        self.notes: Final[tuple[Note, ...]] = tuple(row for f in families for row in f.notes)
+        remembered = lru_cache(maxsize=REMEMBERED)
+        self.checks_for: Final[Callable[[Kind, str], tuple[Check, ...]]] = remembered(self._checks)
+        self.notes_for: Final[Callable[[Kind, str], tuple[Write, ...]]] = remembered(self._notes)
+        self.http_checks_for: Final[Callable[[Moment, Traffic, str], tuple[HttpCheck, ...]]] = remembered(
+            self._http_checks
+        )
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The codes of all rules that these families decide."""
+        return frozenset(
+            code for row in (*self.messages, *self.exchanges, *self.events) for code in row.rules
+        )
+
+    def _checks(self, kind: Kind, method: str) -> tuple[Check, ...]:
+        """The checks of a message of this kind and method."""
+        return tuple(
+            row.check
+            for row in self.messages
+            if kind in row.kinds and (not row.methods or method in row.methods)
+        )
+
+    def _notes(self, kind: Kind, method: str) -> tuple[Write, ...]:
+        """What the families write down of a message of this kind and method."""
+        return tuple(
+            row.write
+            for row in self.notes
+            if kind in row.kinds and (not row.methods or method in row.methods)
+        )
+
+    def _http_checks(self, moment: Moment, traffic: Traffic, method: str) -> tuple[HttpCheck, ...]:
+        """The checks of an exchange of this kind at this moment."""
+        return tuple(
+            row.check
+            for row in self.exchanges
+            if moment in row.moments and traffic in row.traffic and (not row.methods or method in row.methods)
+        )
