@@ -3,7 +3,7 @@
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
@@ -20,6 +20,7 @@ from mcpproxy.protocol.lifecycle import (
     OVER,
     TRANSITIONS,
     WAIT,
+    Breaks,
     Input,
     State,
 )
@@ -39,31 +40,38 @@ def input_of(passing: Passing, history: History) -> Input | None:
     only been stateless so far: it may be meant for either era.
     """
     message, sender = passing.message, passing.sender
-    match message:
-        case Request(method="initialize") if sender == "client":
+    if isinstance(message, Request):
+        if message.method == "initialize" and sender == "client":
             return Input.INITIALIZE
-        case Request() if passing.stateless:
+        if passing.stateless:
             return None
-        case Request(method="ping"):
+        if message.method == "ping":
             return Input.PING
-        case Request() if history.stateless_seq is not None and history.stateful_seq is None:
+        if history.stateless_seq is not None and history.stateful_seq is None:
             return None
-        case Request():
-            return Input.CLIENT_REQUEST if sender == "client" else Input.SERVER_REQUEST
-        case Notification(method="notifications/initialized") if sender == "client":
-            return Input.INITIALIZED
-        case Response() | ErrorResponse() if passing.answers and passing.answers is history.initialize:
-            return Input.INITIALIZE_RESULT if isinstance(message, Response) else Input.INITIALIZE_ERROR
-        case _:
-            return None
+        return Input.CLIENT_REQUEST if sender == "client" else Input.SERVER_REQUEST
+    if isinstance(message, Notification):
+        opens = message.method == "notifications/initialized" and sender == "client"
+        return Input.INITIALIZED if opens else None
+    if passing.answers is None or passing.answers is not history.initialize:
+        return None
+    return Input.INITIALIZE_RESULT if isinstance(message, Response) else Input.INITIALIZE_ERROR
 
 
-def handshake_order(passing: Passing, history: History) -> Iterator[Breach]:
+def handshake_order(passing: Passing, history: History) -> Iterable[Breach]:
     """PROTO-005, SEQ-003, LIFE-002, LIFE-003: the transition table"""
     happened = passing.happened
     if happened is None:
-        return
+        return ()
     breaks = TRANSITIONS[history.state][happened].breaks
+    if breaks is None and history.state is not State.EAGER:
+        return ()
+    return _out_of_order(happened, breaks, passing, history)
+
+
+def _out_of_order(
+    happened: Input, breaks: Breaks | None, passing: Passing, history: History
+) -> Iterator[Breach]:
     if history.over_http and happened is Input.INITIALIZED and history.state is State.EAGER:
         yield from _late_initialized(history)
     if breaks is None or (breaks == AGAIN and _lawful_repeat(history)):
@@ -297,23 +305,27 @@ def _handshake_version(version: "JSON", passing: Passing, pointer: str) -> Itera
     yield Breach("PROTO-008", "R-042", said, passing.at + pointer, candidates=STATEFUL)
 
 
-def foreign_method(passing: Passing, history: History) -> Iterator[Breach]:
+def foreign_method(passing: Passing, history: History) -> Iterable[Breach]:
     """PROTO-008: a request that the negotiated revision does not have"""
-    message = passing.message
+    message, negotiated = passing.message, history.negotiated
     assert isinstance(message, Request)
-    if history.negotiated is None or passing.stateless or passing.candidates != (history.negotiated,):
-        return
-    if methods.sends(passing.sender, message.method, "request", history.negotiated):
-        return
+    if negotiated is None or methods.sends(passing.sender, message.method, "request", negotiated):
+        return ()
+    if passing.stateless or passing.candidates != (negotiated,):
+        return ()
+    return _foreign_method(message, negotiated, passing)
+
+
+def _foreign_method(message: Request, negotiated: str, passing: Passing) -> Iterator[Breach]:
     owners = [
         r
         for r in methods.known_anywhere(message.method)
         if methods.sends(passing.sender, message.method, "request", r)
     ]
     if owners and message.method != "server/discover":
-        newer = REVISIONS.index(owners[0]) > REVISIONS.index(history.negotiated)
+        newer = REVISIONS.index(owners[0]) > REVISIONS.index(negotiated)
         where = f"it came with {owners[0]}" if newer else f"{owners[-1]} was the last to have it"
-        said = f"{passing.sender} sent {message.method}, which {history.negotiated} does not have ({where})"
+        said = f"{passing.sender} sent {message.method}, which {negotiated} does not have ({where})"
         yield Breach("PROTO-008", "R-043", said, passing.at + "/method")
 
 

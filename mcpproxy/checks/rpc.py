@@ -4,7 +4,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
@@ -26,7 +26,7 @@ from mcpproxy.protocol.jsontext import repeated_names
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import Asked, History, Side
 
 BOM: Final = b"\xef\xbb\xbf"
 
@@ -95,17 +95,17 @@ def _name_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def jsonrpc_version(passing: Passing, history: History) -> Iterator[Breach]:
+def jsonrpc_version(passing: Passing, history: History) -> Iterable[Breach]:
     """PROTO-002"""
     message = passing.message
     if isinstance(message, Malformed) or message.value.get("jsonrpc") == "2.0":
-        return
+        return ()
     if "jsonrpc" not in message.value:
         said = f'{passing.sender} sent a message without "jsonrpc": "2.0"'
     else:
         found = shown(message.value["jsonrpc"])
         said = f'{passing.sender} sent a message whose "jsonrpc" is {found}, not "2.0"'
-    yield Breach("PROTO-002", "R-002", said, passing.at + "/jsonrpc")
+    return (Breach("PROTO-002", "R-002", said, passing.at + "/jsonrpc"),)
 
 
 def message_kind(passing: Passing, history: History) -> Iterator[Breach]:
@@ -127,11 +127,15 @@ def message_kind(passing: Passing, history: History) -> Iterator[Breach]:
     yield Breach("RPC-002", "R-003", said, passing.at)
 
 
-def request_id_type(passing: Passing, history: History) -> Iterator[Breach]:
+def request_id_type(passing: Passing, history: History) -> Iterable[Breach]:
     """RPC-003, RPC-004"""
     message = passing.message
     assert isinstance(message, Request)
     raw_id = message.value["id"]
+    return () if type(raw_id) is int or type(raw_id) is str else _odd_id(message, raw_id, passing)
+
+
+def _odd_id(message: Request, raw_id: "JSON", passing: Passing) -> Iterator[Breach]:
     method, pointer = shortened(message.method), passing.at + "/id"
     if raw_id is None:
         said = f"{passing.sender} sent {method} with a null id, so its answer could not be told apart"
@@ -146,16 +150,19 @@ def request_id_type(passing: Passing, history: History) -> Iterator[Breach]:
         yield Breach("RPC-003", "R-004", said, pointer, at_most="info")
 
 
-def request_id_reused(passing: Passing, history: History) -> Iterator[Breach]:
+def request_id_reused(passing: Passing, history: History) -> Iterable[Breach]:
     """RPC-005, RPC-006"""
     message = passing.message
     assert isinstance(message, Request)
     if message.id is None:
-        return
+        return ()
     side = history.side(passing.sender)
     first = side.used.first_use(message.id)
-    if first is None:
-        return
+    return () if first is None else _reused(message, first, side, passing)
+
+
+def _reused(message: Request, first: int, side: Side, passing: Passing) -> Iterator[Breach]:
+    assert message.id is not None
     where = f", first used in frame {first}" if first else ""
     related = (first,) if first else ()
     said = f"{passing.sender} reused request id {spelled(message.id)}{where}"
@@ -170,23 +177,25 @@ def request_id_reused(passing: Passing, history: History) -> Iterator[Breach]:
         yield Breach("RPC-005", "R-006", said, passing.at + "/id", related)
 
 
-def response_id(passing: Passing, history: History) -> Iterator[Breach]:
+def response_id(passing: Passing, history: History) -> Iterable[Breach]:
     """PROTO-007, RPC-007, RPC-012, RPC-015"""
-    message = passing.message
+    message, asked = passing.message, passing.answers
     assert isinstance(message, Response | ErrorResponse)
+    return () if asked is not None and asked.id == message.id else _foreign_id(message, passing, history)
+
+
+def _foreign_id(message: Response | ErrorResponse, passing: Passing, history: History) -> Iterator[Breach]:
     asker = history.side(other(passing.sender))
     pointer = passing.at + "/id"
     if message.id is ABSENT or message.id is None:
         yield from _no_response_id(passing, history)
         return
-    if passing.answers is not None:
-        if passing.answers.id != message.id:
-            asked = passing.answers
-            said = (
-                f"{passing.sender} answered with {spelled(message.id)}; the request in frame {asked.seq} "
-                f"({asked.method}) used {spelled(asked.id)}"
-            )
-            yield Breach("PROTO-007", "R-008", said, pointer, (asked.seq,))
+    if (asked := passing.answers) is not None:
+        said = (
+            f"{passing.sender} answered with {spelled(message.id)}; the request in frame {asked.seq} "
+            f"({asked.method}) used {spelled(asked.id)}"
+        )
+        yield Breach("PROTO-007", "R-008", said, pointer, (asked.seq,))
         return
     first = asker.used.first_use(message.id)
     if first is not None:
@@ -249,14 +258,15 @@ def result_or_error(passing: Passing, history: History) -> Iterator[Breach]:
         )
 
 
-def result_type(passing: Passing, history: History) -> Iterator[Breach]:
+def result_type(passing: Passing, history: History) -> Iterable[Breach]:
     """RPC-010"""
     message = passing.message
     assert isinstance(message, Response)
-    if not isinstance(message.result, dict):
-        of = f" of {passing.answers.method}" if passing.answers else ""
-        said = f"{passing.sender} sent a result{of} that is {kind(message.result)}, not an object"
-        yield Breach("RPC-010", "R-012", said, passing.at + "/result")
+    if isinstance(message.result, dict):
+        return ()
+    of = f" of {passing.answers.method}" if passing.answers else ""
+    said = f"{passing.sender} sent a result{of} that is {kind(message.result)}, not an object"
+    return (Breach("RPC-010", "R-012", said, passing.at + "/result"),)
 
 
 def error_shape(passing: Passing, history: History) -> Iterator[Breach]:
@@ -301,14 +311,15 @@ def request_without_id(passing: Passing, history: History) -> Iterator[Breach]:
         yield Breach("RPC-014", "R-016", said, passing.at)
 
 
-def params_type(passing: Passing, history: History) -> Iterator[Breach]:
+def params_type(passing: Passing, history: History) -> Iterable[Breach]:
     """RPC-016"""
     message = passing.message
     assert isinstance(message, Request | Notification)
-    if message.params is not ABSENT and not isinstance(message.params, dict):
-        method, found = shortened(message.method), kind(message.params)
-        said = f"{passing.sender} sent {method} with params that are {found}, not an object"
-        yield Breach("RPC-016", "R-018", said, passing.at + "/params")
+    if isinstance(message.params, dict) or message.params is ABSENT:
+        return ()
+    method, found = shortened(message.method), kind(message.params)
+    said = f"{passing.sender} sent {method} with params that are {found}, not an object"
+    return (Breach("RPC-016", "R-018", said, passing.at + "/params"),)
 
 
 def batch(passing: Passing, batch: Batch, history: History) -> Iterator[Breach]:
@@ -337,15 +348,19 @@ def _opens_batching_session(item: Single) -> bool:
     return member(item.params, "protocolVersion") == "2025-03-26"
 
 
-def method_side(passing: Passing, history: History) -> Iterator[Breach]:
+def method_side(passing: Passing, history: History) -> Iterable[Breach]:
     """RPC-019"""
     message = passing.message
     assert isinstance(message, Request)
-    method, sender = message.method, passing.sender
-    if any(methods.sends(sender, method, "request", revision) for revision in passing.candidates):
-        return
+    if methods.sends_in_any(passing.sender, message.method, "request", passing.candidates):
+        return ()
+    return _wrong_side(message.method, passing, history)
+
+
+def _wrong_side(method: str, passing: Passing, history: History) -> Iterator[Breach]:
+    sender = passing.sender
     revisions = methods.known_anywhere(method)
-    if any(methods.sends(sender, method, "request", revision) for revision in revisions):
+    if methods.sends_in_any(sender, method, "request", revisions):
         return  # The right side, the wrong revision: PROTO-008 and the stateless rules judge that.
     if revisions:
         said = f"{sender} sent the request {method}, which only the {other(sender)} sends"
@@ -355,13 +370,17 @@ def method_side(passing: Passing, history: History) -> Iterator[Breach]:
         yield Breach("RPC-019", "R-021", said, passing.at + "/method", at_most="warning")
 
 
-def unknown_notification(passing: Passing, history: History) -> Iterator[Breach]:
+def unknown_notification(passing: Passing, history: History) -> Iterable[Breach]:
     """PROTO-006"""
     message = passing.message
     assert isinstance(message, Notification)
-    method, sender = message.method, passing.sender
-    if any(methods.sends(sender, method, "notification", revision) for revision in passing.candidates):
-        return
+    if methods.sends_in_any(passing.sender, message.method, "notification", passing.candidates):
+        return ()
+    return _unknown_notification(message.method, passing, history)
+
+
+def _unknown_notification(method: str, passing: Passing, history: History) -> Iterator[Breach]:
+    sender = passing.sender
     revisions = methods.known_anywhere(method)
     if any((found := methods.defined(method, r)) and found.kind == "request" for r in revisions):
         return  # A request without its id: RPC-014.
@@ -392,8 +411,8 @@ def unknown_method_code(passing: Passing, history: History) -> Iterator[Breach]:
     asked, code = passing.answers, _code(passing)
     if asked is None or code is None or code == -32601 or asked.early:
         return
-    if asked.method == "initialize" or any(
-        methods.sends(asked.sender, asked.method, "request", r) for r in asked.candidates
+    if asked.method == "initialize" or methods.sends_in_any(
+        asked.sender, asked.method, "request", asked.candidates
     ):
         return
     if methods.known_anywhere(asked.method):
@@ -429,14 +448,16 @@ def utf8(passing: Passing, history: History) -> Iterator[Breach]:
         yield Breach("RPC-021", "R-025", said)
 
 
-def repeated_member_names(passing: Passing, history: History) -> Iterator[Breach]:
+def repeated_member_names(passing: Passing, history: History) -> Iterable[Breach]:
     """RPC-022"""
     message = passing.message
     if isinstance(message, Malformed) or passing.at:
-        return
-    if names := repeated_names(passing.frame.raw, message.value):
-        said = f"{passing.sender} repeated the member {names[0]}; two parsers may read two different messages"
-        yield Breach("RPC-022", "R-026", said, names[0])
+        return ()
+    names = repeated_names(passing.frame.raw, message.value)
+    if not names:
+        return ()
+    said = f"{passing.sender} repeated the member {names[0]}; two parsers may read two different messages"
+    return (Breach("RPC-022", "R-026", said, names[0]),)
 
 
 def unanswered(event: Signal | Close, history: History) -> Iterator[Breach]:

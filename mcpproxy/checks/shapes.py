@@ -4,13 +4,13 @@ Source: the schema of each protocol revision.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, shortened
 from mcpproxy.checks.table import ASKS, Decider, Family
-from mcpproxy.protocol.jsonrpc import Notification, Request, Response
-from mcpproxy.protocol.shapes import violations
+from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
+from mcpproxy.protocol.shapes import Part, Violation, violations
 from mcpproxy.session.history import History
 
 OWN_RULES: Final = re.compile(
@@ -27,19 +27,25 @@ OWN_RULES: Final = re.compile(
 """What another rule judges: a JSON Pointer, alone or after the method it belongs to."""
 
 
-def message_shape(passing: Passing, history: History) -> Iterator[Breach]:
+def message_shape(passing: Passing, history: History) -> Iterable[Breach]:
     """RPC-023"""
     message = passing.message
     if len(passing.candidates) != 1:
-        return
-    match message:
-        case Request() | Notification():
-            method, part, value = message.method, "params", message.params
-        case Response() if passing.answers is not None:
-            method, part, value = passing.answers.method, "result", message.result
-        case _:
-            return
-    for violation in violations(value, (method, part), passing.candidates[0]):
+        return ()
+    if isinstance(message, Request | Notification):
+        return _misshapen(passing, message.method, "params", message.params)
+    if isinstance(message, Response) and passing.answers is not None:
+        return _misshapen(passing, passing.answers.method, "result", message.result)
+    return ()
+
+
+def _misshapen(passing: Passing, method: str, part: Part, value: "JSON | Absent") -> Iterable[Breach]:
+    found = violations(value, (method, part), passing.candidates[0])
+    return _told(found, passing, method, part) if found else ()
+
+
+def _told(found: Iterable[Violation], passing: Passing, method: str, part: Part) -> Iterator[Breach]:
+    for violation in found:
         pointer = violation.pointer
         if pointer == f"/{part}" and violation.kind != "missing":
             continue  # Not even an object: RPC-010 and RPC-016 say so.

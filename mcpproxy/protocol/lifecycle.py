@@ -23,12 +23,12 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
 
 from collections.abc import Mapping
-from enum import Enum, auto
+from enum import IntEnum, auto
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 
-class State(Enum):
+class State(IntEnum):
     """How far the handshake has come."""
 
     IDLE = auto()  # nothing but pings and notifications so far
@@ -41,7 +41,7 @@ class State(Enum):
     UNKNOWN = auto()  # something was not seen
 
 
-class Input(Enum):
+class Input(IntEnum):
     """What moves the machine."""
 
     INITIALIZE = auto()

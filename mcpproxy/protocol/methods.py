@@ -10,7 +10,7 @@ Source: the unions ``ClientRequest``, ``ServerRequest``, ``ClientNotification`` 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, cast
 
@@ -173,6 +173,12 @@ def sends(sender: str, method: str, kind: Kind, revision: str) -> bool:
     """Whether ``revision`` lets ``sender`` send ``method`` as a message of this kind."""
     found = _methods().get((method, revision))
     return found is not None and found.kind == kind and found.sender in (sender, "both")
+
+
+@lru_cache(maxsize=4096)  # peers choose the names
+def sends_in_any(sender: str, method: str, kind: Kind, revisions: tuple[str, ...]) -> bool:
+    """Whether one of ``revisions`` lets ``sender`` send ``method`` as a message of this kind."""
+    return any(sends(sender, method, kind, revision) for revision in revisions)
 
 
 def names(revision: str) -> tuple[str, ...]:

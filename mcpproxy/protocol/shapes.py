@@ -6,7 +6,7 @@ that the message was evidently meant to be.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import islice
 from typing import Final, Literal, TypeAlias, cast
@@ -40,7 +40,7 @@ LIMIT: Final = 20
 Part: TypeAlias = Literal["params", "result"]
 
 
-def violations(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str) -> Iterator[Violation]:
+def violations(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str) -> Iterable[Violation]:
     """What is wrong with ``value``, at most ``LIMIT`` things; nothing if it is as it should be.
 
     ``shape`` is the name of a type (``ClientCapabilities``), or a method and which part of it
@@ -53,8 +53,8 @@ def violations(value: "JSON | Absent", shape: str | tuple[str, Part], revision: 
     built, prefix = _shape(shape, revision)
     if value is ABSENT:
         missing = Violation(prefix, built.expected, "missing", "missing")
-        return iter((missing,) if built.insistent else ())
-    return iter(()) if built.test(value) else islice(built.report(value, prefix), LIMIT)
+        return (missing,) if built.insistent else ()
+    return () if built.test(value) else islice(built.report(value, prefix), LIMIT)
 
 
 @cache
