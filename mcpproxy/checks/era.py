@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
-from mcpproxy.checks.table import Decider, Family
+from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS
 from mcpproxy.session.frame import Frame
@@ -32,6 +32,13 @@ def modern_answer(passing: Passing) -> ModernAnswer | None:
         if member(error, "code") in MODERN_CODES:
             return ModernAnswer(passing.seq, _texts(member(error, "data", "supported")))
     return None
+
+
+def remember_support(passing: Passing, history: History) -> None:
+    """What the server said of the versions it speaks."""
+    for version in listed_versions(passing):
+        history.supported.setdefault(version, passing.seq)
+    history.modern_answer = modern_answer(passing) or history.modern_answer
 
 
 def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
@@ -106,5 +113,9 @@ FAMILY: Final = Family(
     checks=(
         Decider(("ERA-002",), fallback_after_modern_answer, ("request",), ("initialize",)),
         Decider(("ERA-003",), refusal_without_versions, ("error",), ("initialize",)),
+    ),
+    notes=(
+        Note(remember_support, ("response",), ("server/discover",)),
+        Note(remember_support, ("error",)),
     ),
 )

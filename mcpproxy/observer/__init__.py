@@ -41,7 +41,9 @@ class Observer:
 
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. Whatever the peers send, this does not raise."""
-        if isinstance(event, HttpEvent) or (isinstance(event, Frame) and event.exchange):
+        if isinstance(event, Frame):
+            return self._http.observe(event) if event.exchange else self._messages.observe(event)
+        if isinstance(event, HttpEvent):
             return self._http.observe(event)
         found = self._messages.observe(event)
         return found + self._http.observe(event) if isinstance(event, Gap | Close) else found

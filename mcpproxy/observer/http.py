@@ -135,6 +135,7 @@ class HttpJudge:
         self._latest = session
         session.last = exchange
         self._note_request(exchange, session)
+        self._note_caller(exchange, session)
         found = self._look("request", exchange, CLIENT)
         if "authorization" in exchange.fields:
             if session.authorized_seq is None:
@@ -147,6 +148,15 @@ class HttpJudge:
             else:
                 found += session.judge.observe(body)
         return found
+
+    def _note_caller(self, exchange: HttpExchange, session: HttpSession) -> None:
+        """What a stateless request shares with others; whether a session may be spread over several."""
+        told = session.judge.history
+        if session.stateless:
+            told.lasting = self._history.memories
+            told.caller = f"{exchange.server} {exchange.fields.get('authorization') or ''}"
+        else:
+            told.scattered = session.id is None and self._history.unattributed
 
     def _note_request(self, exchange: HttpExchange, session: HttpSession) -> None:
         history, connection = self._history, exchange.request.connection

@@ -11,7 +11,6 @@ from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
 from mcpproxy.checks.breach import Passing, member
 from mcpproxy.checks.capabilities import cleared
 from mcpproxy.checks.dispatch import Dispatch
-from mcpproxy.checks.era import listed_versions, modern_answer
 from mcpproxy.checks.lifecycle import input_of
 from mcpproxy.checks.rpc import BOM, looks_meant
 from mcpproxy.checks.stdio import split_message
@@ -113,6 +112,7 @@ class MessageJudge:
         for message in messages:
             if isinstance(message, Request) and message.id is not None:
                 client.used.discard(message.id, frame.seq)
+                client.withdrawn.add(message.id, frame.seq)
                 if (asked := client.pending.get(message.id)) and asked.seq == frame.seq:
                     asked.taken_back = True
                     del client.pending[message.id]
@@ -226,28 +226,27 @@ class MessageJudge:
     def _passing(self, frame: Frame, message: Single, at: str) -> Passing:
         """Find out what the message answers and by which revisions it may be judged."""
         history = self._history
-        passing = Passing(frame, frame.sender, message, history.candidates, at=at)
-        match message:
-            case Request():
-                self._date_request(passing, message)
-            case Response() | ErrorResponse():
-                asked = passing.answers = self._asked(passing, message)
-                if asked is not None:
-                    passing.candidates = self._date_answer(asked, message)
-                    passing.stateless = asked.stateless
-            case Notification() if history.stateless_seq is not None and history.stateful_seq is not None:
-                passing.candidates = REVISIONS  # It names no request: it may belong to either era.
-            case _:
-                pass
+        passing = Passing(frame, frame.sender, message, history.candidates, None, False, at)
+        if isinstance(message, Request):
+            self._date_request(passing, message)
+        elif isinstance(message, (Response, ErrorResponse)):
+            asked = passing.answers = self._asked(passing, message)
+            if asked is not None:
+                passing.candidates = self._date_answer(asked, message)
+                passing.stateless = asked.stateless
+        elif history.in_both_eras and isinstance(message, Notification):
+            passing.candidates = REVISIONS  # It names no request: it may belong to either era.
         passing.happened = input_of(passing, history)
         return passing
 
     def _date_request(self, passing: Passing, message: Request) -> None:
-        if passing.sender != CLIENT or message.method == "initialize":
-            if message.method == "initialize":
-                passing.candidates = STATEFUL
+        if message.method == "initialize":
+            passing.candidates = STATEFUL
             return
-        version = member(message.params, "_meta", VERSION_KEY)
+        if passing.sender != CLIENT:
+            return
+        meta = message.params.get("_meta") if isinstance(message.params, dict) else None
+        version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
         if version is not None or message.method == "server/discover":
             passing.stateless = True
             known = isinstance(version, str) and version in STATELESS
@@ -295,18 +294,15 @@ class MessageJudge:
         side.last_seq = passing.seq
         side.last_was_notification = isinstance(message, Notification)
         happened = passing.happened
-        match message:
-            case Request():
-                self._remember_request(passing, message)
-            case Response() | ErrorResponse():
-                self._remember_answer(passing, message)
-            case Notification(method="notifications/cancelled"):
+        if isinstance(message, Request):
+            self._remember_request(passing, message)
+        elif isinstance(message, (Response, ErrorResponse)):
+            self._remember_answer(passing, message)
+        elif isinstance(message, Notification):
+            if message.method == "notifications/cancelled":
                 self._remember_cancellation(passing, message)
-            case Notification(method="notifications/initialized") if passing.sender == CLIENT:
-                if not history.initialized:
-                    history.initialized, history.initialized_seq = True, passing.seq
-            case _:
-                pass
+            elif happened is Input.INITIALIZED and not history.initialized:
+                history.initialized, history.initialized_seq = True, passing.seq
         if happened is not None:
             history.state = TRANSITIONS[history.state][happened].to
         if history.negotiated is not None and not history.initialized and history.unconfirmed_seq is None:
@@ -361,16 +357,12 @@ class MessageJudge:
 
     def _remember_answer(self, passing: Passing, message: Response | ErrorResponse) -> None:
         history = self._history
-        for version in listed_versions(passing):
-            history.supported.setdefault(version, passing.seq)
-        if (answer := modern_answer(passing)) is not None:
-            history.modern_answer = answer
         asked = passing.answers
         if asked is None:
             return
         side = history.side(asked.sender)
         side.last_answered_seq = max(side.last_answered_seq, asked.seq)
-        asked.answered_seq = passing.seq
+        asked.answered_seq, asked.answered_ns = passing.seq, passing.frame.observed_at_ns
         asked.answers_due -= 1
         if asked.answers_due == 0:
             side.pending.pop(asked.id, None)

@@ -29,8 +29,8 @@ class Asked:
     ``stateless`` request names its own. An ``early`` one came before the handshake was through.
     ``answers_due`` is above one when its id was reused while it was in flight; if for another
     method, nobody can tell which of them an answer means, and ``method`` is empty. ``answered_seq`` is
-    the frame of its latest answer, 0 while there is none. ``taken_back`` is set when HTTP refused the
-    frame: the request was never made.
+    the frame of its latest answer, 0 while there is none, and ``answered_ns`` when that came.
+    ``taken_back`` is set when HTTP refused the frame: the request was never made.
     """
 
     seq: int
@@ -45,6 +45,7 @@ class Asked:
     cancelled: bool = False
     answers_due: int = 1
     answered_seq: int = 0
+    answered_ns: int = 0
     taken_back: bool = False
 
 
@@ -114,6 +115,7 @@ class Side:
 
     pending: dict[RequestId, Asked] = field(default_factory=dict[RequestId, Asked])
     used: UsedIds = field(default_factory=UsedIds)
+    withdrawn: UsedIds = field(default_factory=UsedIds)  # the ids of requests that were taken back
     held: SplitMessage = field(default_factory=SplitMessage)
     closed_ns: int | None = None
     last_seq: int = 0
@@ -144,6 +146,8 @@ class History:
     negotiated: str | None = None
     blind: bool = False
     over_http: bool = False
+    scattered: bool = False  # over HTTP without a session id: what it sends may be counted elsewhere
+    caller: str = ""  # of a stateless request over HTTP: the server asked, and with which credentials
 
     initialize: Asked | None = None  # the latest initialize request
     initialize_answered: bool = False
@@ -164,6 +168,12 @@ class History:
     supported: dict[str, int] = field(default_factory=dict[str, int])  # version -> frame that listed it
 
     _memories: dict[type, object] = field(default_factory=dict[type, object])
+    lasting: dict[type, object] | None = None  # what outlives a stateless request over HTTP
+
+    @property
+    def in_both_eras(self) -> bool:
+        """Whether it has spoken with a handshake and without one."""
+        return self.stateless_seq is not None and self.stateful_seq is not None
 
     def side(self, sender: Sender) -> Side:
         return self.client if sender == CLIENT else self.server
@@ -181,6 +191,14 @@ class History:
         found = self._memories.get(memory)
         if found is None:
             found = self._memories[memory] = memory()
+        return cast("Memory", found)
+
+    def beyond(self, memory: type[Memory]) -> Memory:
+        """As ``of``, but over HTTP one for all stateless requests; to be kept apart by ``caller``."""
+        memories = self._memories if self.lasting is None else self.lasting
+        found = memories.get(memory)
+        if found is None:
+            found = memories[memory] = memory()
         return cast("Memory", found)
 
 

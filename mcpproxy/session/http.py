@@ -279,6 +279,7 @@ class HttpHistory:
     mismatched: dict[tuple[int, str], Mismatch] = field(
         default_factory=dict[tuple[int, str], Mismatch]
     )  # by connection and tool, until tools are listed again
+    memories: dict[type, object] = field(default_factory=dict[type, object])  # of stateless requests
     blind: bool = False
 
 
