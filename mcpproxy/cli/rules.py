@@ -8,7 +8,8 @@ from mcpproxy.cli.selection import family, unknown
 from mcpproxy.cli.terminal import emit, style
 from mcpproxy.cli.usage import Parser
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.protocol.rules import SEVERITY, Level, Requirement, Rule
+from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Requirement, Rule
+from mcpproxy.reports import coverage
 from mcpproxy.reports.style import SEVERITY_COLOUR, Style, count
 from mcpproxy.reports.table import table
 
@@ -25,8 +26,13 @@ def run(argv: list[str]) -> int:
     parser = Parser("rules", "List the rules and their levels per protocol revision.", EPILOG)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
     parser.add_argument("--family", metavar="NAME", help="only one family, such as PROTO")
+    parser.add_argument(
+        "--coverage", action="store_true", help="the map instead: each requirement, and what decides it"
+    )
     options = parser.parse_args(argv)
     known = catalogue.load()
+    if options.coverage:
+        return _coverage(known, as_json=options.format == "json")
     rules = sorted(known.rules.values(), key=lambda rule: rule.code)
     if options.family is not None:
         rules = [rule for rule in rules if family(rule.code).casefold() == options.family.strip().casefold()]
@@ -41,6 +47,12 @@ def run(argv: list[str]) -> int:
             if rules
             else []
         )
+    return 0
+
+
+def _coverage(known: Catalogue, *, as_json: bool) -> int:
+    rows = coverage.rows(known)
+    emit([json.dumps(coverage.as_objects(rows), indent=2)] if as_json else coverage.lines(rows, style()))
     return 0
 
 

@@ -1,1 +1,33 @@
-"""What the specification says: parsing and tables, with no memory of what has passed."""
+"""The protocol as data and pure functions: messages, revisions, methods, shapes, rules.
+
+For people who register tools or answer calls, these are at hand without knowing the modules:
+``extensions``, ``validate_server_info``, ``validate_tool_call``, ``validate_tool_result``.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcpproxy.protocol.registration import (
+        Problem,
+        extensions,
+        validate_server_info,
+        validate_tool_call,
+        validate_tool_result,
+    )
+
+__all__ = [
+    "Problem",
+    "extensions",
+    "validate_server_info",
+    "validate_tool_call",
+    "validate_tool_result",
+]
+
+
+def __getattr__(name: str) -> object:
+    # Not imported before somebody asks: every wrapped server's start passes through this package.
+    if name in __all__:
+        from mcpproxy.protocol import registration
+
+        return getattr(registration, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ that the message was evidently meant to be.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from typing import Final, Literal, TypeAlias, cast
@@ -32,7 +32,7 @@ from mcpproxy.protocol.shapes_nodes import (
 from mcpproxy.protocol.shapes_notation import Block, read
 from mcpproxy.protocol.shapes_types import TYPES
 
-__all__ = ["LIMIT", "Part", "Violation", "violations"]
+__all__ = ["LIMIT", "Part", "Violation", "extras", "violations"]
 
 LIMIT: Final = 20
 """No more violations than this are told of one value."""
@@ -55,6 +55,15 @@ def violations(value: "JSON | Absent", shape: str | tuple[str, Part], revision: 
         missing = Violation(prefix, built.expected, "missing", "missing")
         return (missing,) if built.insistent else ()
     return () if built.test(value) else islice(built.report(value, prefix), LIMIT)
+
+
+def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str) -> Iterator[str]:
+    """JSON Pointers, at most ``LIMIT``, of members that ``revision`` does not define for ``shape``.
+
+    Legal, all of them: its objects are open. ``shape`` and the errors raised are as for ``violations``.
+    """
+    built, prefix = _shape(shape, revision)
+    return iter(()) if value is ABSENT else islice(built.extras(value, prefix), LIMIT)
 
 
 @cache

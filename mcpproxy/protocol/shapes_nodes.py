@@ -52,6 +52,10 @@ class Shape(ABC):
     def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
         """What is wrong with a value that has failed the test."""
 
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:  # noqa: ARG002 # those with parts do
+        """JSON Pointers of the members of ``value`` that are not of this shape, however deep."""
+        return iter(())
+
     def mismatch(self, value: JSON, pointer: str) -> Violation:
         """Another value, or another kind of value, than expected."""
         found = wording.shown(value) if type(value) in self.json else wording.kind(value)
@@ -93,6 +97,11 @@ class Array(Shape):
             if not self._item.test(item):
                 yield from self._item.report(item, f"{pointer}/{index}")
 
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from self._item.extras(item, f"{pointer}/{index}")
+
 
 class Map(Shape):
     """An object with any names, whose values are of one shape."""
@@ -112,6 +121,11 @@ class Map(Shape):
         for name, item in value.items():
             if not self._item.test(item):
                 yield from self._item.report(item, pointer + wording.token(name))
+
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            for name, item in value.items():
+                yield from self._item.extras(item, pointer + wording.token(name))
 
 
 class Object(Shape):
@@ -157,6 +171,17 @@ class Object(Shape):
                     yield from shape.report(value[name], where)
             elif name in self.required:
                 yield Violation(where, shape.expected, "missing", "missing")
+
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        if not isinstance(value, dict):
+            return
+        for name, item in value.items():
+            where = pointer + wording.token(name)
+            shape = self.members.get(name)
+            if shape is None:
+                yield where
+            elif name not in OPEN:
+                yield from shape.extras(item, where)
 
 
 class By(Shape):
@@ -205,6 +230,14 @@ class By(Shape):
         else:
             yield Violation(where, self._keys, wording.kind(key), "mismatch")
 
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            key = value.get(self.member)
+            shape = self._named.get(key, self._other) if isinstance(key, str) else self._absent
+            told_by = pointer + wording.token(self.member)
+            if shape is not None:
+                yield from (extra for extra in shape.extras(value, pointer) if extra != told_by)
+
 
 class With(Shape):
     """One of several objects, told by a member that is there; what fits any of them will do."""
@@ -237,6 +270,11 @@ class With(Shape):
                 return
         yield Violation(pointer, self.expected, "one without", "mismatch")
 
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        """Those of the variant that explains the most."""
+        fitting = [shape for shape in self.variants.values() if shape.test(value)]
+        yield from min((list(shape.extras(value, pointer)) for shape in fitting), key=len, default=())
+
 
 class OneOf(Shape):
     """Alternatives that are told apart by their JSON type."""
@@ -259,6 +297,12 @@ class OneOf(Shape):
                 return
         yield self.mismatch(value, pointer)
 
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        for shape in self._shapes:
+            if type(value) in shape.json:
+                yield from shape.extras(value, pointer)
+                return
+
 
 def _never(_: JSON) -> bool:
     return False
@@ -280,5 +324,8 @@ def is_number(value: JSON) -> bool:
     """Whether ``value`` is a number."""
     return type(value) is int or type(value) is float
 
+
+OPEN: Final = frozenset({"_meta", "inputSchema", "outputSchema", "requestedSchema"})
+"""Members that are made to hold anything: names of others, and JSON Schemas."""
 
 ANY: Final = Scalar("any value", (), lambda _: True)

@@ -1,0 +1,124 @@
+"""What somebody can ask before they register a tool or answer a call: is this object as it should be?
+
+Pure functions over one object at a time, for servers, gateways and registries that hold the object
+but no session. ``extensions`` names what the protocol does not define; the others say what is wrong.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.shapes import extras, violations
+from mcpproxy.protocol.wording import kind, shown
+
+LATEST: Final = REVISIONS[-1]
+
+KINDS: Final[Mapping[str, str]] = {
+    "tool": "Tool",
+    "resource": "Resource",
+    "resource template": "ResourceTemplate",
+    "prompt": "Prompt",
+    "prompt argument": "PromptArgument",
+    "server info": "Implementation",
+    "client info": "Implementation",
+    "server capabilities": "ServerCapabilities",
+    "client capabilities": "ClientCapabilities",
+    "content": "ContentBlock",
+    "icon": "Icon",
+    "root": "Root",
+}
+"""The kinds of object by which people ask, and the type each has in the schema."""
+
+SEMVER: Final = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z.-]+)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing about an object: how bad it is, where in the object (a JSON Pointer), and what."""
+
+    severity: Literal["error", "warning", "info"]
+    pointer: str
+    message: str
+
+
+def extensions(obj: JSON, kind: str, revision: str = LATEST) -> list[str]:
+    """JSON Pointers of the members of ``obj`` that ``revision`` does not define for its ``kind``.
+
+    ``kind`` is one of ``KINDS`` or the name of a type in the schema (``ToolAnnotations``). What the
+    protocol leaves open (``_meta``, JSON Schemas) holds no extensions.
+
+    Raises:
+        LookupError: no such kind in this revision.
+    """
+    return list(extras(obj, KINDS.get(kind, kind), revision))
+
+
+def validate_server_info(info: JSON, revision: str = LATEST) -> list[Problem]:
+    """What is wrong with a ``serverInfo`` (or ``clientInfo``) object.
+
+    A name that is empty is an error; a version that is not one of Semantic Versioning is a note.
+    """
+    found = _misshapen(info, "Implementation", revision)
+    if found or not isinstance(info, dict):
+        return found
+    if not str(info["name"]).strip():
+        found.append(Problem("error", "/name", "the name is empty"))
+    if not SEMVER.fullmatch(str(info["version"])):
+        said = f"the version {shown(info['version'])} is not of the form MAJOR.MINOR.PATCH"
+        found.append(Problem("info", "/version", said))
+    return found
+
+
+def validate_tool_call(params: JSON) -> list[Problem]:
+    """What is wrong with the params of a ``tools/call``: its name, its arguments.
+
+    Arguments may be left out; ``null`` and an array are no arguments.
+    """
+    if not isinstance(params, dict):
+        return [Problem("error", "", f"the params are {kind(params)}, not an object")]
+    found: list[Problem] = []
+    name = params.get("name")
+    if not isinstance(name, str) or not name.strip():
+        said = "the name is empty" if isinstance(name, str) else f"the name is {kind(name)}, not a string"
+        found.append(Problem("error", "/name", said if "name" in params else "the name is missing"))
+    if "arguments" in params and not isinstance(params["arguments"], dict):
+        said = f"the arguments are {kind(params['arguments'])}, not an object"
+        found.append(Problem("error", "/arguments", said))
+    return found
+
+
+def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
+    """What is wrong with a ``CallToolResult``: every content item has a string ``type``, and its shape."""
+    if not isinstance(result, dict):
+        return [Problem("error", "", f"the result is {kind(result)}, not an object")]
+    content = result.get("content")
+    if not isinstance(content, list):
+        said = "the content is missing" if "content" not in result else f"the content is {kind(content)}"
+        return [Problem("error", "/content", f"{said}; it is an array")]
+    found: list[Problem] = []
+    for index, item in enumerate(content):
+        where = f"/content/{index}"
+        if not isinstance(item, dict):
+            found.append(Problem("error", where, f"the item is {kind(item)}, not an object"))
+        elif not isinstance(item.get("type"), str):
+            said = "has no type" if "type" not in item else f"has a type that is {kind(item['type'])}"
+            found.append(Problem("error", where + "/type", f"the item {said}; it is a string"))
+        else:
+            found += _misshapen(item, "ContentBlock", revision, where)
+    if "isError" in result and not isinstance(result["isError"], bool):
+        found.append(Problem("error", "/isError", f"isError is {kind(result['isError'])}, not a boolean"))
+    return found
+
+
+def _misshapen(value: JSON, shape: str, revision: str, at: str = "") -> list[Problem]:
+    return [
+        Problem("error", at + v.pointer, f"{v.pointer.lstrip('/') or 'the object'} {v.clause}")
+        for v in violations(value, shape, revision)
+    ]

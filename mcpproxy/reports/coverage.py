@@ -1,0 +1,100 @@
+"""The map of requirements: which rule speaks of each, and whether the wire can show a breach.
+
+A requirement is *decided* when a check reports it, *permission* when it only says MAY and keeps other
+rules quiet, *unobservable* when no recording could show that it was broken; then the reason stands
+beside it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from mcpproxy.protocol.rules import SEVERITY, Catalogue, Requirement
+from mcpproxy.reports.style import PLAIN, Colour, Style, count
+from mcpproxy.reports.table import table
+
+State = Literal["decided", "permission", "unobservable"]
+
+STRONGEST: Final[tuple[State, ...]] = ("decided", "unobservable", "permission")
+"""Of several rules that rest on one requirement, the one that does most for it counts."""
+
+COLOUR: Final[dict[str, Colour]] = {"decided": "green", "permission": "blue", "unobservable": "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One requirement. ``rules`` are the codes that rest on it, ``why`` is empty unless unobservable."""
+
+    id: str
+    rules: tuple[str, ...]
+    state: State
+    text: str
+    why: str
+
+
+def rows(catalogue: Catalogue) -> tuple[Row, ...]:
+    """Every requirement once, in the order of its id, whatever number of rules rest on it."""
+    by_id: dict[str, list[Requirement]] = {}
+    for requirement in catalogue.requirements.values():
+        by_id.setdefault(requirement.id, []).append(requirement)
+    return tuple(_row(id, by_id[id]) for id in sorted(by_id))
+
+
+def unaccounted(found: Iterable[Row]) -> tuple[str, ...]:
+    """The ids that are missing between the first and the last of a series (``R-001`` … ``R-277``)."""
+    numbers: dict[str, set[int]] = {}
+    for row in found:
+        series, _, number = row.id.rpartition("-")
+        numbers.setdefault(series, set()).add(int(number))
+    return tuple(
+        f"{series}-{number:03}"
+        for series, there in sorted(numbers.items())
+        for number in range(1, max(there) + 1)
+        if number not in there
+    )
+
+
+def lines(found: tuple[Row, ...], style: Style = PLAIN) -> Iterator[str]:
+    """The map as a table, then its totals."""
+    cells = [("ROW", "RULE", "STATE", "WHAT IT ASKS, OR WHY THE WIRE CANNOT SHOW IT")]
+    cells += [(row.id, ", ".join(row.rules), row.state, row.why or row.text) for row in found]
+    width = max(map(len, (row.id for row in found))) + max(len(", ".join(row.rules)) for row in found) + 18
+    if style.width:
+        cells = [(*row[:3], style.shorten(row[3], max(style.width - width, 20))) for row in cells]
+
+    def paint(column: int, cell: str, padded: str) -> str:
+        return style.paint(padded, COLOUR[cell]) if column == 2 else padded
+
+    yield from table(cells, style, paint=paint)
+    totals = Counter(row.state for row in found)
+    missing = unaccounted(found)
+    yield ""
+    yield (
+        f"{count(len(found), 'requirement')}: {totals['decided']} decided, "
+        f"{totals['permission']} permissions, {totals['unobservable']} unobservable; "
+        f"unaccounted for: {', '.join(missing) or 'none'}"
+    )
+
+
+def as_objects(found: Iterable[Row]) -> list[dict[str, object]]:
+    """The map for machines."""
+    return [
+        {"id": row.id, "rules": list(row.rules), "state": row.state, "text": row.text, "why": row.why or None}
+        for row in found
+    ]
+
+
+def _row(id: str, requirements: list[Requirement]) -> Row:
+    by_state = {_state(requirement): requirement for requirement in reversed(requirements)}
+    state = min(by_state, key=STRONGEST.index)
+    rules = tuple(requirement.rule for requirement in requirements)
+    return Row(id, rules, state, requirements[0].text, by_state[state].unobservable)
+
+
+def _state(requirement: Requirement) -> State:
+    if requirement.unobservable:
+        return "unobservable"
+    if all(SEVERITY[word] is None for word in requirement.keywords.values()):
+        return "permission"
+    return "decided"
