@@ -17,6 +17,7 @@ from mcpproxy.checks import decided_rules
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule, RuleError
+from mcpproxy.ruleset import Ruleset
 from mcpproxy.session.frame import Close, Finding, Frame
 
 BUILT_IN: Final = catalogue.load()
@@ -29,11 +30,12 @@ WIRE_ALONE: Final = [
 """Rules whose example is messages and nothing else: no passing time, no signal."""
 
 CODE: Final = re.compile(r"([A-Z]+)-\d{3}")
-REQUIREMENT_ID: Final = re.compile(r"R-\d{3}")
+REQUIREMENT_ID: Final = re.compile(r"[ARX]-\d{3}")
 NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SOURCE: Final = re.compile(
     r"https://(modelcontextprotocol\.io/specification/(?P<revision>[\d-]+)/"
-    r"|github\.com/modelcontextprotocol/|www\.jsonrpc\.org/|html\.spec\.whatwg\.org/|www\.rfc-editor\.org/)\S+"
+    r"|github\.com/modelcontextprotocol/|www\.jsonrpc\.org/|html\.spec\.whatwg\.org/|www\.rfc-editor\.org/"
+    r"|agentclientprotocol\.com/protocol/v\d/)\S+"
 )
 
 NOT_JSON: Final = {"RPC-001", "RPC-021", "STDIO-001", "STDIO-002", "STDIO-003"}
@@ -129,7 +131,7 @@ def test_an_example_is_json_unless_the_rule_is_about_json(rule: Rule) -> None:
 
 def judged(rule: Rule, revision: str | None) -> list[Finding]:
     """What the judge says about the example, alone or in a session that speaks ``revision``."""
-    observer = Observer(BUILT_IN, revision=revision)
+    observer = Observer(BUILT_IN, Ruleset(BUILT_IN).and_also({rule.code}).dispatch, revision=revision)
     found: list[Finding] = []
     for seq, (sender, text) in enumerate(wire(rule), start=1):
         raw = text.replace(r"\xEF\xBB\xBF", "\N{ZERO WIDTH NO-BREAK SPACE}").encode()
@@ -151,7 +153,8 @@ def test_an_example_breaks_its_rule(rule: Rule) -> None:
 
 def sources_of_checks() -> Iterator[ast.Module]:
     package = Path(mcpproxy.__file__).parent
-    for file in (*package.glob("checks/*.py"), package / "protocol/lifecycle.py"):
+    tables = (package / "protocol/lifecycle.py", package / "protocol/tasks.py")
+    for file in (*package.glob("checks/*.py"), *tables):
         yield ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 

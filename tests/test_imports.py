@@ -16,7 +16,7 @@ PURE: Final = frozenset(
     {
         "abc", "base64", "binascii", "bisect", "collections", "collections.abc", "dataclasses", "decimal",
         "enum", "functools", "hashlib", "itertools", "json", "math", "operator", "re", "types", "typing",
-        "orjson", "datetime", "urllib.parse",
+        "orjson", "jsonschema_rs", "datetime", "urllib.parse",
     }
 )  # fmt: skip
 """What a judge without files, clocks and sockets may use."""

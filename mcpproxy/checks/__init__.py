@@ -8,19 +8,25 @@ names is a permission or cannot be seen on the wire; its table in ``rules/`` say
 from typing import Final
 
 from mcpproxy.checks import (
+    acp,
+    acp_sessions,
     authorization,
     caching,
     cancellation,
     capabilities,
     completion,
     content,
+    deprecated,
     discovery,
     elicitation,
+    envelope,
     era,
     errors,
+    extensions,
     headers,
     http,
     icons,
+    implementations,
     input_required,
     lifecycle,
     logging,
@@ -84,12 +90,24 @@ FAMILIES: Final[tuple[Family, ...]] = (
     roots.FAMILY,
     sampling.FAMILY,
     elicitation.FAMILY,
+    # What will go
+    deprecated.FAMILY,
     # HTTP
     http.FAMILY,
     streams.FAMILY,
     sessions.FAMILY,
     authorization.FAMILY,
+    # The other protocol
+    acp.FAMILY,
+    acp_sessions.FAMILY,
 )
+
+OPT_IN: Final[tuple[Family, ...]] = (
+    extensions.FAMILY,
+    envelope.FAMILY,
+    implementations.FAMILY,
+)
+"""What a session is judged by only if somebody asks for it."""
 
 STANDARD: Final = Dispatch(FAMILIES)
 """What every session is judged by."""
@@ -112,6 +130,6 @@ SPLIT_CHECKS: Final = ((("STDIO-001",), stdio.split_message),)
 
 def decided_rules() -> frozenset[str]:
     """The codes of all rules that some check decides."""
-    return STANDARD.rules.union(
+    return Dispatch((*FAMILIES, *OPT_IN)).rules.union(
         code for codes, _ in (*FRAME_CHECKS, *BATCH_CHECKS, *SPLIT_CHECKS) for code in codes
     )

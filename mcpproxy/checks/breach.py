@@ -22,7 +22,8 @@ class Breach:
 
     ``blame`` defaults to the sender and ``frame`` to the frame being judged; ``at_most`` lowers the
     severity where the evidence is weaker than the sentence; ``candidates`` are the revisions to
-    judge by where they are not those of the message.
+    judge by where they are not those of the message. ``data`` is what a refusal of the message says
+    about it to programs, where the protocol's users agreed on a form.
     """
 
     rule: str
@@ -34,6 +35,7 @@ class Breach:
     at_most: Severity | None = None
     frame: int | None = None
     candidates: tuple[str, ...] | None = None
+    data: JSONObject | None = None
 
 
 @dataclass(slots=True)

@@ -1,10 +1,306 @@
-"""Cancelling what was asked.
+"""Cancellation: who may cancel what, and what comes after.
+
+It is a race by design: the request may be answered while its cancellation is on the way, and the one
+who cancels may not have read the answer yet. So nothing is said of what falls within ``GRACE_NS``.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """
 
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
-from mcpproxy.checks.table import Family
+from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
+from mcpproxy.checks.progress import AUGMENTED, Progress
+from mcpproxy.checks.table import ANSWERS, STATELESS, Decider, EventDecider, Family, HttpDecider, Note
+from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, Response, request_id
+from mcpproxy.protocol.methods import declares
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.wording import kind
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severity, Signal, other
+from mcpproxy.session.history import Asked, History, keep
+from mcpproxy.session.http import HttpExchange, HttpHistory
 
-FAMILY: Final = Family()
+GRACE_NS: Final = 5_000_000_000
+"""After so long neither a pipe nor a busy peer explains that news was not taken notice of."""
+
+MAX_REMEMBERED: Final = 1024
+"""So many of the latest answers, tasks and cancellations are remembered."""
+
+METHOD: Final = "notifications/cancelled"
+LISTEN: Final = "subscriptions/listen"
+
+OPTIONAL_ID: Final = "2025-11-25"
+"""The revision whose schema lets a cancellation be without an id, though its text does not."""
+
+MODERN: Final = REVISIONS[4:]
+"""The revisions in which only the client cancels, and the server ends subscriptions."""
+
+OWN: Final = ("CANC-001", "R-106")
+STALE: Final = ("CANC-002", "R-107")
+INITIALIZE: Final = ("CANC-003", "R-108")
+SHAPE: Final = ("CANC-004", "R-109")
+TASK: Final = ("CANC-006", "R-111")
+OWN_NOW: Final = ("CANC-007", "R-112")
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A cancellation: of which request, if it is known, by which frame, and when."""
+
+    asked: Asked | None
+    sender: Sender
+    id: RequestId
+    seq: int
+    at_ns: int
+
+
+@dataclass(slots=True)
+class Cancellations:
+    """The requests answered last, those that became tasks, and cancellations by who had asked and the id."""
+
+    answered: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=MAX_REMEMBERED))
+    tasks: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=MAX_REMEMBERED))
+    seen: dict[tuple[Sender, RequestId], Cancelled] = field(
+        default_factory=dict[tuple[Sender, RequestId], Cancelled]
+    )
+
+    def request(self, history: History, asker: Sender, id: RequestId) -> Asked | None:
+        """The latest request of ``asker`` with this id, answered or not, if it is remembered."""
+        if (pending := history.pending(asker, id)) is not None:
+            return pending
+        return next((a for a in reversed(self.answered) if a.id == id and a.sender == asker), None)
+
+
+# The cancellation itself
+
+
+def cancellation(passing: Passing, history: History) -> Iterator[Breach]:
+    """CANC-001, CANC-002, CANC-003, CANC-004, CANC-006, CANC-007"""
+    message = passing.message
+    assert isinstance(message, Notification)
+    if message.params is not ABSENT and not isinstance(message.params, dict):
+        return  # RPC-016 says so.
+    id = request_id(member(message.params, "requestId"))
+    if id is None:
+        yield from _no_id(passing, message)
+    elif passing.sender == SERVER and passing.candidates == MODERN:
+        yield from _by_server(passing, history, id)
+    else:
+        yield from _of_own(passing, history, id)
+
+
+def _no_id(passing: Passing, message: Notification) -> Iterator[Breach]:
+    if not isinstance(message.params, dict) or "requestId" not in message.params:
+        fault = "without a requestId"
+        lenient = message.params is not ABSENT and OPTIONAL_ID in passing.candidates
+    else:
+        value = message.params["requestId"]
+        found = "a fraction" if isinstance(value, float) else kind(value)
+        fault, lenient = f"whose requestId is {found}, not a string or an integer", False
+    said = f"{passing.sender} sent a cancellation {fault}"
+    yield _breach(passing, SHAPE, said, at_most="warning" if lenient else None)
+
+
+def _by_server(passing: Passing, history: History, id: RequestId) -> Iterator[Breach]:
+    """From 2026-07-28 on a server ends subscriptions this way, and nothing else."""
+    asked = history.of(Cancellations).request(history, CLIENT, id)
+    if asked is None and (history.over_http or _may_be_known(history, CLIENT, id)):
+        return
+    if asked is None:
+        said = f"server cancelled request {spelled(id)}, an id that the client never used"
+        yield _breach(passing, OWN_NOW, said)
+    elif asked.method and asked.method != LISTEN:
+        said = f"server cancelled {_named(asked)} of the client; it may only end a {LISTEN}"
+        yield _breach(passing, OWN_NOW, said, asked.seq)
+
+
+def _of_own(passing: Passing, history: History, id: RequestId) -> Iterator[Breach]:
+    sender, memory = passing.sender, history.of(Cancellations)
+    asked, first = memory.request(history, sender, id), history.initialize
+    if asked is not None and asked is first:
+        said = f"client cancelled its initialize request ({spelled(id)})"
+        yield _breach(passing, INITIALIZE, said, asked.seq)
+    elif asked is not None and _is_task(asked, history):
+        said = f"{sender} cancelled {_named(asked)}, which it had asked for as a task, without tasks/cancel"
+        doubtful = not asked.answered_seq  # There is no task id yet that tasks/cancel could name.
+        yield _breach(passing, TASK, said, asked.seq, at_most="warning" if doubtful else None)
+    elif asked is not None and asked.answered_seq and asked.answers_due <= 0:
+        waited_ns = passing.frame.observed_at_ns - asked.answered_ns
+        if waited_ns >= GRACE_NS:
+            said = f"{sender} cancelled {_named(asked)} {waited_ns / 1e9:.0f} s after its answer"
+            level = "info" if history.over_http else "warning"  # What a sender believes, nobody sees.
+            yield _breach(passing, STALE, said, asked.seq, asked.answered_seq, at_most=level)
+    elif asked is None and not history.over_http and not _may_be_known(history, sender, id):
+        yield _never_used(passing, history, id)
+
+
+def _never_used(passing: Passing, history: History, id: RequestId) -> Breach:
+    said = f"{passing.sender} cancelled request {spelled(id)}, an id that it never used"
+    twin = (
+        int(id) if isinstance(id, str) and id.isascii() and id.isdecimal() and len(id) < 20 else str(id)[:20]
+    )
+    if twin != id and history.side(passing.sender).used.first_use(twin) is not None:
+        said = f"{said}: it used {spelled(twin)}"
+    broken = OWN_NOW if passing.candidates == MODERN else OWN
+    return _breach(passing, broken, said)
+
+
+def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
+    """Whether ``asker`` used the id some time, or may have, unseen."""
+    side = history.side(asker)
+    if history.blind or history.scattered or not side.was_read:
+        return True
+    return side.used.first_use(id) is not None or side.withdrawn.first_use(id) is not None
+
+
+def _is_task(asked: Asked, history: History) -> bool:
+    """Whether a request is task-augmented: the answer was a task, or will be by all that was declared."""
+    if asked.stateless or not isinstance(member(asked.params, "task"), dict):
+        return False
+    if asked.answered_seq:
+        return any(task is asked for task in history.of(Cancellations).tasks)
+    declared = history.capabilities(other(asked.sender))
+    return declared is not None and declares(declared, f"tasks.requests.{asked.method.replace('/', '.')}")
+
+
+def _named(asked: Asked) -> str:
+    return f"{shortened(asked.method) or 'request'} ({spelled(asked.id)})"
+
+
+def _breach(
+    passing: Passing, broken: tuple[str, str], said: str, *related: int, at_most: Severity | None = None
+) -> Breach:
+    return Breach(*broken, said, passing.at + "/params/requestId", related, at_most=at_most)
+
+
+def unmatched(event: Signal | Close, history: History) -> Iterator[Breach]:
+    """CANC-001 over HTTP, where the request may overtake its cancellation: told when all has been seen"""
+    if not isinstance(event, Close) or not history.over_http or history.lasting is not None:
+        return
+    for found in history.of(Cancellations).seen.values():
+        if found.asked is None and not _may_be_known(history, found.sender, found.id):
+            said = f"{found.sender} cancelled request {spelled(found.id)}, an id that it never used"
+            yield Breach(*OWN, said, "/params/requestId", blame=found.sender, frame=found.seq)
+
+
+def cancelled_over_http(
+    exchange: HttpExchange, history: HttpHistory, frame: Frame | None
+) -> Iterator[Breach]:
+    """CANC-009"""
+    body = exchange.body
+    if body is not None and any(m.value.get("method") == METHOD for m in exchange.messages):
+        said = f"client sent {METHOD} over HTTP, where it cancels by closing the response stream"
+        yield Breach("CANC-009", "R-114", said, "/method", frame=body.seq)
+
+
+# What comes after
+
+
+def late_answer(passing: Passing, history: History) -> Iterable[Breach]:
+    """CANC-005"""
+    asked = passing.answers
+    if asked is None or not asked.cancelled:
+        return ()
+    return _late(passing, history, asked, ("CANC-005", "R-110"), "answered", passing.at + "/id")
+
+
+def late_progress(passing: Passing, history: History) -> Iterable[Breach]:
+    """CANC-010: of what else a server may send, only progress says which request it is for"""
+    token = request_id(member(passing.message.value, "params", "progressToken"))
+    known = None if token is None else history.of(Progress).tracked.get((other(passing.sender), token))
+    if known is None or known.shared or not known.asked.cancelled or known.asked.answered_seq:
+        return ()
+    broken, pointer = ("CANC-010", "R-115"), passing.at + "/params/progressToken"
+    return _late(passing, history, known.asked, broken, "reported progress of", pointer)
+
+
+def _late(
+    passing: Passing, history: History, asked: Asked, broken: tuple[str, str], did: str, pointer: str
+) -> Iterator[Breach]:
+    found = history.of(Cancellations).seen.get((asked.sender, asked.id))
+    if found is None or found.asked is not asked:
+        return
+    waited_ns = passing.frame.observed_at_ns - found.at_ns
+    if waited_ns >= GRACE_NS:
+        said = f"{passing.sender} {did} {_named(asked)} {waited_ns / 1e9:.0f} s after it was cancelled"
+        # Until 2025-11-25 the receiver is free to go on, if what it does cannot be cancelled.
+        level = None if passing.candidates == MODERN else "info"
+        yield Breach(*broken, said, pointer, (asked.seq, found.seq), at_most=level)
+
+
+def silent_end(event: Signal | Close, history: History) -> Iterator[Breach]:
+    """CANC-008"""
+    if not isinstance(event, Close) or event.exit_code != 0 or history.blind or history.over_http:
+        return
+    ended_ns, left_ns = history.server.closed_ns, history.client.closed_ns
+    if ended_ns is None or (left_ns is not None and left_ns <= ended_ns):
+        return  # The client went first, and with it its subscriptions.
+    ended = history.of(Cancellations).seen
+    for asked in history.client.pending.values():
+        if asked.method == LISTEN and asked.stateless and (CLIENT, asked.id) not in ended:
+            said = f"server went away without a word about {_named(asked)}, a subscription still open"
+            yield Breach(
+                "CANC-008",
+                "R-113",
+                said,
+                None,
+                blame="server",
+                at_most="info",
+                frame=asked.seq,
+                candidates=asked.candidates,
+            )
+
+
+# What is remembered
+
+
+def remember_answer(passing: Passing, history: History) -> None:
+    """Which requests were answered last."""
+    if passing.answers is not None:
+        history.of(Cancellations).answered.append(passing.answers)
+
+
+def remember_task(passing: Passing, history: History) -> None:
+    """Which requests became tasks."""
+    asked, message = passing.answers, passing.message
+    if asked is None or not isinstance(message, Response) or member(asked.params, "task") is None:
+        return
+    if isinstance(member(message.result, "task"), dict):
+        history.of(Cancellations).tasks.append(asked)
+
+
+def remember_cancellation(passing: Passing, history: History) -> None:
+    """What was cancelled, and when. What a server cancels may be a subscription of the client."""
+    id, sender = request_id(member(passing.message.value, "params", "requestId")), passing.sender
+    if id is None:
+        return
+    asked = history.pending(sender, id)
+    if asked is None and sender == SERVER:
+        subscription = history.pending(CLIENT, id)
+        asked = subscription if subscription is not None and subscription.method == LISTEN else None
+    found = Cancelled(asked, sender, id, passing.seq, passing.frame.observed_at_ns)
+    asker = sender if asked is None else asked.sender
+    keep(history.of(Cancellations).seen, (asker, id), found, MAX_REMEMBERED)
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(
+            ("CANC-001", "CANC-002", "CANC-003", "CANC-004", "CANC-006", "CANC-007"),
+            cancellation,
+            ("notification",),
+            (METHOD,),
+        ),
+        Decider(("CANC-005",), late_answer, ANSWERS),
+        Decider(("CANC-010",), late_progress, ("notification",), ("notifications/progress",)),
+    ),
+    http=(HttpDecider(("CANC-009",), cancelled_over_http, ("request",), STATELESS, ("POST",)),),
+    events=(EventDecider(("CANC-001",), unmatched), EventDecider(("CANC-008",), silent_end)),
+    notes=(
+        Note(remember_answer, ANSWERS),
+        Note(remember_task, ("response",), AUGMENTED),
+        Note(remember_cancellation, ("notification",), (METHOD,)),
+    ),
+)

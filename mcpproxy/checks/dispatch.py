@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Check, HttpCheck
 from mcpproxy.checks.table import Decider, EventDecider, Family, HttpDecider, Kind, Moment, Note, Write
+from mcpproxy.protocol.revisions import Protocol
 from mcpproxy.session.http import Traffic
 
 REMEMBERED: Final = 1024
@@ -17,14 +18,25 @@ REMEMBERED: Final = 1024
 
 
 class Dispatch:
-    """Which checks and notes of ``families`` a message meets, in the tables' order."""
+    """Which checks and notes of ``families`` a message of a session meets, in the tables' order.
 
-    def __init__(self, families: Iterable[Family]) -> None:
+    Sessions of another protocol than ``protocol`` are judged by ``speaking`` that.
+    """
+
+    def __init__(self, families: Iterable[Family], protocol: Protocol = "mcp") -> None:
         families = tuple(families)
-        self.messages: Final[tuple[Decider, ...]] = tuple(row for f in families for row in f.checks)
+        self.families: Final = families
+        self.messages: Final[tuple[Decider, ...]] = tuple(
+            row for f in families for row in f.checks if protocol in row.protocols
+        )
         self.exchanges: Final[tuple[HttpDecider, ...]] = tuple(row for f in families for row in f.http)
-        self.events: Final[tuple[EventDecider, ...]] = tuple(row for f in families for row in f.events)
-        self.notes: Final[tuple[Note, ...]] = tuple(row for f in families for row in f.notes)
+        self.events: Final[tuple[EventDecider, ...]] = tuple(
+            row for f in families for row in f.events if protocol in row.protocols
+        )
+        self.notes: Final[tuple[Note, ...]] = tuple(
+            row for f in families for row in f.notes if protocol in row.protocols
+        )
+        self._speaking: Final[dict[Protocol, Dispatch]] = {protocol: self}
         remembered = lru_cache(maxsize=REMEMBERED)
         self.checks_for: Final[Callable[[Kind, str], tuple[Check, ...]]] = remembered(self._checks)
         self.notes_for: Final[Callable[[Kind, str], tuple[Write, ...]]] = remembered(self._notes)
@@ -32,12 +44,17 @@ class Dispatch:
             self._http_checks
         )
 
+    def speaking(self, protocol: Protocol) -> "Dispatch":
+        """What the same families say of a session of ``protocol``; made when first asked for."""
+        if protocol not in self._speaking:
+            self._speaking[protocol] = Dispatch(self.families, protocol)
+        return self._speaking[protocol]
+
     @property
     def rules(self) -> frozenset[str]:
-        """The codes of all rules that these families decide."""
-        return frozenset(
-            code for row in (*self.messages, *self.exchanges, *self.events) for code in row.rules
-        )
+        """The codes of all rules that these families decide, in whatever protocol."""
+        rows = (row for f in self.families for row in (*f.checks, *f.http, *f.events))
+        return frozenset(code for row in rows for code in row.rules)
 
     def _checks(self, kind: Kind, method: str) -> tuple[Check, ...]:
         """The checks of a message of this kind and method."""

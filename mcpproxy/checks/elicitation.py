@@ -1,10 +1,297 @@
-"""Elicitation: what a server asks of the user.
+"""What servers ask of a client's user, and what the user gives them.
+
+What a request and its result consist of is judged with the shapes; what is filled into a form, by the
+schema that was asked for.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
 """
 
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Final
+from urllib.parse import SplitResult, urlsplit
 
-from mcpproxy.checks.table import Family
+from mcpproxy.checks import embedded
+from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
+from mcpproxy.checks.credentials import names_secret
+from mcpproxy.checks.embedded import ASK_CARRIERS, REPLY_CARRIERS, Ask, Reply, each_ask, each_reply
+from mcpproxy.checks.table import Decider, Family, Note
+from mcpproxy.protocol.contract import breaks
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Notification, Request
+from mcpproxy.protocol.shapes import violations
+from mcpproxy.protocol.wording import shown, token
+from mcpproxy.session.frame import SERVER
+from mcpproxy.session.history import History
 
-FAMILY: Final = Family()
+CREATE: Final = ("elicitation/create",)
+COMPLETE: Final = ("notifications/elicitation/complete",)
+
+URL_REQUIRED: Final = -32042
+
+COMPOSED: Final = ("$ref", "allOf", "anyOf", "not", "if", "$dynamicRef", "properties", "patternProperties")
+"""Keywords that have no place in the schema of a form field, whatever its type."""
+
+MAX_IDS: Final = 10_000
+
+
+@dataclass(slots=True)
+class Elicitations:
+    """The ids of elicitations in URL mode: where each leads, and the frame that said so.
+
+    ``forgetful`` once there were more than are remembered.
+    """
+
+    started: dict[str, tuple[JSON, int]] = field(default_factory=dict[str, tuple[JSON, int]])
+    forgetful: bool = False
+
+
+# The request
+
+
+def composed_field(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+    """ELIC-002 for a field that says more than its type"""
+    for name, schema, at in _fields(ask):
+        found = [keyword for keyword in COMPOSED if keyword in schema]
+        if found and isinstance(schema.get("type"), str) and schema["type"] != "object":
+            said = f"server asked for {shown(name)} by a schema with {found[0]}, which forms do not have"
+            # The schema leaves room for any member; the page says what must not be there.
+            yield Breach("ELIC-002", "R-181", said, at + token(found[0]), at_most="warning")
+
+
+def unusable_url(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+    """ELIC-004"""
+    url = member(ask.params, "url")
+    if member(ask.params, "mode") != "url" or not isinstance(url, str):
+        return
+    parts = _parsed(url)
+    if parts is None:
+        said = f"server sent the user to {shown(url)}, which is no absolute URL"
+        yield Breach("ELIC-004", "R-183", said, ask.at + "/params/url")
+    elif parts.scheme == "http" and not _is_local(parts.hostname or ""):
+        said = f"server sent the user to {shown(url)} without TLS"
+        # A SHOULD, and only where it is no development.
+        yield Breach("ELIC-004", "R-183", said, ask.at + "/params/url", at_most="info")
+
+
+def secret_field(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+    """ELIC-008"""
+    for name, schema, at in _fields(ask):
+        if schema.get("type") not in ("string", "number", "integer") or "enum" in schema or "oneOf" in schema:
+            continue
+        title = schema.get("title")
+        if _asks_secret(name) or (isinstance(title, str) and _asks_secret(title)):
+            said = f"server asked in a form for {shown(name)}, which seems to be a secret"
+            yield Breach("ELIC-008", "R-187", said, at, at_most="warning")
+
+
+def repeated_id(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+    """ELIC-009: two elicitations with the same id"""
+    id, url = member(ask.params, "elicitationId"), member(ask.params, "url")
+    before = history.of(Elicitations).started.get(id) if isinstance(id, str) else None
+    # The same place again is the same elicitation, asked once more.
+    if before is not None and before[0] != url and member(ask.params, "mode") == "url":
+        said = f"server gave a second elicitation the id {shown(id)}, for another URL"
+        at = ask.at + "/params/elicitationId"
+        yield Breach("ELIC-009", "R-188", said, at, (before[1],), at_most="warning")
+
+
+# The result
+
+
+def misplaced_content(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
+    """ELIC-006"""
+    action, asked = reply.result.get("action"), reply.ask
+    at = reply.at + "/content"
+    if action == "accept" and asked is not None:
+        by_url = member(asked.params, "mode") == "url"
+        if by_url and "content" in reply.result:
+            said = "client sent content although the user was sent to a URL; there is no form to have any"
+            yield Breach("ELIC-006", "R-185", said, at, (asked.seq,))
+        elif not by_url and "content" not in reply.result and _has_fields(asked):
+            said = "client accepted a form without sending its content"
+            yield Breach("ELIC-006", "R-185", said, at, (asked.seq,))
+    elif action in ("decline", "cancel") and reply.result.get("content"):
+        said = f"client sent content with the action {action}"
+        # Such content is only said to be untypical.
+        yield Breach("ELIC-006", "R-185", said, at, at_most="info")
+
+
+def unfit_content(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
+    """ELIC-007"""
+    content, asked = as_object(reply.result.get("content")), reply.ask
+    if content is None or asked is None or reply.result.get("action") != "accept":
+        return
+    if member(asked.params, "mode") == "url":
+        return
+    at = reply.at + "/content"
+    for mismatch in breaks(content, member(asked.params, "requestedSchema"), passing.candidates[0]):
+        name = (
+            mismatch.pointer.split("/")[1].replace("~1", "/").replace("~0", "~") if mismatch.pointer else ""
+        )
+        if isinstance(content.get(name, ""), dict | None):
+            continue  # No form can hold it, whatever the schema: the shapes say so.
+        about = f"{mismatch.pointer.lstrip('/')} " if mismatch.pointer else "content "
+        said = f"client sent the content of a form in which {shortened(about)}{mismatch.what}"
+        yield Breach("ELIC-007", "R-186", said, at + mismatch.pointer, (asked.seq,))
+    for name, schema, _ in _fields(asked):
+        value, format = content.get(name), schema.get("format")
+        pattern = FORMATS.get(format) if isinstance(format, str) else None
+        if pattern and isinstance(value, str) and schema.get("type") == "string" and not pattern.match(value):
+            said = f"client sent the content of a form in which {shown(name)} is not of the format {format}"
+            # JSON Schema lets validators pass over formats.
+            yield Breach("ELIC-007", "R-186", said, at + token(name), (asked.seq,), at_most="info")
+
+
+FORMATS: Final = {
+    "email": re.compile(r"[^@\s]+@[^@\s]+\Z"),
+    "uri": re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S*\Z"),
+    "date": re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\Z"),
+    "date-time": re.compile(
+        r"\d{4}-\d\d-\d\d[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z"
+    ),
+}
+"""What a text of each format looks like, generously."""
+
+
+# Completion
+
+
+def unknown_completion(passing: Passing, history: History) -> Iterable[Breach]:
+    """ELIC-009: the completion of an elicitation that was never started"""
+    message, known = passing.message, history.of(Elicitations)
+    assert isinstance(message, Notification)
+    id = member(message.params, "elicitationId")
+    if not isinstance(id, str) or id in known.started or known.forgetful or passing.sender != SERVER:
+        return ()
+    if history.blind or not history.server.was_read:
+        return ()
+    said = f"server reported elicitation {shown(id)} as complete, which it never started"
+    # Over HTTP the same client may have been asked in an earlier session.
+    at_most = "warning" if history.over_http else None
+    return (Breach("ELIC-009", "R-188", said, passing.at + "/params/elicitationId", at_most=at_most),)
+
+
+def incomplete_error(passing: Passing, history: History) -> Iterable[Breach]:
+    """ELIC-010"""
+    message = passing.message
+    assert isinstance(message, ErrorResponse)
+    error = as_object(message.error)
+    if error is None or error.get("code") != URL_REQUIRED or passing.sender != SERVER:
+        return ()
+    if member(history.client_capabilities, "elicitation", "url") is None:
+        return ()  # The code is not reserved: to this client it means something else.
+    return _incomplete(member(error, "data", "elicitations"), passing)
+
+
+def _incomplete(listed: JSON, passing: Passing) -> Iterator[Breach]:
+    at = passing.at + "/error/data/elicitations"
+    if not isinstance(listed, list) or not listed:
+        said = "server answered with the error -32042, but names no elicitation that is required"
+        yield Breach("ELIC-010", "R-189", said, at)
+        return
+    for index, entry in enumerate(listed):
+        mode = member(entry, "mode")
+        if mode != "url":
+            said = f'server listed in the error -32042 an elicitation whose mode is {shown(mode)}, not "url"'
+            yield Breach("ELIC-010", "R-189", said, f"{at}/{index}/mode")
+            continue
+        for violation in violations(entry, "ElicitURLParams", passing.candidates[0]):
+            said = f"server listed in the error -32042 an elicitation whose {violation.pointer.lstrip('/')}"
+            said = f"{said} {violation.clause}"
+            yield Breach("ELIC-010", "R-189", said, f"{at}/{index}{violation.pointer}")
+
+
+# Forms and URLs
+
+
+def _fields(ask: Ask) -> Iterator[tuple[str, JSONObject, str]]:
+    """The fields of a form: name, schema and where that stands."""
+    if member(ask.params, "mode") in (None, "form"):
+        properties = as_object(member(ask.params, "requestedSchema", "properties")) or {}
+        for name, schema in properties.items():
+            if isinstance(schema, dict):
+                yield name, schema, f"{ask.at}/params/requestedSchema/properties{token(name)}"
+
+
+def _has_fields(ask: Ask) -> bool:
+    return bool(member(ask.params, "requestedSchema", "properties"))
+
+
+def _asks_secret(text: str) -> bool:
+    """Whether a name or title asks for a secret, once more for confirmation included."""
+    return names_secret(
+        re.sub(r"[\W_]*\(?(again|confirmation|repeat(ed)?|value)\)?\W*$", "", text, flags=re.I)
+    )
+
+
+def _parsed(url: str) -> SplitResult | None:
+    """``url`` in parts, ``None`` if it is no absolute URL."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f]+", url):
+        return None
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        return None
+    return None if parts.scheme in ("http", "https") and not host else parts
+
+
+def _is_local(host: str) -> bool:
+    """Whether a host is this machine or on the local network."""
+    if host.endswith(("localhost", ".local", ".internal", ".test", ".example")) or "." not in host:
+        return True
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return False
+
+
+# What is remembered
+
+
+def _note_elicitation(passing: Passing, history: History) -> None:
+    message = passing.message
+    if isinstance(message, Request) and passing.sender == SERVER:
+        _note_id(message.params, passing, history)
+
+
+def _note_error(passing: Passing, history: History) -> None:
+    message = passing.message
+    assert isinstance(message, ErrorResponse)
+    if member(as_object(message.error), "code") == URL_REQUIRED:
+        listed = member(as_object(message.error), "data", "elicitations")
+        for entry in listed if isinstance(listed, list) else []:
+            _note_id(entry, passing, history)
+
+
+def _note_id(params: "JSON | Absent", passing: Passing, history: History) -> None:
+    id, known = member(params, "elicitationId"), history.of(Elicitations)
+    if isinstance(id, str) and id not in known.started:
+        known.started[id] = (member(params, "url"), passing.seq)
+        if len(known.started) > MAX_IDS:
+            del known.started[next(iter(known.started))]
+            known.forgetful = True
+
+
+_ASK_RULES: Final = ("ELIC-002", "ELIC-004", "ELIC-008", "ELIC-009")
+_ASKED: Final = each_ask(*CREATE, composed_field, unusable_url, secret_field, repeated_id)
+_REPLY_RULES: Final = ("ELIC-006", "ELIC-007")
+_REPLIED: Final = each_reply(*CREATE, misplaced_content, unfit_content)
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(_ASK_RULES, _ASKED, ("request",), CREATE),
+        Decider(_ASK_RULES, _ASKED, ("response",), ASK_CARRIERS),
+        Decider(_REPLY_RULES, _REPLIED, ("response",), CREATE),
+        Decider(_REPLY_RULES, _REPLIED, ("request",), REPLY_CARRIERS),
+        Decider(("ELIC-009",), unknown_completion, ("notification",), COMPLETE),
+        Decider(("ELIC-010",), incomplete_error, ("error",)),
+    ),
+    notes=(
+        *embedded.NOTES,
+        Note(_note_elicitation, ("request",), CREATE),
+        Note(_note_error, ("error",)),
+    ),
+)

@@ -30,7 +30,7 @@ def modern_answer(passing: Passing) -> ModernAnswer | None:
     if isinstance(message, ErrorResponse):
         error = as_object(message.error)
         if member(error, "code") in MODERN_CODES:
-            return ModernAnswer(passing.seq, _texts(member(error, "data", "supported")))
+            return ModernAnswer(passing.seq, _texts(member(error, "data", "supported")), refused=True)
     return None
 
 

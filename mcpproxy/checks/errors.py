@@ -1,7 +1,93 @@
-"""Error codes of the stateless revisions."""
+"""Error codes where there is no handshake: which are free, which are taken, and what for.
 
+A server of the other era may use any of them for its own purposes, so nothing is said before the server
+has shown which one it speaks.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes
+"""
+
+from collections.abc import Iterable
 from typing import Final
 
-from mcpproxy.checks.table import Family
+from mcpproxy.checks.breach import Breach, Passing, as_object, member
+from mcpproxy.checks.era import MODERN_CODES
+from mcpproxy.checks.servers import missing_meta, server
+from mcpproxy.checks.stateless import REMOVED
+from mcpproxy.checks.table import Decider, Family
+from mcpproxy.protocol.jsonrpc import ErrorResponse
+from mcpproxy.protocol.methods import declares, needs
+from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.session.frame import Severity
+from mcpproxy.session.history import Asked, History
 
-FAMILY: Final = Family()
+JSON_RPC: Final = (-32700, -32600, -32601, -32602, -32603)
+
+RETIRED: Final = {-32002: "a resource that is not found", -32042: "an elicitation by URL"}
+"""Codes of older revisions, and what they stood for."""
+
+INSTEAD: Final = (-32600, -32602, -32603)
+"""Codes that are taken for a method that is not there, and say something else."""
+
+
+def _code(passing: Passing, history: History) -> int | None:
+    """The code with which a server of this era refuses a request of this era."""
+    message = passing.message
+    if not passing.stateless or not isinstance(message, ErrorResponse) or not server(history).modern:
+        return None
+    code = member(as_object(message.error), "code")
+    return code if type(code) is int else None
+
+
+def missing_method(passing: Passing, history: History) -> Iterable[Breach]:
+    """ERR-002: what is not implemented is refused as such; with what status is seen with the exchange"""
+    code, asked = _code(passing, history), passing.answers
+    if code not in INSTEAD or asked is None or missing_meta(asked.params):
+        return ()
+    if not (why := _not_implemented(asked, history)):
+        return ()
+    said = f"server refused {asked.method}, which {why}, with {code} instead of -32601"
+    weaker: Severity | None = None if history.over_http and asked.method in REMOVED else "warning"
+    return (Breach("ERR-002", "R-218", said, passing.at + "/error/code", (asked.seq,), at_most=weaker),)
+
+
+def _not_implemented(asked: Asked, history: History) -> str:
+    """Why the server cannot have the method that was asked for; empty if it may."""
+    if asked.method in REMOVED:
+        return f"{STATELESS[0]} does not have"
+    listed = server(history).listed
+    for need in needs(asked.method, STATELESS[0]):
+        if need.declared_by == "server" and listed and not declares(listed.capabilities, need.path):
+            return f"it does not declare in frame {listed.seq}"
+    return ""
+
+
+def reserved_code(passing: Passing, history: History) -> Iterable[Breach]:
+    """ERR-003, ERR-004, ERR-005"""
+    code = _code(passing, history)
+    if code is None or not -32768 <= code <= -32000 or code in JSON_RPC:
+        return ()
+    at = passing.at + "/error/code"
+    if code in RETIRED:
+        said = f"server used error code {code}, which stood for {RETIRED[code]} in older revisions"
+        return (Breach("ERR-004", "R-226", said, at),)
+    if code in MODERN_CODES:
+        if code != -32020 or history.over_http:
+            return ()  # What they must say is judged where they belong.
+        said = "server used error code -32020, which is about HTTP headers, where there are none"
+        return (Breach("ERR-003", "R-225", said, at, at_most="warning"),)  # A gateway may pass it on.
+    if -32099 <= code <= -32020:
+        said = f"server used error code {code}, which is reserved for the specification and not defined"
+        return (Breach("ERR-003", "R-225", said, at),)
+    if code >= -32019:
+        said = f"server used error code {code}, from a range that only older software may use"
+        return (Breach("ERR-005", "R-227", said, at, at_most="info"),)
+    said = f"server used error code {code}, which JSON-RPC reserves and does not define"
+    return (Breach("ERR-005", "R-227", said, at),)
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("ERR-002",), missing_method, ("error",)),
+        Decider(("ERR-003", "ERR-004", "ERR-005"), reserved_code, ("error",)),
+    ),
+)

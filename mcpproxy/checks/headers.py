@@ -10,11 +10,11 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.era import shows_modern
-from mcpproxy.checks.table import ANSWERS, CONTENT, STATELESS, Decider, Family, HttpDecider
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
+from mcpproxy.checks.table import CONTENT, STATELESS, Decider, Family, HttpDecider
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
 from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, mirrors, same
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
-from mcpproxy.session.frame import CLIENT, Frame
+from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 from mcpproxy.session.http import VERSION, HttpExchange, HttpHistory, singles
 
@@ -122,7 +122,7 @@ def _wanted(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors 
 
 
 def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-008: a retry with a version that the refusal did not list"""
+    """PROTO-008: a request with a version that the server did not list"""
     answer = history.modern.get(exchange.request.connection)
     if answer is None or not answer.stateless_versions:
         return
@@ -131,7 +131,8 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         if isinstance(named, str) and named not in answer.versions and request.method != "server/discover":
             listed = shortened(", ".join(answer.versions))
             said = f"client asks for {shortened(named)}; frame {answer.seq} lists {listed}"
-            yield Breach("PROTO-008", "R-220", said, None, (answer.seq,), candidates=("2026-07-28",))
+            requirement = "R-220" if answer.refused else "R-223"
+            yield Breach("PROTO-008", requirement, said, None, (answer.seq,), candidates=("2026-07-28",))
 
 
 # What the server makes of it
@@ -233,47 +234,8 @@ def header_annotations(passing: Passing, history: History) -> Checked:
             yield Breach("HDR-008", "R-237", said, f"{passing.at}/result/tools/{index}/inputSchema{pointer}")
 
 
-def incomplete_request(passing: Passing, history: History) -> Checked:
-    """STAT-001: what every stateless request must carry"""
-    message = passing.message
-    assert isinstance(message, Request)
-    if passing.sender != CLIENT or not passing.stateless:
-        return
-    fault = _missing_meta(message)
-    if fault:
-        yield Breach(
-            "STAT-001",
-            "R-210",
-            f"client sent {shortened(message.method)} {fault}",
-            passing.at + "/params/_meta",
-        )
-
-
-def incomplete_accepted(passing: Passing, history: History) -> Checked:
-    """STAT-002: how a server refuses a request that lacks them"""
-    message, asked = passing.message, passing.answers
-    if asked is None or not asked.stateless or member(asked.params, "_meta", VERSION_KEY) is None:
-        return  # Without its version the request may be read as one of the other era.
-    declared = member(asked.params, "_meta", CAPABILITIES_KEY)
-    modern = isinstance(message, Response) and member(message.result, "resultType") is not None
-    if modern and not isinstance(declared, dict):
-        said = f"server served {shortened(asked.method)}, although the request lacks clientCapabilities"
-        yield Breach("STAT-002", "R-211", said, passing.at + "/result", (asked.seq,))
-
-
-def _missing_meta(message: Request) -> str:
-    meta = member(message.params, "_meta")
-    if not isinstance(member(meta, VERSION_KEY), str):
-        return f"without a string {VERSION_KEY} in _meta"
-    if not isinstance(member(meta, CAPABILITIES_KEY), dict):
-        return f"without an object {CAPABILITIES_KEY} in _meta"
-    return ""
-
-
 FAMILY: Final = Family(
     checks=(
-        Decider(("STAT-001",), incomplete_request, ("request",)),
-        Decider(("STAT-002",), incomplete_accepted, ANSWERS),
         Decider(("PROTO-008",), unsupported_version, ("error",)),
         Decider(("PROTO-009",), missing_capability, ("error",)),
         Decider(("HDR-008",), header_annotations, ("response",), ("tools/list",)),

@@ -1,7 +1,258 @@
-"""Answers that ask back, and the requests that come again with what was asked for."""
+"""Multi round-trip requests: a result that asks for input, and the request that is made anew with it.
 
+A retry is tied to the result it takes up by the ``requestState`` that it repeats. Where there was none, by
+its own parameters, and then only on the same connection: over HTTP any client may make the same request. A
+round that was not seen, because it lies before the recording, is never missed.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
+"""
+
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.table import Family
+from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
+from mcpproxy.checks.embedded import TELLING, asks
+from mcpproxy.checks.rounds import SUPPORTED, Round, Rounds, bare, note_request, note_round, rounds
+from mcpproxy.checks.table import Decider, Family, Note
+from mcpproxy.protocol import methods
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject, Request, Response
+from mcpproxy.protocol.methods import Need, applies, declares, needs
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
+from mcpproxy.protocol.wording import token
+from mcpproxy.session.frame import CLIENT
+from mcpproxy.session.history import History
 
-FAMILY: Final = Family()
+OTHERS: Final = tuple(
+    method
+    for method in methods.names(STATELESS[0])
+    if method not in SUPPORTED and methods.sends(CLIENT, method, "request", STATELESS[0])
+)
+"""The other requests of the revision; those of an extension have parameters of their own."""
+
+
+# The server asks
+
+
+def question(passing: Passing, history: History) -> Iterable[Breach]:
+    """MRTR-001, MRTR-002, MRTR-003, MRTR-004, PROTO-009"""
+    message = passing.message
+    assert isinstance(message, Response)
+    result = message.result
+    if not passing.stateless or not isinstance(result, dict) or result.get("resultType") != "input_required":
+        return ()
+    return _question(result, passing, history)
+
+
+def _question(result: JSONObject, passing: Passing, history: History) -> Iterator[Breach]:
+    asked, at = passing.answers, passing.at + "/result"
+    assert asked is not None
+    if asked.method not in SUPPORTED:
+        said = f"server asked for input in answer to {shortened(asked.method)}"
+        yield Breach("MRTR-001", "R-253", said, at + "/resultType", (asked.seq,))
+    if "inputRequests" not in result and "requestState" not in result:
+        said = f"server answered {shortened(asked.method)} with input_required and neither inputRequests nor requestState"
+        yield Breach("MRTR-002", "R-254", said, at, (asked.seq,))
+    for key, entry in (as_object(result.get("inputRequests")) or {}).items():
+        if isinstance(entry, dict) and (extra := [name for name in ("jsonrpc", "id") if name in entry]):
+            said = f"server wrapped the input request {shortened(key)} up like a message, with {extra[0]}"
+            pointer = f"{at}/inputRequests{token(key)}/{extra[0]}"
+            yield Breach("MRTR-003", "R-255", said, pointer, at_most="warning")
+    yield from _undeclared(passing, history)
+
+
+def _undeclared(passing: Passing, history: History) -> Iterator[Breach]:
+    """What the request did not declare, whatever an earlier one did."""
+    asked = passing.answers
+    assert asked is not None
+    declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
+    if declared is None:
+        return  # STAT-001 says so.
+    for ask in asks(passing):
+        need = _unmet(ask.method, ask.params, declared)
+        if need is None:
+            continue
+        said = f"server asked for {ask.method}, but the request in frame {asked.seq} does not declare {need.path}"
+        earlier = [
+            seq
+            for connection, seq, capabilities in rounds(history).declared
+            if connection == passing.frame.connection
+            and seq < asked.seq
+            and declares(capabilities, need.path)
+        ]
+        if earlier:
+            said += f", as frame {earlier[-1]} did"
+            yield Breach("MRTR-004", "R-256", said, ask.at, (asked.seq, earlier[-1]))
+        else:
+            yield Breach("PROTO-009", _requirement(need, declared), said, ask.at, (asked.seq,))
+
+
+def _unmet(method: str, params: object, declared: JSONObject) -> Need | None:
+    for need in needs(method, STATELESS[0]):
+        if not applies(need, as_object(params)) or declares(declared, need.path):
+            continue
+        elicitation = as_object(declared.get("elicitation"))
+        if need.condition == "form" and elicitation and "url" not in elicitation:
+            continue  # A declaration without any mode is the client's fault.
+        return need  # One missing declaration is told once, not again for its parts.
+    return None
+
+
+def _requirement(need: Need, declared: JSONObject) -> str:
+    """Which sentence speaks of a part that is missing where the whole is declared."""
+    if need.path.partition(".")[0] not in declared:
+        return "R-256"
+    return {"form": "R-052", "url": "R-052", "tools": "R-053", "context": "R-054"}.get(
+        need.condition, "R-256"
+    )
+
+
+# The client answers
+
+
+def misplaced(passing: Passing, history: History) -> Iterable[Breach]:
+    """MRTR-009: on a request that no result can have asked for it"""
+    message = passing.message
+    params = message.params if isinstance(message, Request) else None
+    if not passing.stateless or not isinstance(params, dict):
+        return ()
+    names = [name for name in ("inputResponses", "requestState") if name in params]
+    if not names or any(known.asked.method == passing_method(passing) for known in rounds(history).latest):
+        return ()  # If a result did ask for it, that was the server's fault.
+    said = f"client sent {passing_method(passing)} with {names[0]}"
+    return (Breach("MRTR-009", "R-261", said, f"{passing.at}/params/{names[0]}"),)
+
+
+def passing_method(passing: Passing) -> str:
+    return passing.message.method if isinstance(passing.message, Request) else ""
+
+
+def retry(passing: Passing, history: History) -> Iterable[Breach]:
+    """MRTR-005, MRTR-006, MRTR-007, MRTR-008, MRTR-009, MRTR-010"""
+    message = passing.message
+    assert isinstance(message, Request)
+    params = message.params
+    if not passing.stateless or not isinstance(params, dict):
+        return ()
+    if "requestState" in params:
+        return _with_state(message, params, passing, rounds(history))
+    if "inputResponses" in params:
+        return _without_state(message, params, passing, rounds(history), history)
+    return ()
+
+
+def _with_state(request: Request, params: JSONObject, passing: Passing, known: Rounds) -> Iterator[Breach]:
+    state, at = params["requestState"], passing.at + "/params/requestState"
+    same = [earlier for earlier in known.latest if earlier.state == state and earlier.state is not None]
+    taken_up = [earlier for earlier in same if earlier.concerns(request)]
+    if taken_up:
+        yield from _taken_up(request, params, taken_up, passing)
+    elif same:
+        said = (
+            f"client sent the requestState of frame {same[-1].seq} with another request than it was given for"
+        )
+        yield Breach("MRTR-009", "R-261", said, at, (same[-1].seq,))
+    elif repeated := known.repeated(request, passing.frame.connection):
+        last = repeated[-1]
+        if all(earlier.state is None for earlier in repeated):
+            said = f"client sent a requestState, although frame {last.seq} gave none"
+        elif all(earlier.state is not None for earlier in repeated):
+            said = f"client sent another requestState than frame {last.seq} gave"
+        else:
+            return
+        yield Breach("MRTR-006", "R-258", said, at, (last.seq,))
+
+
+def _without_state(
+    request: Request, params: JSONObject, passing: Passing, known: Rounds, history: History
+) -> Iterator[Breach]:
+    given, at = as_object(params["inputResponses"]) or {}, passing.at + "/params"
+    repeated = known.repeated(request, passing.frame.connection)
+    fitting = [earlier for earlier in repeated if not given or given.keys() & earlier.wanted.keys()]
+    if stateless := [earlier for earlier in fitting if earlier.state is None]:
+        yield from _taken_up(request, params, stateless, passing)
+    elif fitting:
+        said = f"client left out the requestState that frame {fitting[-1].seq} gave"
+        yield Breach("MRTR-006", "R-258", said, at, (fitting[-1].seq,))
+    elif not any(earlier.concerns(request) for earlier in known.latest):
+        others = [earlier for earlier in known.latest if given.keys() & earlier.wanted.keys()]
+        if others:
+            said = (
+                f"client sent {request.method} with the input that frame {others[-1].seq} asked for elsewhere"
+            )
+            yield Breach(
+                "MRTR-009", "R-261", said, at + "/inputResponses", (others[-1].seq,), at_most="warning"
+            )
+        elif not history.over_http:  # Another run of the same server may have asked for it.
+            said = f"client sent {request.method} with inputResponses that nothing here asked for"
+            yield Breach("MRTR-009", "R-261", said, at + "/inputResponses", at_most="info")
+
+
+def _taken_up(
+    request: Request, params: JSONObject, earlier: list[Round], passing: Passing
+) -> Iterator[Breach]:
+    """The faults of a retry, each only if it is one whichever of these rounds is meant."""
+    last, at = earlier[-1], passing.at
+    given = as_object(params.get("inputResponses", {})) or {}
+    if newer := _outdated(given, earlier):
+        said = f"client sent the requestState of frame {last.seq} with the input that frame {newer.seq} asked for"
+        yield Breach("MRTR-006", "R-258", said, at + "/params/requestState", (last.seq, newer.seq))
+        return
+    if all(one.asked.id == request.id for one in earlier):
+        said = f"client made the request in frame {last.asked.seq} anew under the same id"
+        yield Breach("MRTR-005", "R-257", said, at + "/id", (last.asked.seq,))
+    if all(bare(one.asked.params) != bare(params) for one in earlier):
+        said = f"client made the request in frame {last.asked.seq} anew with other parameters"
+        yield Breach("MRTR-010", "R-262", said, at + "/params", (last.asked.seq,))
+    if all(one.wanted.keys() - given.keys() for one in earlier):
+        missing = next(iter(one for one in last.wanted if one not in given))
+        said = f"client did not answer the input request {shortened(missing)} of frame {last.seq}"
+        yield Breach("MRTR-007", "R-259", said, at + "/params/inputResponses", (last.seq,), at_most="warning")
+    yield from _answers(given, earlier, at + "/params/inputResponses")
+
+
+def _outdated(given: JSONObject, earlier: list[Round]) -> Round | None:
+    """The later round that is answered, where the state is that of one long taken up."""
+    newer = earlier[-1].next
+    if (
+        newer is None
+        or not given
+        or any(one.next is None or given.keys() & one.wanted.keys() for one in earlier)
+    ):
+        return None
+    return newer if given.keys() <= newer.wanted.keys() else None
+
+
+def _answers(given: JSONObject, earlier: list[Round], at: str) -> Iterator[Breach]:
+    """Each answer by itself: whether it was asked for, and as what."""
+    for key, value in given.items():
+        wanted = {one.wanted.get(key) for one in earlier}
+        before = any(key in one.wanted_before for one in earlier)
+        if wanted == {None} and not before:
+            said = f"client answered {shortened(key)}, which frame {earlier[-1].seq} did not ask for"
+            yield Breach("MRTR-007", "R-259", said, at + token(key), (earlier[-1].seq,), at_most="info")
+        shown = _shown(value)
+        if shown and wanted != {None} and shown not in wanted:
+            asked_for = " or ".join(sorted(str(method) for method in wanted if method))
+            said = f"client answered {shortened(key)} with a result of {shown}; it was {asked_for}"
+            yield Breach("MRTR-008", "R-260", said, at + token(key), (earlier[-1].seq,))
+
+
+def _shown(value: "JSON") -> str:
+    """The method whose result this is, by its members; empty if they do not agree on one."""
+    shows = [method for name, method in TELLING.items() if isinstance(value, dict) and name in value]
+    return shows[0] if len(shows) == 1 else ""
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("MRTR-001", "MRTR-002", "MRTR-003", "MRTR-004", "PROTO-009"), question, ("response",)),
+        Decider(
+            ("MRTR-005", "MRTR-006", "MRTR-007", "MRTR-008", "MRTR-009", "MRTR-010"),
+            retry,
+            ("request",),
+            SUPPORTED,
+        ),
+        Decider(("MRTR-009",), misplaced, ("request",), OTHERS),
+    ),
+    notes=(Note(note_request, ("request",)), Note(note_round, ("response",))),
+)

@@ -1,10 +1,191 @@
 """Log messages and their levels.
 
+In the stateful revisions one level holds for the session, and for every stream of it. From 2026-07-28 on
+each request asks for its own log messages, which come on its stream alone; on stdio they name no request,
+so there any request under way that wants them may be the one.
+
+What a level or a log message consists of is judged with the shapes.
+
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from mcpproxy.checks.table import Family
+from mcpproxy.checks.breach import Breach, Passing, member
+from mcpproxy.checks.credentials import credentials_in
+from mcpproxy.checks.table import Decider, Family, Note
+from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.history import Asked, History
 
-FAMILY: Final = Family()
+LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
+
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""The levels, the least severe first."""
+
+MESSAGE: Final = ("notifications/message",)
+
+
+@dataclass(slots=True)
+class LogLevel:
+    """The level that logging/setLevel has put in force, and the frame and exchange that say so.
+
+    ``level`` is empty while none is, and while it is not clear which. ``requested`` says whether any
+    stateless request ever asked for log messages.
+    """
+
+    level: str = ""
+    seq: int = 0
+    exchange: int = 0
+    requested: bool = False
+
+
+# One level for the session
+
+
+def below_level(passing: Passing, history: History) -> Iterable[Breach]:
+    """LOG-002"""
+    in_force, level = history.of(LogLevel), _level(passing)
+    if not in_force.level or not level or _severity(level) >= _severity(in_force.level):
+        return ()
+    waiting = [asked for asked in history.client.pending.values() if not asked.stateless]
+    if any(asked.method == "logging/setLevel" for asked in waiting):
+        return ()  # Another level is on its way, and may be in force already.
+    exchange = passing.frame.exchange
+    if exchange and (exchange <= in_force.exchange or any(asked.seq < in_force.seq for asked in waiting)):
+        return ()  # It may have left on another stream before the level was set.
+    said = f"server sent a log message of level {level}, although the client set the level {in_force.level}"
+    return (Breach("LOG-002", "R-167", said, passing.at + "/params/level", (in_force.seq,)),)
+
+
+def served_unknown_level(passing: Passing, history: History) -> Iterable[Breach]:
+    """LOG-001: the server takes a level that is none"""
+    asked = passing.answers
+    if asked is None or not (asked.stateless or asked.method == "logging/setLevel"):
+        return ()
+    level = _wanted(asked)
+    if not isinstance(level, str) or level in LEVELS:
+        return ()
+    said = f"server took the log level {shown(level)}, which is none of the eight, instead of refusing it"
+    return (
+        # Refusing it is only a SHOULD.
+        Breach(
+            "LOG-001", "R-166", said, passing.at + "/result", (asked.seq,), blame="server", at_most="warning"
+        ),
+    )
+
+
+# A level for each request
+
+
+def unrequested(passing: Passing, history: History) -> Iterator[Breach]:
+    """LOG-004, LOG-005, LOG-006"""
+    if history.negotiated is not None or history.stateless_seq is None or history.blind:
+        return
+    client, level = history.client, _level(passing)
+    under_way = list(client.pending.values())
+    about = f"server sent a log message{f' of level {level}' if level else ''}"
+    at = passing.at + "/method"
+    if passing.frame.exchange and not under_way and client.last_answered_seq:
+        said = f"{about} after the response to its request"
+        yield Breach("LOG-006", "R-171", said, at, (client.last_answered_seq,))
+    elif passing.frame.exchange and _only_listens(under_way):
+        said = f"{about} on the stream of subscriptions/listen, which carries none"
+        yield Breach("LOG-006", "R-171", said, at, (under_way[0].seq,))
+    elif not client.was_read:
+        return
+    elif not (wanting := [asked for asked in under_way if _wanted(asked) is not None]):
+        said = f"{about}, but no request under way asked for them with {LEVEL_KEY}"
+        # On stdio it may belong to a request that did ask, and come too late.
+        late = history.of(LogLevel).requested
+        yield Breach("LOG-004", "R-169", said, at, at_most="warning" if late else None)
+    elif level and (lowest := _lowest(wanting)) and _severity(level) < _severity(lowest):
+        said = f"{about}, but the request asked for {lowest} and above"
+        related = tuple(asked.seq for asked in wanting[:1])
+        yield Breach("LOG-005", "R-170", said, passing.at + "/params/level", related)
+
+
+def _only_listens(under_way: list[Asked]) -> bool:
+    return bool(under_way) and all(asked.method == "subscriptions/listen" for asked in under_way)
+
+
+def _lowest(wanting: list[Asked]) -> str:
+    """The least severe of the levels that these requests set; empty if one of them is none."""
+    levels = [_wanted(asked) for asked in wanting]
+    known = [level for level in levels if isinstance(level, str) and level in LEVELS]
+    return min(known, key=_severity) if len(known) == len(levels) else ""
+
+
+# What a log message says
+
+
+def credentials(passing: Passing, history: History) -> Iterator[Breach]:
+    """LOG-003"""
+    message = passing.message
+    assert isinstance(message, Notification)
+    for pointer, what in credentials_in(member(message.params, "data")):
+        said = f"server sent a log message that seems to hold {what}"
+        # What a credential looks like is a guess, however good.
+        yield Breach("LOG-003", "R-168", said, f"{passing.at}/params/data{pointer}", at_most="warning")
+
+
+# Levels
+
+
+def _level(passing: Passing) -> str:
+    """The level of a log message, empty if it is none."""
+    message = passing.message
+    assert isinstance(message, Notification)
+    level = member(message.params, "level")
+    return level if isinstance(level, str) and level in LEVELS else ""
+
+
+def _severity(level: str) -> int:
+    return LEVELS.index(level)
+
+
+def _wanted(asked: Asked) -> JSON:
+    """The level that a request sets, whatever it is; ``None`` if it sets none."""
+    if asked.stateless:
+        return _requested(asked.params)
+    return member(asked.params, "level") if asked.method == "logging/setLevel" else None
+
+
+def _requested(params: "JSON | Absent") -> JSON:
+    return member(params, "_meta", LEVEL_KEY)
+
+
+# What is remembered
+
+
+def _note_level(passing: Passing, history: History) -> None:
+    """The server took a level. If several were under way, nobody knows which it took last."""
+    asked, in_force = passing.answers, history.of(LogLevel)
+    if asked is None or asked.stateless:
+        return
+    level = _wanted(asked)
+    others = (other for other in history.client.pending.values() if other.method == "logging/setLevel")
+    sure = isinstance(level, str) and level in LEVELS and asked.seq > in_force.seq and not any(others)
+    in_force.level = str(level) if sure else ""
+    in_force.seq, in_force.exchange = passing.seq, passing.frame.exchange
+
+
+def _note_request(passing: Passing, history: History) -> None:
+    if passing.stateless and passing.asked is not None and _wanted(passing.asked) is not None:
+        history.of(LogLevel).requested = True
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("LOG-001",), served_unknown_level, ("response",)),
+        Decider(("LOG-002",), below_level, ("notification",), MESSAGE),
+        Decider(("LOG-003",), credentials, ("notification",), MESSAGE),
+        Decider(("LOG-004", "LOG-005", "LOG-006"), unrequested, ("notification",), MESSAGE),
+    ),
+    notes=(
+        Note(_note_level, ("response",), ("logging/setLevel",)),
+        Note(_note_request, ("request",)),
+    ),
+)

@@ -1,10 +1,325 @@
-"""Progress: tokens, and what is said of them.
+"""Progress: the tokens that requests give, and what is said of them.
+
+A token belongs to the request that gave it last; client and server have tokens of their own. It lives
+until the answer, and of a task-augmented request until the task is over. Order is certain only in one
+pipe or one stream, so over HTTP what comes elsewhere and soon after the answer is left alone.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
-from mcpproxy.checks.table import Family
+from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
+from mcpproxy.checks.table import Decider, Family, Note
+from mcpproxy.protocol.jsonrpc import Notification, Request, RequestId, Response, request_id
+from mcpproxy.protocol.revisions import STATELESS, since
+from mcpproxy.protocol.wording import kind
+from mcpproxy.session.frame import CLIENT, Sender, other
+from mcpproxy.session.history import Asked, History, UsedIds, keep
 
-FAMILY: Final = Family()
+RACE_NS: Final = 1_000_000_000
+"""Over HTTP, what comes so soon after an answer on another stream may have been sent before it."""
+
+MAX_TOKENS: Final = 4096
+"""So many tokens are followed at once; of those before it is only known that they were given."""
+
+AUGMENTED: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
+"""What may be asked for as a task in 2025-11-25."""
+
+POLLS: Final = ("tasks/get", "tasks/cancel", "tasks/result")
+
+TERMINAL: Final = ("completed", "failed", "cancelled")
+
+RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
+
+UNKNOWN: Final = ("PROG-003", "R-118")
+GROWTH: Final = ("PROG-004", "R-119")
+COMPLETE: Final = ("PROG-005", "R-120")
+TASK: Final = ("PROG-007", "R-122")
+
+MESSAGE: Final = since("2025-03-26")
+"""The revisions in which progress may come with a message."""
+
+
+@dataclass(slots=True)
+class Tracked:
+    """A progress token in use: the request that gave it, and the latest that was said under it."""
+
+    token: RequestId
+    asked: Asked
+    exchange: int  # that carried the request over HTTP
+    shared: bool  # another request in flight gave the same one: nobody can tell which is meant
+    latest: float | None = None
+    latest_seq: int = 0
+    latest_exchange: int = 0
+    task: bool = False  # the answer was a task, which goes on
+    over_seq: int = 0  # the frame that showed the task to be over
+    over_ns: int = 0
+
+    @property
+    def in_flight(self) -> bool:
+        asked = self.asked
+        return not (asked.answered_seq or asked.cancelled or asked.taken_back)
+
+
+@dataclass(slots=True)
+class Progress:
+    """Every token that each side has given, and the recent ones with what became of them."""
+
+    given: dict[Sender, UsedIds] = field(default_factory=lambda: {"client": UsedIds(), "server": UsedIds()})
+    tracked: dict[tuple[Sender, RequestId], Tracked] = field(
+        default_factory=dict[tuple[Sender, RequestId], Tracked]
+    )  # by asker and token
+    tasks: dict[tuple[Sender, str], Tracked] = field(
+        default_factory=dict[tuple[Sender, str], Tracked]
+    )  # by asker and task id
+
+
+# Of requests
+
+
+def given_token(passing: Passing, history: History) -> Iterable[Breach]:
+    """PROG-001, PROG-002"""
+    message = passing.message
+    assert isinstance(message, Request)
+    params = message.params
+    if not isinstance(params, dict):
+        return ()
+    meta = params.get("_meta")
+    if not isinstance(meta, dict) or "progressToken" not in meta:
+        return ()
+    return _given_token(passing, history, message.method, request_id(meta["progressToken"]))
+
+
+def _given_token(
+    passing: Passing, history: History, method: str, token: RequestId | None
+) -> Iterator[Breach]:
+    pointer = passing.at + "/params/_meta/progressToken"
+    if token is None:
+        found = kind(member(passing.message.value, "params", "_meta", "progressToken"))
+        found = "a fraction" if found == "a number" else found
+        said = f"{passing.sender} gave {shortened(method)} a progress token that is {found}"
+        yield Breach("PROG-001", "R-116", f"{said}, not a string or an integer", pointer)
+        return
+    known = history.of(Progress).tracked.get((passing.sender, token))
+    if known is None or not known.in_flight or history.blind:
+        return
+    if history.side(other(passing.sender)).was_read:
+        first = f"{shortened(known.asked.method)} in frame {known.asked.seq}"
+        said = f"{passing.sender} gave two requests in flight one progress token ({spelled(token)}): {first}"
+        yield Breach(
+            "PROG-002",
+            "R-117",
+            f"{said} and this {shortened(method)}",
+            pointer,
+            (known.asked.seq,),
+            at_most="warning" if history.over_http else None,  # The answer may be lost with its stream.
+        )
+
+
+def remember_token(passing: Passing, history: History) -> None:
+    """Which request gave which token."""
+    message = passing.message
+    assert isinstance(message, Request)
+    params = message.params
+    if not isinstance(params, dict):
+        return
+    meta = params.get("_meta")
+    if not isinstance(meta, dict) or "progressToken" not in meta:
+        return
+    token, progress = request_id(meta["progressToken"]), history.of(Progress)
+    if token is None:
+        return
+    progress.given[passing.sender].add(token, passing.seq)
+    before = progress.tracked.pop((passing.sender, token), None)
+    if passing.asked is not None:
+        shared = before is not None and before.in_flight
+        tracked = Tracked(token, passing.asked, passing.frame.exchange, shared)
+        keep(progress.tracked, (passing.sender, token), tracked, MAX_TOKENS)
+
+
+# Of progress
+
+
+def progress_values(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROG-006"""
+    message = passing.message
+    assert isinstance(message, Notification)
+    if not isinstance(message.params, dict):
+        return
+    for name, wanted in (("progress", "a number"), ("total", "a number"), ("message", "a string")):
+        if name not in message.params:
+            fault = "without progress" if name == "progress" else ""
+        elif name == "message" and not all(r in MESSAGE for r in passing.candidates):
+            fault = ""
+        else:
+            found = kind(message.params[name])
+            fault = f"whose {name} is {found}, not {wanted}" if found != wanted else ""
+        if fault:
+            said = f"{passing.sender} sent a progress notification {fault}"
+            yield Breach("PROG-006", "R-121", said, f"{passing.at}/params/{name}")
+
+
+def reported_progress(passing: Passing, history: History) -> Iterator[Breach]:
+    """PROG-003, PROG-004, PROG-005, PROG-007"""
+    token = request_id(member(passing.message.value, "params", "progressToken"))
+    if token is None:
+        return
+    asker, progress = other(passing.sender), history.of(Progress)
+    known, of_task = progress.tracked.get((asker, token)), _of_task(passing, progress)
+    if of_task is not None and of_task is not known and not (known is not None and known.in_flight):
+        said = (
+            f"{passing.sender} reported the progress of a task under {spelled(token)}; "
+            f"the request for it gave {spelled(of_task.token)}"
+        )
+        yield _breach(passing, TASK, said, of_task.asked.seq)
+    elif known is None:
+        yield from _unknown(passing, history, token)
+    elif not known.shared and not known.asked.taken_back:
+        yield from _too_late(passing, history, known) or _no_advance(passing, known)
+
+
+def _unknown(passing: Passing, history: History, token: RequestId) -> Iterator[Breach]:
+    """A token that nobody gave; over HTTP a stateless request has its stream to itself, which tells."""
+    asker = other(passing.sender)
+    given = history.of(Progress).given[asker]
+    if (
+        given.first_use(token) is not None
+        or history.blind
+        or history.scattered
+        or history.lasting is not None
+    ):
+        return
+    if not history.side(asker).was_read or (passing.sender == CLIENT and passing.candidates == STATELESS):
+        return
+    said = f"{passing.sender} reported progress under {spelled(token)}, which the {asker} never gave"
+    twin = _twin(token)
+    if twin is not None and given.first_use(twin) is not None:
+        said = f"{said}: it gave {spelled(twin)}"
+    yield _breach(passing, UNKNOWN, said)
+
+
+def _twin(token: RequestId) -> RequestId | None:
+    """The same token as the other JSON type."""
+    if isinstance(token, int):
+        return str(token) if token.bit_length() < 64 else None
+    return int(token) if token.isascii() and token.isdecimal() and len(token) < 20 else None
+
+
+def _too_late(passing: Passing, history: History, known: Tracked) -> list[Breach]:
+    """Progress of what is over: a request with its answer, a task with its last status."""
+    asked = known.asked
+    over_seq, over_ns = (
+        (known.over_seq, known.over_ns) if known.task else (asked.answered_seq, asked.answered_ns)
+    )
+    if not over_seq or asked.answers_due > 0:
+        return []
+    if history.over_http and (
+        passing.frame.exchange == known.exchange  # More after the answer on its stream: HTTP-014 says so.
+        or passing.frame.observed_at_ns - over_ns < RACE_NS
+    ):
+        return []
+    what = f"{shortened(asked.method)} ({spelled(asked.id)})"
+    said = f"{passing.sender} reported progress of {what} after "
+    said += (
+        f"frame {over_seq} showed its task to be over" if known.task else f"answering it in frame {over_seq}"
+    )
+    breach = _breach(passing, TASK if known.task else COMPLETE, said, over_seq, uncertain=history.over_http)
+    return [breach]
+
+
+def _no_advance(passing: Passing, known: Tracked) -> Iterator[Breach]:
+    value = _number(member(passing.message.value, "params", "progress"))
+    if value is None or known.latest is None or passing.frame.exchange != known.latest_exchange:
+        return
+    if value <= known.latest:
+        what = f"{shortened(known.asked.method)} ({spelled(known.asked.id)})"
+        said = f"{passing.sender} reported progress {value:g} of {what} after {known.latest:g}"
+        yield _breach(passing, GROWTH, said, known.latest_seq, part="progress")
+
+
+def _breach(
+    passing: Passing,
+    broken: tuple[str, str],
+    said: str,
+    *related: int,
+    part: str = "progressToken",
+    uncertain: bool = False,
+) -> Breach:
+    pointer = f"{passing.at}/params/{part}"
+    return Breach(*broken, said, pointer, related, at_most="warning" if uncertain else None)
+
+
+def _of_task(passing: Passing, progress: Progress) -> Tracked | None:
+    """The request whose task a notification says it is about."""
+    task = member(passing.message.value, "params", "_meta", RELATED_TASK, "taskId")
+    return progress.tasks.get((other(passing.sender), task)) if isinstance(task, str) else None
+
+
+def remember_progress(passing: Passing, history: History) -> None:
+    """How far a request has come."""
+    params = member(passing.message.value, "params")
+    token, value = request_id(member(params, "progressToken")), _number(member(params, "progress"))
+    if token is None or value is None:
+        return
+    known = history.of(Progress).tracked.get((other(passing.sender), token))
+    if known is not None:
+        known.latest, known.latest_seq = value, passing.seq
+        known.latest_exchange = passing.frame.exchange
+
+
+def remember_task(passing: Passing, history: History) -> None:
+    """Which task came of which request."""
+    asked, message = passing.answers, passing.message
+    if asked is None or asked.stateless or not isinstance(message, Response):
+        return
+    if member(asked.params, "task") is None or not isinstance(member(message.result, "task"), dict):
+        return
+    token = request_id(member(asked.params, "_meta", "progressToken"))
+    known = None if token is None else history.of(Progress).tracked.get((asked.sender, token))
+    if known is not None and known.asked is asked:
+        known.task = True
+        task = member(message.result, "task", "taskId")
+        if isinstance(task, str):
+            keep(history.of(Progress).tasks, (asked.sender, task), known, MAX_TOKENS)
+
+
+def remember_status(passing: Passing, history: History) -> None:
+    """That a task is over: its last status came, or its result."""
+    asked, value = passing.answers, passing.message.value
+    if asked is None:
+        asker, told = other(passing.sender), member(value, "params")
+        task, status = member(told, "taskId"), member(told, "status")
+    else:
+        asker, task = asked.sender, member(asked.params, "taskId")
+        status = "completed" if asked.method == "tasks/result" else member(value, "result", "status")
+    known = history.of(Progress).tasks.get((asker, task)) if isinstance(task, str) else None
+    if known is not None and status in TERMINAL and not known.over_seq:
+        known.over_seq, known.over_ns = passing.seq, passing.frame.observed_at_ns
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("PROG-001", "PROG-002"), given_token, ("request",)),
+        Decider(("PROG-006",), progress_values, ("notification",), ("notifications/progress",)),
+        Decider(
+            ("PROG-003", "PROG-004", "PROG-005", "PROG-007"),
+            reported_progress,
+            ("notification",),
+            ("notifications/progress",),
+        ),
+    ),
+    notes=(
+        Note(remember_token, ("request",)),
+        Note(remember_progress, ("notification",), ("notifications/progress",)),
+        Note(remember_task, ("response",), AUGMENTED),
+        Note(remember_status, ("notification",), ("notifications/tasks/status",)),
+        Note(remember_status, ("response",), POLLS),
+    ),
+)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
-from mcpproxy.checks.table import ANSWERS, ASKS, MESSAGES, Decider, EventDecider, Family
+from mcpproxy.checks.table import ANSWERS, ANY_PROTOCOL, ASKS, MESSAGES, Decider, EventDecider, Family
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -507,23 +507,23 @@ def _value(value: object) -> "JSON":
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("RPC-001",), not_a_message, ("malformed",)),
-        Decider(("RPC-002",), message_kind, ("malformed",)),
-        Decider(("PROTO-002",), jsonrpc_version, MESSAGES),
-        Decider(("RPC-003", "RPC-004"), request_id_type, ("request",)),
+        Decider(("RPC-001",), not_a_message, ("malformed",), (), ANY_PROTOCOL),
+        Decider(("RPC-002",), message_kind, ("malformed",), (), ANY_PROTOCOL),
+        Decider(("PROTO-002",), jsonrpc_version, MESSAGES, (), ANY_PROTOCOL),
+        Decider(("RPC-003", "RPC-004"), request_id_type, ("request",), (), ANY_PROTOCOL),
         Decider(("RPC-005", "RPC-006"), request_id_reused, ("request",)),
         Decider(("RPC-016",), params_type, ASKS),
         Decider(("RPC-019",), method_side, ("request",)),
         Decider(("RPC-013",), notification_id, ("notification",)),
         Decider(("RPC-014",), request_without_id, ("notification",)),
         Decider(("PROTO-006",), unknown_notification, ("notification",)),
-        Decider(("PROTO-007", "RPC-007", "RPC-012", "RPC-015"), response_id, ANSWERS),
-        Decider(("RPC-009",), result_or_error, ("error",)),
+        Decider(("PROTO-007", "RPC-007", "RPC-012", "RPC-015"), response_id, ANSWERS, (), ANY_PROTOCOL),
+        Decider(("RPC-009",), result_or_error, ("error",), (), ANY_PROTOCOL),
         Decider(("RPC-010",), result_type, ("response",)),
-        Decider(("RPC-011",), error_shape, ("error",)),
+        Decider(("RPC-011",), error_shape, ("error",), (), ANY_PROTOCOL),
         Decider(("RPC-020",), unknown_method_code, ("error",)),
-        Decider(("ERR-001",), reserved_error_code, ("error",)),
-        Decider(("RPC-022",), repeated_member_names, MESSAGES),
+        Decider(("ERR-001",), reserved_error_code, ("error",), (), ANY_PROTOCOL),
+        Decider(("RPC-022",), repeated_member_names, MESSAGES, (), ANY_PROTOCOL),
     ),
     events=(EventDecider(("RPC-008", "LIFE-004"), unanswered),),
 )

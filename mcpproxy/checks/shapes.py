@@ -1,4 +1,7 @@
-"""The members of params and results, where no rule of their own speaks of them.
+"""The members of params and results.
+
+A rule that speaks of some of them gets what is wrong there told under its own name (``NAMED``), or judges
+them by itself (``OWN_RULES``); the rest is RPC-023's.
 
 Source: the schema of each protocol revision.
 """
@@ -21,14 +24,64 @@ OWN_RULES: Final = re.compile(
     | initialize/(params|result)/(client|server)Info(/(name|version))?
     | tools/list/result/tools/\d+(/name|/(input|output)Schema.*)?
     | sampling/createMessage/params/tools/\d+/name
+    | [a-z/]+/list/result/nextCursor
+    | .*/_meta/progressToken
+    | notifications/cancelled/params(/requestId)?
+    | notifications/progress/params/(progress|total|message)
     """,
     re.VERBOSE,
 )
 """What another rule judges: a JSON Pointer, alone or after the method it belongs to."""
 
+_SAMPLING: Final = r"(sampling/createMessage|.*/inputRequests/[^/]+)/params"
+_SAMPLED: Final = r"(sampling/createMessage/result|.*/inputResponses/[^/]+)"
+_ELICITATION: Final = r"(elicitation/create|.*/inputRequests/[^/]+)/params"
+_ELICITED: Final = r"(elicitation/create/result|.*/inputResponses/[^/]+)"
+
+_TASK: Final = (
+    r"((tools/call|sampling/createMessage|elicitation/create)/result/task|tasks/(get|cancel)/result"
+    r"|tasks/list/result/tasks/\d+|notifications/tasks/status/params)"
+)
+
+NAMED: Final = (
+    ("LOG-001", "R-166", r"notifications/message/params(/level|/data)?"),
+    ("LOG-001", "R-166", r"logging/setLevel/params(/level)?"),
+    ("LOG-001", "R-166", r".*/params/_meta/io\.modelcontextprotocol~1logLevel"),
+    ("SAMP-001", "R-174", r"sampling/createMessage/params"),
+    ("SAMP-001", "R-174", _SAMPLING + r"/messages(/\d+(/role|/content)?)?"),
+    ("SAMP-001", "R-174", _SAMPLING + r"/(systemPrompt|includeContext|temperature|maxTokens|metadata|tools)"),
+    ("SAMP-001", "R-174", _SAMPLING + r"/(modelPreferences|stopSequences|toolChoice)(/.*)?"),
+    ("SAMP-001", "R-174", _SAMPLED + r"/(role|content|model|stopReason)"),
+    ("ELIC-001", "R-180", r"elicitation/create/params"),
+    (
+        "ELIC-001",
+        "R-180",
+        _ELICITATION + r"/(message|requestedSchema(/(\$schema|type|properties|required.*))?)",
+    ),
+    ("ELIC-003", "R-182", _ELICITATION + r"/requestedSchema/properties/[^/]+/format"),
+    ("ELIC-002", "R-181", _ELICITATION + r"/requestedSchema/properties/.+"),
+    ("ELIC-004", "R-183", _ELICITATION + r"/(mode|url|elicitationId)"),
+    ("ELIC-005", "R-184", _ELICITED + r"/action"),
+    ("DISC-002", "R-222", r"server/discover/result/(supportedVersions(/\d+)?|capabilities)"),
+    ("PROTO-001", "R-051", r"server/discover/result/capabilities/.+"),
+    ("PROTO-001", "R-051", r".*/params/_meta/io\.modelcontextprotocol~1clientCapabilities/.+"),
+    ("MRTR-002", "R-254", r".*/result/(inputRequests|requestState)"),
+    ("MRTR-003", "R-255", r".*/result/inputRequests/[^/]+(/method)?"),
+    ("MRTR-008", "R-260", r".*/params/inputResponses(/[^/]+)?"),
+    ("TOOL-003", "R-140", r"tools/call/result/structuredContent"),
+    ("TOOL-005", "R-142", r"tools/call/result/(content|isError)"),
+    ("SUB-001", "R-243", r"subscriptions/listen/params/notifications.*"),
+    ("SUB-009", "R-251", r"subscriptions/listen/result/_meta(/io\.modelcontextprotocol~1subscriptionId)?"),
+    ("TASK-005", "R-194", _TASK + r"/taskId"),
+    ("TASK-007", "R-196", _TASK + r"/(createdAt|lastUpdatedAt|ttl)"),
+)
+"""The rule and requirement that speak of a member: a JSON Pointer after the method it belongs to."""
+
 
 def message_shape(passing: Passing, history: History) -> Iterable[Breach]:
-    """RPC-023"""
+    """RPC-023, LOG-001, SAMP-001, ELIC-001, ELIC-002, ELIC-003, ELIC-004, ELIC-005, SUB-001, SUB-009,
+    TASK-005, TASK-007, TOOL-003, TOOL-005
+    """
     message = passing.message
     if len(passing.candidates) != 1:
         return ()
@@ -53,9 +106,20 @@ def _told(found: Iterable[Violation], passing: Passing, method: str, part: Part)
             continue
         what = f"a {method} result" if part == "result" else shortened(method)
         said = f"{passing.sender} sent {what} in which {pointer.lstrip('/')} {violation.clause}"
-        yield Breach("RPC-023", "R-027", said, passing.at + pointer)
+        rule, requirement = _named(method + pointer)
+        yield Breach(rule, requirement, said, passing.at + pointer)
+
+
+def _named(member: str) -> tuple[str, str]:
+    """Who speaks of a member: the first rule of ``NAMED`` that knows it."""
+    for rule, requirement, members in NAMED:
+        if re.fullmatch(members, member):
+            return rule, requirement
+    return ("RPC-023", "R-027")
 
 
 FAMILY: Final = Family(
-    checks=(Decider(("RPC-023",), message_shape, (*ASKS, "response")),),
+    checks=(
+        Decider(("RPC-023", *sorted({rule for rule, _, _ in NAMED})), message_shape, (*ASKS, "response")),
+    ),
 )

@@ -8,7 +8,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, shortened
 from mcpproxy.checks.rpc import looks_meant
-from mcpproxy.checks.table import Decider, EventDecider, Family
+from mcpproxy.checks.table import ANY_PROTOCOL, Decider, EventDecider, Family
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.session.frame import SERVER, Close, Frame, Sender, Signal
 from mcpproxy.session.history import History
@@ -79,7 +79,7 @@ def late_exit(event: Signal | Close, history: History) -> Iterator[Breach]:
 
 
 FAMILY: Final = Family(
-    checks=(Decider(("STDIO-002", "STDIO-003"), stray_output, ("malformed",)),),
+    checks=(Decider(("STDIO-002", "STDIO-003"), stray_output, ("malformed",), (), ANY_PROTOCOL),),
     events=(
         EventDecider(("STDIO-004",), signalled_first),
         EventDecider(("STDIO-005",), late_exit),

@@ -1,7 +1,376 @@
-"""Streams of notifications that a stateless client asks for."""
+"""Subscriptions: the streams of notifications that a stateless client opens with subscriptions/listen.
 
+A subscription goes by the id of the request that opened it, which every message of it repeats in
+``_meta``. On stdio all of them share one pipe, so that id alone tells where a message belongs. Over
+HTTP the stream of the POST tells it as well, and there a session knows no other subscription.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
+from urllib.parse import unquote
 
-from mcpproxy.checks.table import Family
+from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
+from mcpproxy.checks.rpc import ANSWER_TIMEOUT_NS
+from mcpproxy.checks.table import STATELESS, Decider, EventDecider, Family, HttpDecider, Note
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    request_id,
+)
+from mcpproxy.protocol.wording import shown, token
+from mcpproxy.session.frame import SERVER, Close, Frame, Severity, Signal
+from mcpproxy.session.history import History
+from mcpproxy.session.http import HttpExchange, HttpHistory, singles
+from mcpproxy.session.subscriptions import Subscription, Subscriptions
 
-FAMILY: Final = Family()
+LISTEN: Final = "subscriptions/listen"
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+
+WANTED_BY: Final[Mapping[str, str]] = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+    "notifications/resources/updated": "resourceSubscriptions",
+}
+"""What travels on subscriptions only, and the member of the filter that asks for it."""
+
+LISTED: Final = ("resourceSubscriptions", "taskIds")
+"""The members of a filter that name things instead of saying yes or no."""
+
+REQUEST_SCOPED: Final = ("notifications/progress", "notifications/message")
+
+GRACE_NS: Final = 5_000_000_000
+"""So long after a cancellation may come what was under way when it was sent."""
+
+
+# What is remembered
+
+
+def remember_listen(passing: Passing, history: History) -> None:
+    known, message = history.of(Subscriptions), passing.message
+    assert isinstance(message, Request)
+    if passing.asked is None:
+        known.forgetful = True
+    else:
+        known.add(Subscription(passing.asked, as_object(member(message.params, "notifications"))))
+
+
+def remember_delivery(passing: Passing, history: History) -> None:
+    """A notification has passed on a subscription."""
+    found = belongs_to(passing, history)
+    if found is None:
+        return
+    found.begun = True
+    message = passing.message
+    if isinstance(message, Notification) and message.method == ACKNOWLEDGED:
+        found.acknowledged = as_object(member(message.params, "notifications"))
+
+
+def remember_cancellation(passing: Passing, history: History) -> None:
+    """Either side takes a subscription down."""
+    id = request_id(_in_params(passing, "requestId"))
+    found = history.of(Subscriptions).by_id.get(id) if id is not None else None
+    if found is None:
+        return
+    if passing.sender == SERVER:
+        found.closed_seq = found.closed_seq or passing.seq
+    elif found.cancelled_ns is None:
+        found.cancelled_ns = passing.frame.observed_at_ns
+
+
+def remember_era(passing: Passing, history: History) -> None:
+    """A result that has a type comes from a server that knows what a subscription is."""
+    message = passing.message
+    if (
+        passing.stateless
+        and isinstance(message, Response)
+        and member(message.result, "resultType") is not None
+    ):
+        history.of(Subscriptions).modern = True
+
+
+def belongs_to(passing: Passing, history: History) -> Subscription | None:
+    """The subscription that a notification of the server is part of: by its id, over HTTP by its stream."""
+    if passing.sender != SERVER:
+        return None
+    known = history.of(Subscriptions).by_id
+    if history.over_http and len(known) == 1:
+        return next(iter(known.values()))
+    id = request_id(_subscription_id(passing))
+    return known.get(id) if id is not None else None
+
+
+def _subscription_id(passing: Passing) -> JSON:
+    return _in_params(passing, "_meta", ID_KEY)
+
+
+def _in_params(passing: Passing, *names: str) -> JSON:
+    message = passing.message
+    return member(message.params, *names) if isinstance(message, Request | Notification) else None
+
+
+# How it begins
+
+
+def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Breach]:
+    """SUB-002"""
+    assert frame is not None
+    if exchange.streams or not exchange.succeeded or [r.method for r in exchange.requests] != [LISTEN]:
+        return
+    if any(isinstance(message, Response) for message in singles(frame)[0]):
+        said = "server answered subscriptions/listen with a JSON body instead of an event stream"
+        yield Breach("SUB-002", "R-244", said, None, (exchange.request.seq,))
+
+
+def unacknowledged(passing: Passing, history: History) -> Iterable[Breach]:
+    """SUB-003: something else comes first"""
+    found = belongs_to(passing, history)
+    if found is None or found.begun or found.ended_seq:
+        return ()
+    message = passing.message
+    assert isinstance(message, Notification)
+    said = f"server sent {message.method} on {_name(found)} before it had acknowledged that"
+    return (_of(found, ("SUB-003", "R-245"), said, passing.at + "/method"),)
+
+
+def closing_response(passing: Passing, history: History) -> Iterator[Breach]:
+    """SUB-003, SUB-006"""
+    asked, message = passing.answers, passing.message
+    assert isinstance(message, Response)
+    found = history.of(Subscriptions).by_id.get(asked.id) if asked is not None else None
+    if found is None or found.asked is not asked or (passing.frame.exchange and not passing.frame.event):
+        return  # Over HTTP, an answer without a stream was no subscription ever: SUB-002.
+    if not found.begun:
+        said = f"server closed {_name(found)} without ever having acknowledged it"
+        yield _of(found, ("SUB-003", "R-245"), said, passing.at)
+    given = member(message.result, "_meta", ID_KEY)
+    if request_id(given) is not None and not _same(given, found.asked.id):
+        said = f"server closed {_name(found)} under the id {_spelled(given)}"
+        yield _of(found, ("SUB-006", "R-248"), said, passing.at + "/result/_meta" + token(ID_KEY))
+
+
+def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Breach]:
+    """SUB-003: neither acknowledged nor refused, while later requests were served"""
+    if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
+        return
+    if history.stateful_seq is not None or not history.server.was_read:
+        return  # A server of the other era may be silent.
+    for found in history.of(Subscriptions).by_id.values():
+        asked = found.asked
+        if found.begun or found.ended_seq or asked.cancelled or asked.answers_due != 1:
+            continue
+        waited = event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
+        if waited and asked.seq < history.client.last_answered_seq:
+            said = f"server never acknowledged {_name(found)}, but answered later requests"
+            yield Breach("SUB-003", "R-245", said, None, (), SERVER, None, asked.seq, asked.candidates)
+
+
+def filter_beyond_request(passing: Passing, history: History) -> Iterator[Breach]:
+    """SUB-004"""
+    found = belongs_to(passing, history)
+    given = as_object(_in_params(passing, "notifications"))
+    if found is None or given is None or found.wanted is None:
+        return
+    wanted = found.wanted
+    pointer = passing.at + "/params/notifications/"
+    for name in WANTED_BY.values():
+        if name not in LISTED and given.get(name) is True and wanted.get(name) in (None, False):
+            said = f"server acknowledged {name}, which {_name(found)} did not ask for"
+            yield _of(found, ("SUB-004", "R-246"), said, pointer + name)
+    for name in LISTED:
+        asked_for = {_plain(item) for item in _texts(wanted.get(name))}
+        for item in _texts(given.get(name)):
+            if _plain(item) not in asked_for:
+                said = f"server acknowledged {shortened(item)}, which {_name(found)} did not ask for"
+                yield _of(found, ("SUB-004", "R-246"), said, pointer + name)
+                break
+
+
+# What travels on it
+
+
+def unwanted(passing: Passing, history: History) -> Iterator[Breach]:
+    """SUB-005"""
+    found, message = belongs_to(passing, history), passing.message
+    assert isinstance(message, Notification)
+    if found is None or found.wanted is None or found.ended_seq:
+        return
+    name = WANTED_BY[message.method]
+    if found.wanted.get(name) in (None, False, []):
+        said = f"server sent {message.method} on {_name(found)}, which did not ask for it"
+        yield _of(found, ("SUB-005", "R-247"), said, passing.at + "/method")
+    elif found.acknowledged is not None and found.acknowledged.get(name) in (None, False, []):
+        said = f"server sent {message.method} on {_name(found)}, but did not acknowledge it there"
+        yield _of(found, ("SUB-005", "R-247"), said, passing.at + "/method", at_most="warning")
+
+
+def subscription_id(passing: Passing, history: History) -> Iterable[Breach]:
+    """SUB-006: the id on a notification, or its absence"""
+    if passing.sender != SERVER or history.blind:
+        return ()
+    known, given = history.of(Subscriptions), _subscription_id(passing)
+    message, found = passing.message, belongs_to(passing, history)
+    assert isinstance(message, Notification)
+    if found is not None and _same(given, found.asked.id):
+        return ()
+    if known.forgetful or not history.client.was_read or _imprecise(given):
+        return ()
+    if found is None and (history.over_http or (given is None and message.method != ACKNOWLEDGED)):
+        return ()  # Not on a subscription at all: SUB-007.
+    pointer = passing.at + "/params/_meta" + token(ID_KEY)
+    sent = f"server sent {message.method}"
+    meant = found or known.retyped(given)
+    if given is None:
+        said = f"{sent} without the id of its subscription"
+    elif meant is not None:
+        said = f"{sent} under the id {_spelled(given)}; the subscription has {spelled(meant.asked.id)}"
+    else:
+        said = f"{sent} under the id {_spelled(given)}, which no subscription has"
+    return (_of(meant, ("SUB-006", "R-248"), said, pointer),)
+
+
+def off_subscription(passing: Passing, history: History) -> Iterable[Breach]:
+    """SUB-007: on stdio, a notification of a subscription without one"""
+    if passing.sender != SERVER or history.over_http or _subscription_id(passing) is not None:
+        return ()
+    answer = history.modern_answer
+    if not history.of(Subscriptions).modern and not (answer and answer.stateless_versions):
+        return ()  # It may be a server of the other era, which tells everybody.
+    message = passing.message
+    assert isinstance(message, Notification)
+    said = f"server sent {message.method} outside of any subscription"
+    return (Breach("SUB-007", "R-249", said, passing.at + "/method"),)
+
+
+def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Breach]:
+    """SUB-007: over HTTP, a notification of a subscription on the stream of another request"""
+    assert frame is not None
+    if exchange.server not in history.modern_servers or not exchange.requests:
+        return
+    method = exchange.requests[0].method
+    if method == LISTEN:
+        return
+    for message in singles(frame)[0]:
+        if isinstance(message, Notification) and message.method in WANTED_BY:
+            said = f"server sent {message.method} on the stream of {shortened(method)}"
+            yield Breach("SUB-007", "R-249", said, "/method", (exchange.request.seq,))
+
+
+def request_scoped(passing: Passing, history: History) -> Iterable[Breach]:
+    """SUB-008"""
+    if passing.sender != SERVER:
+        return ()
+    found = belongs_to(passing, history)
+    if found is None and _subscription_id(passing) is None:
+        return ()
+    message = passing.message
+    assert isinstance(message, Notification)
+    token = member(message.params, "progressToken")
+    if (
+        found is not None
+        and token is not None
+        and token == member(found.asked.params, "_meta", "progressToken")
+    ):
+        return ()  # Of the subscription itself: odd, but nobody says what else it may do.
+    where = _name(found) if found is not None else "a subscription"
+    said = f"server sent {message.method} on {where}"
+    return (_of(found, ("SUB-008", "R-250"), said, passing.at + "/method"),)
+
+
+def after_the_end(passing: Passing, history: History) -> Iterable[Breach]:
+    """SUB-010"""
+    found = None if history.over_http else belongs_to(passing, history)
+    if found is None:
+        return ()
+    message = passing.message
+    assert isinstance(message, Notification)
+    now_ns = passing.frame.observed_at_ns
+    since_ns = now_ns - found.cancelled_ns if found.cancelled_ns is not None else 0
+    if found.ended_seq:
+        ended, when = found.ended_seq, "after its end"
+    elif since_ns >= GRACE_NS:
+        ended, when = found.asked.seq, f"{since_ns / 1e9:.0f} s after the client had cancelled it"
+    else:
+        return ()
+    said = f"server sent {message.method} on {_name(found)} {when}"
+    return (Breach("SUB-010", "R-252", said, passing.at, (ended,), candidates=found.asked.candidates),)
+
+
+# Small things
+
+
+def _of(
+    found: Subscription | None,
+    rule: tuple[str, str],
+    said: str,
+    pointer: str,
+    at_most: Severity | None = None,
+) -> Breach:
+    """A breach in a message of this subscription, judged by the revision that the subscription names."""
+    if found is None:
+        return Breach(*rule, said, pointer, at_most=at_most)
+    return Breach(
+        *rule, said, pointer, (found.asked.seq,), at_most=at_most, candidates=found.asked.candidates
+    )
+
+
+def _name(found: Subscription) -> str:
+    return f"subscription {spelled(found.asked.id)}"
+
+
+def _same(given: JSON, id: RequestId) -> bool:
+    """Whether ``given`` is this very id, its JSON type included."""
+    known = request_id(given)
+    return (known == id and type(known) is type(id)) or (_imprecise(given) and isinstance(id, int))
+
+
+def _imprecise(given: JSON) -> bool:
+    """Whether a number is too large to tell which one was written."""
+    return isinstance(given, float) and abs(given) >= 2**53
+
+
+def _spelled(given: JSON) -> str:
+    return shown(given) if request_id(given) is None else spelled(request_id(given))
+
+
+def _texts(value: JSON) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _plain(uri: str) -> str:
+    """A URI in the form in which a server may repeat it."""
+    return unquote(uri).rstrip("/").lower()
+
+
+DELIVERED: Final = (*WANTED_BY, ACKNOWLEDGED, "notifications/tasks")
+LISTINGS: Final = ("server/discover", "tools/list", "prompts/list", "resources/list")
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("SUB-006",), subscription_id, ("notification",), DELIVERED),
+        Decider(("SUB-003",), unacknowledged, ("notification",), (*WANTED_BY, "notifications/tasks")),
+        Decider(("SUB-003", "SUB-006"), closing_response, ("response",), (LISTEN,)),
+        Decider(("SUB-004",), filter_beyond_request, ("notification",), (ACKNOWLEDGED,)),
+        Decider(("SUB-005",), unwanted, ("notification",), tuple(WANTED_BY)),
+        Decider(("SUB-007",), off_subscription, ("notification",), tuple(WANTED_BY)),
+        Decider(("SUB-008",), request_scoped, ("notification",), REQUEST_SCOPED),
+        Decider(("SUB-010",), after_the_end, ("notification",), DELIVERED),
+    ),
+    http=(
+        HttpDecider(("SUB-002",), json_answer, ("body",), STATELESS, ("POST",)),
+        HttpDecider(("SUB-007",), off_stream, ("event",), STATELESS, ("POST",)),
+    ),
+    events=(EventDecider(("SUB-003",), never_acknowledged),),
+    notes=(
+        Note(remember_listen, ("request",), (LISTEN,)),
+        Note(remember_delivery, ("notification",), DELIVERED),
+        Note(remember_cancellation, ("notification",), ("notifications/cancelled",)),
+        Note(remember_era, ("response",), LISTINGS),
+    ),
+)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.checks.breach import Check, EventCheck, HttpCheck, Passing
+from mcpproxy.protocol.revisions import Protocol
 from mcpproxy.session.history import History
 from mcpproxy.session.http import Traffic
 
@@ -18,19 +19,25 @@ ASKS: Final[tuple[Kind, ...]] = ("request", "notification")
 ANSWERS: Final[tuple[Kind, ...]] = ("response", "error")
 MESSAGES: Final[tuple[Kind, ...]] = (*ASKS, *ANSWERS)
 
+MCP_ONLY: Final[tuple[Protocol, ...]] = ("mcp",)
+ACP_ONLY: Final[tuple[Protocol, ...]] = ("acp",)
+ANY_PROTOCOL: Final[tuple[Protocol, ...]] = ("mcp", "acp")
+"""For what JSON-RPC itself says, or its framing on stdio."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decider:
     """One check and where it applies.
 
     ``methods`` narrows it to messages of these methods (for an answer: of the request answered);
-    empty means all.
+    empty means all. ``protocols`` are those whose sessions it looks at.
     """
 
     rules: tuple[str, ...]
     check: Check
     kinds: tuple[Kind, ...]
     methods: tuple[str, ...] = ()
+    protocols: tuple[Protocol, ...] = MCP_ONLY
 
 
 Write: TypeAlias = Callable[[Passing, History], None]
@@ -41,12 +48,13 @@ class Note:
     """What a family remembers of a message, written after all checks have seen it.
 
     What it writes to is its own: ``history.of(Progress)`` gives the session's one ``Progress``.
-    ``kinds`` and ``methods`` as for a check.
+    ``kinds``, ``methods`` and ``protocols`` as for a check.
     """
 
     write: Write
     kinds: tuple[Kind, ...]
     methods: tuple[str, ...] = ()
+    protocols: tuple[Protocol, ...] = MCP_ONLY
 
 
 Moment = Literal["request", "success", "refusal", "body", "event", "end", "close", "over"]
@@ -85,6 +93,7 @@ class EventDecider:
 
     rules: tuple[str, ...]
     check: EventCheck
+    protocols: tuple[Protocol, ...] = MCP_ONLY
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,287 @@
-"""Calling tools: what is asked of them and what they give back.
+"""Calling tools: what is asked of them and what they give back, against what was listed.
+
+A call is judged by the tool as it was listed when the call was sent. Nothing is said once a change of the
+list was announced, or where a part of the list was not seen.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#calling-tools
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
-from mcpproxy.checks.table import Family
+import orjson
 
-FAMILY: Final = Family()
+from mcpproxy.checks.breach import Breach, Passing, as_object, member
+from mcpproxy.checks.listings import Item, listed
+from mcpproxy.checks.table import ANSWERS, Decider, Family, Note
+from mcpproxy.protocol.contract import Mismatch
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, RequestId, Response
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import CLIENT, Severity
+from mcpproxy.session.history import Asked, History, keep
+
+MAX_CALLS: Final = 4_096
+
+MAX_TEXT: Final = 1 << 20
+"""A text longer than this is not read as JSON."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call, with the tool as it was known when the call was sent.
+
+    ``unlisted`` is the frame that ends a whole list without that name, 0 if there is none. ``changes`` is
+    how many changes of the list had been announced.
+    """
+
+    asked: Asked
+    name: str
+    tool: Item | None
+    unlisted: int
+    changes: int
+    stale: bool
+
+
+@dataclass(slots=True)
+class Calls:
+    """The calls that have no answer yet, those that became tasks, and the tools whose habit was told."""
+
+    under_way: dict[tuple[int, RequestId], Call] = field(default_factory=dict[tuple[int, RequestId], Call])
+    tasks: dict[str, Call] = field(default_factory=dict[str, Call])
+    told: set[str] = field(default_factory=set[str])
+
+
+def remember_call(passing: Passing, history: History) -> None:
+    """Which tool a call means."""
+    asked, name = passing.asked, member(passing.message.value, "params", "name")
+    if asked is None or passing.sender != CLIENT or not isinstance(name, str) or history.blind:
+        return
+    known = listed(history, "tools/list")
+    tool, whole = known.items.get(name), known.whole
+    unlisted = whole.seq if whole is not None and name not in whole.items else 0
+    stale = tool is not None and passing.frame.observed_at_ns > tool.fresh_until_ns
+    call = Call(asked, name, tool, unlisted, known.changes, stale)
+    keep(history.of(Calls).under_way, (asked.seq, asked.id), call, MAX_CALLS)
+
+
+def remember_answer(passing: Passing, history: History) -> None:
+    """A call is over, or goes on as a task."""
+    asked, message = passing.answers, passing.message
+    if asked is None:
+        return
+    calls = history.of(Calls)
+    call = calls.under_way.pop((asked.seq, asked.id), None)
+    if call is None:
+        return
+    if isinstance(message, Response) and member(asked.params, "task") is not None:
+        task = member(message.result, "task", "taskId")
+        if isinstance(task, str):
+            keep(calls.tasks, task, call, MAX_CALLS)
+    elif isinstance(message, Response) and len(calls.told) < MAX_CALLS and len(call.name) < 1_000:
+        result = _final(message, asked)
+        if result is not None and _unsaid(result) is not None:
+            calls.told.add(call.name)
+
+
+# What the client sends
+
+
+def unfit_arguments(passing: Passing, history: History) -> Iterable[Breach]:
+    """TOOL-008: the client's part of it, no more than a note: the server is there to refuse"""
+    message = passing.message
+    assert isinstance(message, Request)
+    if passing.sender != CLIENT or history.blind or len(passing.candidates) != 1:
+        return ()
+    params = as_object(message.params)
+    name = member(params, "name")
+    tool = listed(history, "tools/list").items.get(name) if isinstance(name, str) else None
+    if params is None or tool is None:
+        return ()
+    found = _misfits(tool, params, passing.candidates[0])
+    if not found:
+        return ()
+    said = f"client called {shown(name)} with arguments that break its inputSchema: {_clause(found)}"
+    pointer = f"{passing.at}/params/arguments{found[0].pointer}"
+    return (Breach("TOOL-008", "R-145", said, pointer, (tool.seq,), at_most="info"),)
+
+
+def _misfits(tool: Item, params: JSONObject, revision: str) -> tuple[Mismatch, ...]:
+    """Where the arguments of a call break the tool's inputSchema; none at all are an empty object."""
+    arguments = params.get("arguments", {})
+    if not isinstance(arguments, dict):
+        return ()  # That is another fault.
+    contract = tool.contract("inputSchema", revision)
+    return contract.breaks(arguments) if contract is not None else ()
+
+
+def _clause(found: tuple[Mismatch, ...]) -> str:
+    """The first mismatch in words, and how many more there are."""
+    pointer, what = found[0]
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{shown(pointer[1:])[1:-1] + ' ' if pointer else 'it '}{what}{more}"
+
+
+# What the server answers
+
+
+def output(passing: Passing, history: History) -> Iterable[Breach]:
+    """TOOL-001, TOOL-002"""
+    call, message = _call(passing, history), passing.message
+    assert isinstance(message, Response)
+    if call is None or call.tool is None or len(passing.candidates) != 1:
+        return ()
+    result = _final(message, call.asked)
+    if result is None or not isinstance(call.tool.value.get("outputSchema"), dict):
+        return ()
+    at_most = _certainty(call, history)
+    if result.get("isError") is True:
+        at_most = "info"  # No sentence exempts it, but an error has hardly the tool's output to show.
+    related, revision = (call.tool.seq, call.asked.seq), passing.candidates[0]
+    if "structuredContent" not in result:
+        said = (
+            f"server answered {shown(call.name)} without structuredContent, but lists an outputSchema for it"
+        )
+        return (Breach("TOOL-001", "R-138", said, passing.at + "/result", related, at_most=at_most),)
+    contract = call.tool.contract("outputSchema", revision)
+    found = contract.breaks(result["structuredContent"]) if contract is not None else ()
+    if not found:
+        return ()
+    said = f"server answered {shown(call.name)} with content that breaks its outputSchema: {_clause(found)}"
+    pointer = f"{passing.at}/result/structuredContent{found[0].pointer}"
+    return (Breach("TOOL-002", "R-139", said, pointer, related, at_most=at_most),)
+
+
+def structured_text(passing: Passing, history: History) -> Iterable[Breach]:
+    """TOOL-004: once for each tool, since it is a habit"""
+    asked, message = passing.answers, passing.message
+    assert isinstance(message, Response)
+    result = _final(message, asked) if asked is not None else None
+    if asked is None or result is None or "structuredContent" not in result:
+        return ()
+    name = member(asked.params, "name")
+    if name in history.of(Calls).told or (found := _unsaid(result)) is None:
+        return ()
+    fault, at_most = found
+    said = f"server answered {shown(name)} with structuredContent and {fault}"
+    # What 2026-07-28 itself shows beside an array is prose.
+    at_most = "info" if passing.stateless else at_most
+    return (Breach("TOOL-004", "R-141", said, passing.at + "/result/content", at_most=at_most),)
+
+
+def _unsaid(result: JSONObject) -> tuple[str, Severity | None] | None:
+    """What is wrong with the texts beside structured content; ``None`` if one says the same as JSON."""
+    structured, content = result.get("structuredContent"), result.get("content")
+    if "structuredContent" not in result or result.get("isError") is True or not isinstance(content, list):
+        return None
+    texts = [text for block in content if isinstance(text := member(block, "text"), str)]
+    if sum(map(len, texts)) > MAX_TEXT:
+        return None
+    said = [value for text in texts for value in _read(text)]
+    if structured in said:
+        return None
+    wrapped = list(structured.values()) if isinstance(structured, dict) and len(structured) == 1 else []
+    if wrapped and (wrapped[0] in said or wrapped[0] in (texts, said, "\n".join(texts))):
+        return "a text with its inner value alone", "info"
+    return "texts that do not say it as JSON" if texts else "no text that says it as JSON", None
+
+
+def _read(text: str) -> list[JSON]:
+    try:
+        return [orjson.loads(text)]
+    except ValueError:
+        return []
+
+
+def unknown_tool(passing: Passing, history: History) -> Iterable[Breach]:
+    """TOOL-006"""
+    call, message = _call(passing, history), passing.message
+    assert isinstance(message, Response)
+    if call is None or not call.unlisted or _final(message, call.asked) is None:
+        return ()
+    pointer, related = passing.at + "/result", (call.unlisted, call.asked.seq)
+    if member(message.result, "isError") is True:
+        said = f"server answered a call of {shown(call.name)}, which it does not list, with a tool's result"
+        return (Breach("TOOL-006", "R-143", said, pointer, related),)
+    said = f"server has a tool {shown(call.name)} that it does not list"
+    return (Breach("TOOL-006", "R-143", said, pointer, related, at_most="info"),)
+
+
+def accepted_arguments(passing: Passing, history: History) -> Iterable[Breach]:
+    """TOOL-008: the server's part of it"""
+    call, message = _call(passing, history), passing.message
+    assert isinstance(message, Response)
+    if call is None or call.tool is None or len(passing.candidates) != 1:
+        return ()
+    params, result = as_object(call.asked.params), _final(message, call.asked)
+    if params is None or result is None or result.get("isError") is True:
+        return ()
+    found = _misfits(call.tool, params, passing.candidates[0])
+    if not found:
+        return ()
+    said = f"server took arguments for {shown(call.name)} that break its inputSchema: {_clause(found)}"
+    related = (call.tool.seq, call.asked.seq)
+    # It may have another notion of validating: what it takes, it may well know how to take.
+    return (Breach("TOOL-008", "R-145", said, passing.at + "/result", related, at_most="warning"),)
+
+
+def refused_arguments(passing: Passing, history: History) -> Iterable[Breach]:
+    """TOOL-007"""
+    call, message = _call(passing, history), passing.message
+    assert isinstance(message, ErrorResponse)
+    if call is None or call.tool is None or len(passing.candidates) != 1:
+        return ()
+    params = as_object(call.asked.params)
+    if params is None or member(as_object(message.error), "code") != -32602:
+        return ()
+    found = _misfits(call.tool, params, passing.candidates[0])
+    if not found:
+        return ()
+    said = f"server refused arguments for {shown(call.name)} with a protocol error: {_clause(found)}"
+    related = (call.tool.seq, call.asked.seq)
+    return (Breach("TOOL-007", "R-144", said, passing.at + "/error/code", related, at_most="info"),)
+
+
+def _call(passing: Passing, history: History) -> Call | None:
+    """The call that an answer is about, unless the list has changed since."""
+    asked = passing.answers
+    if asked is None or history.blind or asked.sender != CLIENT:
+        return None
+    calls = history.of(Calls)
+    if asked.method == "tasks/result":
+        task = member(asked.params, "taskId")
+        call = calls.tasks.get(task) if isinstance(task, str) else None
+    else:
+        call = calls.under_way.get((asked.seq, asked.id))
+    return call if call and call.changes == listed(history, "tools/list").changes else None
+
+
+def _final(message: Response, asked: Asked) -> JSONObject | None:
+    """The result of a tool: not a task that is to bring it, nor a question that comes first."""
+    result = as_object(message.result)
+    if result is None or (asked.stateless and result.get("resultType", "complete") != "complete"):
+        return None
+    return None if "task" in result and "content" not in result else result
+
+
+def _certainty(call: Call, history: History) -> Severity | None:
+    """A list may have changed unheard of: after its time, or while the word is on another stream."""
+    return "warning" if call.stale or (call.changes and history.over_http) else None
+
+
+RESULTS: Final = ("tools/call", "tasks/result")
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("TOOL-008",), unfit_arguments, ("request",), ("tools/call",)),
+        Decider(("TOOL-001", "TOOL-002"), output, ("response",), RESULTS),
+        Decider(("TOOL-004",), structured_text, ("response",), ("tools/call",)),
+        Decider(("TOOL-006",), unknown_tool, ("response",), RESULTS),
+        Decider(("TOOL-008",), accepted_arguments, ("response",), RESULTS),
+        Decider(("TOOL-007",), refused_arguments, ("error",), RESULTS),
+    ),
+    notes=(
+        Note(remember_call, ("request",), ("tools/call",)),
+        Note(remember_answer, ANSWERS, ("tools/call",)),
+    ),
+)

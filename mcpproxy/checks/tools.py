@@ -1,18 +1,32 @@
-"""The tools a server lists, and the schemas it gives them.
+"""The tools a server lists, the schemas it gives them, and whether its lists hold together.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member
-from mcpproxy.checks.table import Decider, Family
+from mcpproxy.checks.listings import (
+    CHANGES,
+    LISTS,
+    Listed,
+    Lists,
+    Page,
+    Walk,
+    listed,
+    page,
+    remember_call,
+    remember_change,
+    remember_page,
+)
+from mcpproxy.checks.table import ANSWERS, Decider, EventDecider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
 from mcpproxy.protocol.jsonschema import FlawKind, flaws
 from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.wording import kind, shown
-from mcpproxy.session.frame import Severity
+from mcpproxy.session.frame import SERVER, Close, Severity, Signal
 from mcpproxy.session.history import History
 
 OUTPUT_SCHEMA: Final = since("2025-06-18")
@@ -111,6 +125,131 @@ def _tools(passing: Passing) -> Iterator[tuple[str, JSON]]:
             yield f"{passing.at}/{part}/tools/{index}", tool
 
 
+# What they are called
+
+NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+def tool_names(passing: Passing, history: History) -> Iterable[Breach]:
+    """TOOL-009, TOOL-010"""
+    found = page(passing, history)
+    return _tool_names(passing, found) if found is not None else ()
+
+
+def _tool_names(passing: Passing, found: Page) -> Iterator[Breach]:
+    here: dict[str, int] = {}
+    for index, name, tool in found.named:
+        pointer = f"{passing.at}/result/tools/{index}/name"
+        before = found.walk.items.get(name)
+        if name in here:
+            said = f"server listed two tools called {shown(name)} on one page"
+            yield Breach("TOOL-009", "R-146", said, pointer)
+        elif before is not None and found.walk.whole:
+            # The same tool again: the list may have moved on while it was read.
+            moved: Severity | None = "info" if before.value == tool else None
+            said = f"server listed {shown(name)} again on a later page of the same list"
+            yield Breach("TOOL-009", "R-146", said, pointer, (before.seq,), at_most=moved)
+        elif not NAME.fullmatch(name):
+            yield Breach("TOOL-010", "R-147", f"server listed a tool {_misnamed(name)}", pointer)
+        here[name] = index
+
+
+def _misnamed(name: str) -> str:
+    if not name:
+        return "whose name is empty"
+    if stray := re.search(r"[^A-Za-z0-9_.-]", name):
+        return f"called {shown(name)}; {shown(stray[0])} should not be in a name"
+    return f"called {shown(name)}, which is {len(name)} characters long; it should be 128 at most"
+
+
+# How one list goes with the one before
+
+SOON_NS: Final = 5_000_000_000
+"""Within so little time a list hardly changes by itself; later than that no announcement is still due."""
+
+
+def list_order(passing: Passing, history: History) -> Iterator[Breach]:
+    """TOOL-012"""
+    for known, walk, names in _whole(passing, history):
+        before = known.latest
+        if before is None or not before.like(walk) or names == list(before.items):
+            continue
+        if len(names) == len(before.items) and names and before.items.keys() == set(names):
+            first = next(name for name, was in zip(names, before.items, strict=True) if name != was)
+            said = f"server listed the same tools in another order; {shown(first)} has moved"
+            yield Breach("TOOL-012", "R-149", said, passing.at + "/result/tools", (before.seq,))
+
+
+def list_independence(passing: Passing, history: History) -> Iterator[Breach]:
+    """TOOL-013"""
+    for known, walk, names in _whole(passing, history):
+        if walk.changes != known.changes:
+            continue
+        what = _of_connection(passing, known, walk, names) or _after_call(passing, known, walk, names)
+        if what is not None:
+            said, related = what
+            method = passing.answers.method if passing.answers else ""
+            pointer = f"{passing.at}/result/{LISTS[method][0]}"
+            yield Breach("TOOL-013", "R-150", said, pointer, related, at_most="warning")
+
+
+def _of_connection(
+    passing: Passing, known: Listed, walk: Walk, names: list[str]
+) -> tuple[str, tuple[int, ...]] | None:
+    """One list here, another there, and here the first one again."""
+    mine, latest = known.by_connection.get(walk.connection), known.latest
+    if mine is None or latest is None or latest.connection == walk.connection or not latest.like(walk):
+        return None
+    if not mine.like(walk) or mine.items.keys() != set(names) or not latest.difference(mine):
+        return None
+    if {mine.changes, latest.changes} != {known.changes}:
+        return None
+    said = f"server lists {shown(latest.difference(mine))} on one connection and not on another"
+    return said, (mine.seq, latest.seq)
+
+
+def _after_call(
+    passing: Passing, known: Listed, walk: Walk, names: list[str]
+) -> tuple[str, tuple[int, ...]] | None:
+    """Another list right after a tool was called."""
+    before, now_ns = known.latest, passing.frame.observed_at_ns
+    if before is None or not before.like(walk) or before.changes != known.changes:
+        return None
+    other = next(iter(before.items.keys() ^ set(names)), None)
+    if other is None or known.calls == known.called or now_ns - before.at_ns > SOON_NS:
+        return None
+    verb = "no longer lists" if other in before.items else "suddenly lists"
+    return f"server {verb} {shown(other)} right after a tool was called", (before.seq,)
+
+
+def _whole(passing: Passing, history: History) -> Iterator[tuple[Listed, Walk, list[str]]]:
+    """The list that a last page completes, if every page of it was seen."""
+    found, asked = page(passing, history), passing.answers
+    if found is None or asked is None or found.next is not None or not found.walk.whole:
+        return
+    if not history.blind and not history.in_both_eras:
+        yield listed(history, asked.method), found.walk, found.names()
+
+
+def silent_change(event: Signal | Close, history: History) -> Iterator[Breach]:
+    """TOOL-011"""
+    if not isinstance(event, Close) or event.ending == "cut" or history.blind:
+        return
+    for (_, method), known in history.of(Lists).known.items():
+        if known.silent is None:
+            continue
+        before, after = known.silent
+        if event.observed_at_ns - after.at_ns < SOON_NS:
+            continue
+        other = after.difference(before)
+        verb = "no longer lists" if other in before.items else "now lists"
+        feature = method.removesuffix("/list")
+        said = f"server {verb} {shown(other)} and never said so, although it declared {feature}.listChanged"
+        yield Breach(
+            "TOOL-011", "R-148", said, f"/result/{LISTS[method][0]}", (before.seq,), SERVER, None, after.seq
+        )
+
+
 FAMILY: Final = Family(
     checks=(
         Decider(("PROTO-003",), tool_name, ("response",), ("tools/list",)),
@@ -121,5 +260,14 @@ FAMILY: Final = Family(
             ("response",),
             ("tools/list",),
         ),
+        Decider(("TOOL-009", "TOOL-010"), tool_names, ("response",), ("tools/list",)),
+        Decider(("TOOL-012",), list_order, ("response",), ("tools/list",)),
+        Decider(("TOOL-013",), list_independence, ("response",), tuple(LISTS)),
+    ),
+    events=(EventDecider(("TOOL-011",), silent_change),),
+    notes=(
+        Note(remember_page, ("response",), tuple(LISTS)),
+        Note(remember_change, ("notification",), tuple(CHANGES)),
+        Note(remember_call, ANSWERS, ("tools/call",)),
     ),
 )

@@ -5,16 +5,19 @@ this one, and nobody has to trust a trace about itself.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
-from mcpproxy import catalogue
-from mcpproxy.cli import sessions, traces
+from mcpproxy import ruleset
+from mcpproxy.checks.implementations import pinned
+from mcpproxy.checks.table import Family
+from mcpproxy.cli import ranges, sessions, traces
 from mcpproxy.cli.selection import Selection
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.cli.usage import Parser
 from mcpproxy.errors import McpProxyError
-from mcpproxy.observer import Observer
 from mcpproxy.reports import json, text
 from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
+from mcpproxy.ruleset import Ruleset
 from mcpproxy.session.frame import Finding, Frame
 from mcpproxy.trace.reader import open_trace
 
@@ -35,15 +38,33 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
     parser.add_argument("--strict", action="store_true", help="let warnings count as errors do")
     parser.add_argument("--select", action="append", metavar="RULE,...", help="judge by these rules only")
+    parser.add_argument(
+        "--extend-select", action="append", metavar="RULE,...", help="judge by these too, off by default"
+    )
     parser.add_argument("--session", metavar="ID", help="report on this HTTP session alone (judging all)")
     parser.add_argument("--ignore", action="append", metavar="RULE,...", help="leave these rules out")
+    parser.add_argument(
+        "--app-errors", action="store_true", help="judge error envelopes in tool results too (APP)"
+    )
+    parser.add_argument(
+        "--rules", action="append", default=[], metavar="DIR", help="judge by the rules in this folder too"
+    )
+    parser.add_argument("--versions", metavar="FILE", help="report peers outside the version ranges in FILE")
     options = parser.parse_args(argv)
-    selection = Selection.of(catalogue.load(), options.select, options.ignore)
+    rules = ruleset.load(map(Path, options.rules))
+    extend = [*(options.extend_select or ()), *(["APP"] if options.app_errors else ())]
+    families: list[Family] = []
+    if options.versions:
+        extend.append("VER")
+        families.append(pinned(ranges.read(options.versions)))
+    selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)
+    rules = rules.and_also(selection.wanted, families)
     found = traces.whole([trace for path in options.paths for trace in traces.expand(path)])
     as_text: bool = options.format == "text"
     look = style()
     verdict = judge_all(
         list(dict.fromkeys(found)),
+        rules,
         selection,
         strict=options.strict,
         session=options.session or "",
@@ -55,6 +76,7 @@ def run(argv: list[str]) -> int:
 
 def judge_all(
     paths: list[str],
+    rules: Ruleset,
     selection: Selection,
     *,
     strict: bool,
@@ -66,7 +88,7 @@ def judge_all(
     unjudged: list[Unjudged] = []
     for path in paths:
         try:
-            trace = judge(path, selection, session)
+            trace = judge(path, rules, selection, session)
         except McpProxyError as error:
             tell(str(error))
             unjudged.append(Unjudged(path, str(error)))
@@ -76,7 +98,7 @@ def judge_all(
     return Verdict(tuple(judged), tuple(unjudged), strict)
 
 
-def judge(path: str, selection: Selection, session: str = "") -> JudgedTrace:
+def judge(path: str, rules: Ruleset, selection: Selection, session: str = "") -> JudgedTrace:
     """Judge the frames of one trace, as they were judged when they passed.
 
     With ``session``, what is found elsewhere is not reported, nor what concerns no frame.
@@ -87,7 +109,7 @@ def judge(path: str, selection: Selection, session: str = "") -> JudgedTrace:
     """
     trace = open_trace(path)
     shown = sessions.only(trace, session) if session else None
-    observer = Observer(catalogue.load(), joined_late=trace.joined_late)
+    observer = rules.observer(joined_late=trace.joined_late)
     frames = 0
     findings: list[Finding] = []
     for event in trace.events():

@@ -8,7 +8,7 @@ from mcpproxy.cli.rules import level_word
 from mcpproxy.cli.selection import resolve, unknown
 from mcpproxy.cli.terminal import emit, style
 from mcpproxy.cli.usage import Parser, UsageError
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import Requirement, Rule
 from mcpproxy.reports.style import PLAIN, SEVERITY_COLOUR, Style
 
@@ -63,14 +63,20 @@ def lines(rule: Rule, look: Style = PLAIN) -> Iterator[str]:
 
 
 def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
-    """Runs of revisions that are equally strict: first, last, level, the words they use."""
+    """Runs of revisions that are equally strict: first, last, level, the words they use.
+
+    A protocol that the rule does not speak of at all is left out.
+    """
     spans: list[tuple[str, str, str | None, str]] = []
-    for revision in REVISIONS:
-        severity, keywords = level_word(rule, revision), ", ".join(rule.keywords(revision))
-        if spans and spans[-1][2:] == (severity, keywords):
-            spans[-1] = spans[-1][0], revision, severity, keywords
-        else:
-            spans.append((revision, revision, severity, keywords))
+    for versions in (REVISIONS, ACP):
+        runs: list[tuple[str, str, str | None, str]] = []
+        for revision in versions:
+            severity, keywords = level_word(rule, revision), ", ".join(rule.keywords(revision))
+            if runs and runs[-1][2:] == (severity, keywords):
+                runs[-1] = runs[-1][0], revision, severity, keywords
+            else:
+                runs.append((revision, revision, severity, keywords))
+        spans += runs if any(severity for _, _, severity, _ in runs) else []
     return spans
 
 
@@ -81,7 +87,7 @@ def _requirement(requirement: Requirement, columns: int, look: Style) -> Iterato
     if requirement.unobservable:
         yield from _prose(f"Not checked: {requirement.unobservable}", columns, indent="    ")
     for source in dict.fromkeys(
-        requirement.sources[r] for r in reversed(REVISIONS) if r in requirement.sources
+        requirement.sources[r] for r in reversed(VERSIONS) if r in requirement.sources
     ):
         yield f"    {look.paint(source, 'cyan')}"
 

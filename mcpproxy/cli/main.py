@@ -20,6 +20,7 @@ COMMANDS = {
     "Judge": {
         "check": ("mcpproxy.cli.check", "judge recordings again; exit code 1 if a rule was broken"),
         "rules": ("mcpproxy.cli.rules", "all rules and how strict each protocol revision is"),
+        "versions": ("mcpproxy.cli.versions", "which implementation spoke which revision"),
         "explain": ("mcpproxy.cli.explain", "what a rule means, why it matters, what to do instead"),
     },
 }

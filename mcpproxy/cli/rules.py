@@ -7,7 +7,7 @@ from mcpproxy import catalogue
 from mcpproxy.cli.selection import family, unknown
 from mcpproxy.cli.terminal import emit, style
 from mcpproxy.cli.usage import Parser
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Requirement, Rule
 from mcpproxy.reports import coverage
 from mcpproxy.reports.style import SEVERITY_COLOUR, Style, count
@@ -18,7 +18,9 @@ error    the specification says MUST, or its schema fixes it
 warning  it says SHOULD, or the rule follows from other sentences
 info     legal but worth knowing
 allowed  it says MAY: a permission, which keeps other rules quiet
--        the revision has no such requirement"""
+-        the revision has no such requirement
+
+acp-1 and acp-2 are the versions of the Agent Client Protocol, which is recognised by itself."""
 
 
 def run(argv: list[str]) -> int:
@@ -69,8 +71,8 @@ def level_word(rule: Rule, revision: str) -> str | None:
 
 def as_table(rules: Iterable[Rule], look: Style) -> list[str]:
     """Code, name and a column per revision."""
-    rows = [("RULE", "NAME", *REVISIONS)]
-    rows += [(rule.code, rule.name, *(level_word(rule, r) or "-" for r in REVISIONS)) for rule in rules]
+    rows = [("RULE", "NAME", *VERSIONS)]
+    rows += [(rule.code, rule.name, *(level_word(rule, r) or "-" for r in VERSIONS)) for rule in rules]
 
     def paint(column: int, cell: str, padded: str) -> str:
         return look.paint(padded, SEVERITY_COLOUR[cell]) if column > 1 and cell in SEVERITY_COLOUR else padded
@@ -87,7 +89,7 @@ def as_object(rule: Rule) -> dict[str, object]:
         "why": rule.why,
         "example": rule.example,
         "instead": rule.instead,
-        "levels": {revision: level(rule, revision) for revision in REVISIONS},
+        "levels": {revision: level(rule, revision) for revision in VERSIONS},
         "requirements": [_requirement(requirement) for requirement in rule.requirements],
     }
 

@@ -9,24 +9,35 @@ from mcpproxy.protocol.rules import Catalogue
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """``only`` these rules, ``None`` for all, but not the ``ignored`` ones."""
+    """The codes of the rules that a run is about."""
 
-    only: frozenset[str] | None = None
-    ignored: frozenset[str] = frozenset()
+    wanted: frozenset[str]
 
     @classmethod
-    def of(cls, catalogue: Catalogue, select: list[str] | None, ignore: list[str] | None) -> "Selection":
-        """From the values of ``--select`` and ``--ignore``, each a comma-separated list.
+    def of(
+        cls,
+        catalogue: Catalogue,
+        select: list[str] | None = None,
+        ignore: list[str] | None = None,
+        extend: list[str] | None = None,
+    ) -> "Selection":
+        """From the values of ``--select``, ``--ignore`` and ``--extend-select``, comma-separated lists.
+
+        Without ``select`` all rules but those that are off by default.
 
         Raises:
             UsageError: a name that is neither a rule nor a family.
         """
-        only = _codes(catalogue, "--select", select) if select is not None else None
-        return cls(only, _codes(catalogue, "--ignore", ignore or []))
+        if select is None:
+            chosen = frozenset(code for code, rule in catalogue.rules.items() if not rule.opt_in)
+        else:
+            chosen = _codes(catalogue, "--select", select)
+        chosen |= _codes(catalogue, "--extend-select", extend or [])
+        return cls(chosen - _codes(catalogue, "--ignore", ignore or []))
 
     def takes(self, code: str) -> bool:
         """Whether findings of the rule ``code`` are wanted."""
-        return code not in self.ignored and (self.only is None or code in self.only)
+        return code in self.wanted
 
 
 def family(code: str) -> str:

@@ -7,7 +7,7 @@ Source: RFC 9110, section 8.4.1; RFC 1950 to 1952; RFC 7932 (br); RFC 8878 and 9
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final, Protocol
 
@@ -55,12 +55,15 @@ class Decoder:
 
     def feed(self, data: bytes) -> bytes:
         """The content that ``data`` brings."""
-        parts: list[bytes] = []
+        return b"".join(self.parts(data))
+
+    def parts(self, data: bytes) -> Iterator[bytes]:
+        """The same little by little: a few kilobytes may stand for more than one wants to hold."""
         for start in range(0, len(data), _SLICE_BYTES):
             if self.why:
                 break
-            parts.append(self._decode(data[start : start + _SLICE_BYTES]))
-        return b"".join(parts)
+            if content := self._decode(data[start : start + _SLICE_BYTES]):
+                yield content
 
     def end(self) -> None:
         """The body is over: ``why`` tells if its content is not."""
@@ -82,6 +85,11 @@ class Decoder:
         return content
 
 
+def _through(decoder: Decoder, parts: Iterable[bytes]) -> Iterator[bytes]:
+    for part in parts:
+        yield from decoder.parts(part)
+
+
 class Chain:
     """Undoes several codings, the last one applied first. Same use as a `Decoder`."""
 
@@ -93,9 +101,13 @@ class Chain:
         return next((decoder.why for decoder in self._decoders if decoder.why), "")
 
     def feed(self, data: bytes) -> bytes:
+        return b"".join(self.parts(data))
+
+    def parts(self, data: bytes) -> Iterator[bytes]:
+        parts: Iterable[bytes] = (data,)
         for decoder in self._decoders:
-            data = decoder.feed(data)
-        return data
+            parts = _through(decoder, parts)
+        yield from parts
 
     def end(self) -> None:
         for decoder in self._decoders:

@@ -9,6 +9,7 @@ Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-a
 """
 
 import re
+from io import BytesIO
 from typing import Final, NamedTuple
 
 LIMIT_BYTES: Final = 64 << 20
@@ -57,12 +58,11 @@ class SseBlock(NamedTuple):
 class SseFramer:
     """One per response. Feed it the decoded body; it gives the blocks that are complete, in order."""
 
-    __slots__ = ("_at_ns", "_held", "_held_bytes", "_in_line", "_in_pieces", "_limit", "_return", "_start")
+    __slots__ = ("_at_ns", "_held", "_in_line", "_in_pieces", "_limit", "_return", "_start")
 
     def __init__(self, limit: int = LIMIT_BYTES) -> None:
         self._limit = limit
-        self._held: list[bytes] = []  # the beginning of a block, in the chunks it came in
-        self._held_bytes = 0
+        self._held = BytesIO()  # the beginning of a block; gives it away without copying it
         self._in_line = False  # the bytes so far end inside a line
         self._in_pieces = False  # a piece of this block is out already
         self._return = b""  # a CR that may be the first half of a CRLF
@@ -89,7 +89,7 @@ class SseFramer:
         blocks: list[SseBlock] = []
         self._cut(self._return, self._at_ns, blocks)
         self._return = b""
-        if self._held:
+        if self._held.tell():
             blocks.append(self._block(self._joined(), at_ns, complete=False))
         return blocks
 
@@ -106,7 +106,7 @@ class SseFramer:
                 self._in_line = data[-1] not in b"\r\n"
                 return
             part, position = data[position : blank.end()], blank.end()
-            if self._held or len(part) > self._limit:
+            if self._held.tell() or len(part) > self._limit:
                 self._hold(part, at_ns, blocks)
                 part = self._joined()
             blocks.append(self._block(part, at_ns, complete=True))
@@ -115,20 +115,17 @@ class SseFramer:
     def _hold(self, part: bytes, at_ns: int, blocks: list[SseBlock]) -> None:
         """Keep the beginning of a block; what is beyond the limit goes to ``blocks`` in pieces."""
         # A piece is cut when the byte after it is seen: a block of just the limit stays whole.
-        while self._held_bytes + len(part) > self._limit:
-            fits = self._limit - self._held_bytes
-            self._held.append(part[:fits])
+        while self._held.tell() + len(part) > self._limit:
+            fits = self._limit - self._held.tell()
+            self._held.write(part[:fits])
             self._in_pieces = True
             blocks.append(self._block(self._joined(), at_ns, complete=False))
             part = part[fits:]
-        self._held.append(part)
-        self._held_bytes += len(part)
+        self._held.write(part)
 
     def _joined(self) -> bytes:
-        raw = b"".join(self._held)
-        self._held.clear()
-        self._held_bytes = 0
-        return raw
+        held, self._held = self._held, BytesIO()
+        return held.getvalue()
 
     def _block(self, raw: bytes, at_ns: int, complete: bool) -> SseBlock:
         start = len(_BOM) if self._start and raw.startswith(_BOM) else 0

@@ -39,8 +39,10 @@ def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge
     session = HttpSession(new_judge(version if version in STATEFUL else None, True), late=True, id=named)
     if named:
         history.sessions[named] = session
-    else:
+    elif not history.unattributed:
         history.unattributed = True
+        for other in history.by_connection.values():
+            other.judge.history.scattered = other.id is None  # It may have been meant for that one.
     return session
 
 

@@ -145,6 +145,8 @@ class HttpJudge:
         if body is not None and request.method == "POST":
             if exchange.several:
                 session.judge.history.client.unreadable = True
+            elif session.stateless and any(is_answer(message) for message in exchange.messages):
+                pass  # What it answers came with another exchange; that it answers is told with this one.
             else:
                 found += session.judge.observe(body)
         return found
@@ -155,6 +157,7 @@ class HttpJudge:
         if session.stateless:
             told.lasting = self._history.memories
             told.caller = f"{exchange.server} {exchange.fields.get('authorization') or ''}"
+            told.scattered = self._history.blind
         else:
             told.scattered = session.id is None and self._history.unattributed
 
@@ -377,6 +380,8 @@ class HttpJudge:
         if session is None:
             return found
         session.last_ns = end.observed_at_ns
+        if session.stateless and end.cut and end.by != CLIENT and exchange.streams:
+            self._note_lost(session)
         if head is None:
             self._take_back(exchange)
         elif head.status == 404 and exchange.method == "POST":
@@ -386,6 +391,11 @@ class HttpJudge:
         for key in exchange.delivered:
             session.delivered.pop(key, None)
         return found
+
+    def _note_lost(self, session: HttpSession) -> None:
+        """The stream broke, and no other brings what it was to answer."""
+        for asked in session.judge.history.client.pending.values():
+            _keep(self._history.lost, (session.judge.history.caller, asked.id), asked)
 
     def _note_404(self, exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:
         """The session is over. A GET or DELETE may lack a route, and -32601 means a method, so not there."""

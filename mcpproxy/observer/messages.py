@@ -16,6 +16,7 @@ from mcpproxy.checks.rpc import BOM, looks_meant
 from mcpproxy.checks.stdio import split_message
 from mcpproxy.checks.table import Kind
 from mcpproxy.observer.weigh import Weigher
+from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     Batch,
@@ -33,7 +34,7 @@ from mcpproxy.protocol.jsonrpc import (
     request_id,
 )
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
-from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, VERSION_KEY
+from mcpproxy.protocol.revisions import ACP, CAPABILITIES_KEY, REVISIONS, STATEFUL, STATELESS, VERSION_KEY
 from mcpproxy.session.frame import (
     CLIENT,
     Close,
@@ -226,6 +227,8 @@ class MessageJudge:
     def _passing(self, frame: Frame, message: Single, at: str) -> Passing:
         """Find out what the message answers and by which revisions it may be judged."""
         history = self._history
+        if history.stateful_seq is None and isinstance(message, Request | Notification):
+            self._recognise(frame, message)
         passing = Passing(frame, frame.sender, message, history.candidates, None, False, at)
         if isinstance(message, Request):
             self._date_request(passing, message)
@@ -236,19 +239,35 @@ class MessageJudge:
                 passing.stateless = asked.stateless
         elif history.in_both_eras and isinstance(message, Notification):
             passing.candidates = REVISIONS  # It names no request: it may belong to either era.
-        passing.happened = input_of(passing, history)
+        if history.protocol == "mcp":
+            passing.happened = input_of(passing, history)
         return passing
+
+    def _recognise(self, frame: Frame, message: Request | Notification) -> None:
+        """Tell by what opens a session whether it speaks ACP, which is defined on stdio alone."""
+        history = self._history
+        if history.protocol == "acp" or history.stateless_seq is not None or frame.exchange:
+            return
+        if message.method == "initialize":
+            is_acp = frame.sender == CLIENT and acp.opens(message.params)
+        else:
+            is_acp = acp.opens_midway(message.method, frame.sender)
+        if is_acp:
+            history.protocol, history.candidates = "acp", ACP
+            self._dispatch = self._dispatch.speaking("acp")
 
     def _date_request(self, passing: Passing, message: Request) -> None:
         if message.method == "initialize":
-            passing.candidates = STATEFUL
+            is_mcp = self._history.protocol == "mcp"
+            passing.candidates = STATEFUL if is_mcp else acp.named(member(message.params, "protocolVersion"))
             return
-        if passing.sender != CLIENT:
+        if passing.sender != CLIENT or self._history.protocol == "acp":
             return
         meta = message.params.get("_meta") if isinstance(message.params, dict) else None
         version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
-        if version is not None or message.method == "server/discover":
-            passing.stateless = True
+        marked = version is not None or (isinstance(meta, dict) and CAPABILITIES_KEY in meta)
+        if marked or message.method == "server/discover" or self._history.lasting is not None:
+            passing.stateless = True  # By one of its marks; over HTTP its headers may be the only ones.
             known = isinstance(version, str) and version in STATELESS
             passing.candidates = (str(version),) if known else STATELESS
         elif self._history.stateless_seq is not None and self._history.stateful_seq is None:
@@ -257,7 +276,11 @@ class MessageJudge:
     def _date_answer(self, asked: Asked, message: Response | ErrorResponse) -> tuple[str, ...]:
         if asked is self._history.initialize and isinstance(message, Response):
             version = member(message.result, "protocolVersion")
+            if self._history.protocol == "acp":
+                return acp.named(version)
             return (str(version),) if version in STATEFUL else STATEFUL
+        if self._history.protocol == "acp":
+            return self._history.candidates
         if asked.stateless or asked.early:
             return asked.candidates
         return self._history.candidates
@@ -283,7 +306,8 @@ class MessageJudge:
         if passing.sender == CLIENT or history.initialize is None or history.initialize_answered:
             return False
         result = message.result if isinstance(message, Response) else None
-        return isinstance(result, dict) and "protocolVersion" in result and "serverInfo" in result
+        info = "serverInfo" if history.protocol == "mcp" else "protocolVersion"
+        return isinstance(result, dict) and "protocolVersion" in result and info in result
 
     # What is remembered
 
@@ -347,7 +371,7 @@ class MessageJudge:
             history.eager = asked
         if message.method == "initialize" and passing.sender == CLIENT:
             if history.negotiated is None:
-                history.candidates = STATEFUL
+                history.candidates = STATEFUL if history.protocol == "mcp" else ACP
                 history.initialize_answered = False
                 history.initialize = asked
                 declared = member(message.params, "capabilities")
@@ -374,6 +398,10 @@ class MessageJudge:
     def _negotiate(self, result: JSONObject) -> None:
         history = self._history
         version, declared = result.get("protocolVersion"), result.get("capabilities")
+        if history.protocol == "acp":
+            history.candidates = acp.named(version)
+            history.negotiated = history.candidates[0] if len(history.candidates) == 1 else None
+            return
         history.server_capabilities = declared if isinstance(declared, dict) else None
         if isinstance(version, str) and version in STATEFUL:
             history.negotiated = version

@@ -42,4 +42,5 @@ class Weigher:
                 judged_by[0] if len(judged_by) == 1 else None,
                 requirement.source(judged_by),
                 requirement.id,
+                breach.data,
             )

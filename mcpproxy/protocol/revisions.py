@@ -3,6 +3,9 @@
 A revision is a name, not a number: it is looked up and compared by its position here, never as
 text, and an unknown name is never "newer" than a known one.
 
+A second protocol has versions of its own, in an order of its own: ACP, the Agent Client Protocol.
+What is said "from this revision on" stays within the protocol of that revision.
+
 Source: https://modelcontextprotocol.io/specification/versioning
 """
 
@@ -23,10 +26,33 @@ VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 
+Protocol = Literal["mcp", "acp"]
+
+ACP: Final = ("acp-1", "acp-2")
+"""The versions of the Agent Client Protocol: 1 is stable, 2 a draft. On the wire they are integers.
+
+Source: https://agentclientprotocol.com/protocol/v1/initialization#protocol-version
+"""
+
+VERSIONS: Final = (*REVISIONS, *ACP)
+"""All that a requirement may hold in, each protocol's in its order."""
+
 
 def known(name: object) -> bool:
     """Whether ``name`` is one of the published revisions."""
     return isinstance(name, str) and name in REVISIONS
+
+
+def line(name: str) -> tuple[str, ...]:
+    """All versions of the protocol that has a version of this ``name``, oldest first.
+
+    Raises:
+        ValueError: no protocol has.
+    """
+    for versions in (REVISIONS, ACP):
+        if name in versions:
+            return versions
+    raise ValueError(f"{name!r} is no published revision")
 
 
 def since(first: str) -> tuple[str, ...]:
@@ -35,7 +61,8 @@ def since(first: str) -> tuple[str, ...]:
     Raises:
         ValueError: ``first`` is not a published revision.
     """
-    return REVISIONS[REVISIONS.index(first) :]
+    versions = line(first)
+    return versions[versions.index(first) :]
 
 
 def until(end: str) -> tuple[str, ...]:
@@ -44,4 +71,5 @@ def until(end: str) -> tuple[str, ...]:
     Raises:
         ValueError: ``end`` is not a published revision.
     """
-    return REVISIONS[: REVISIONS.index(end)]
+    versions = line(end)
+    return versions[: versions.index(end)]

@@ -10,21 +10,25 @@ and ``source`` are either one text for all revisions or a table whose keys mean 
 ``keyword = { "2024-11-05" = "SHOULD", "2025-06-18" = "MUST" }``. ``since`` and ``until`` bound a single
 keyword; ``until`` names the first revision in which it no longer holds. A source is a page of the
 specification with its section (``basic/lifecycle#initialization``) or a full URL.
+
+A requirement may hold in versions of the Agent Client Protocol, alone (``since = "acp-1"``) or beside
+revisions of MCP (a table with keys of both). "From this revision on" never leads from one to the other.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, cast, get_args
 
-from mcpproxy.protocol.revisions import REVISIONS, since, until
+from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, line, since, until
 
-Keyword = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info"]
+Keyword = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info", "contract"]
 Level = Literal["error", "warning", "info"]
 
 SEVERITY: Final[Mapping[Keyword, Level | None]] = {
     "MUST": "error",
     "MUST NOT": "error",
     "schema": "error",
+    "contract": "error",  # not the specification's: what users hold their own peers to
     "SHOULD": "warning",
     "SHOULD NOT": "warning",
     "derived": "warning",
@@ -34,6 +38,7 @@ SEVERITY: Final[Mapping[Keyword, Level | None]] = {
 }
 
 SPECIFICATION: Final = "https://modelcontextprotocol.io/specification/{revision}/"
+ACP_SPECIFICATION: Final = "https://agentclientprotocol.com/protocol/{version}/"
 
 _RANK: Final[Mapping[Level, int]] = {"info": 0, "warning": 1, "error": 2}
 
@@ -75,12 +80,15 @@ class Requirement:
 
     def source(self, candidates: Iterable[str]) -> str:
         """The page and section to cite: that of the newest candidate revision."""
-        return self.sources[max((r for r in candidates if r in self.sources), key=REVISIONS.index)]
+        return self.sources[max((r for r in candidates if r in self.sources), key=VERSIONS.index)]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What ``mcpproxy explain`` shows. ``example`` is the wire, one message a line."""
+    """What ``mcpproxy explain`` shows. ``example`` is the wire, one message a line.
+
+    An ``opt_in`` rule says nothing unless it is asked for.
+    """
 
     code: str
     name: str
@@ -89,6 +97,7 @@ class Rule:
     example: str
     instead: str
     requirements: tuple[Requirement, ...]
+    opt_in: bool = False
 
     def keywords(self, revision: str) -> tuple[Keyword, ...]:
         """The strengths of its requirements in ``revision``, strongest first."""
@@ -125,12 +134,16 @@ def _rule(code: str, table: Mapping[str, object]) -> Rule:
     requirements = _table(code, table.get("requirements"))
     if not requirements:
         raise RuleError(f"{code}: no requirements")
-    if stray := set(table) - set(texts) - {"requirements"}:
+    if stray := set(table) - set(texts) - {"requirements", "opt-in"}:
         raise RuleError(f"{code}: unknown member {sorted(stray)[0]!r}")
+    opt_in = table.get("opt-in", False)
+    if not isinstance(opt_in, bool):
+        raise RuleError(f"{code}: opt-in is true or false")
     return Rule(
         code,
         **texts,
         requirements=tuple(_requirement(code, id, _table(id, row)) for id, row in requirements.items()),
+        opt_in=opt_in,
     )
 
 
@@ -155,19 +168,22 @@ def _keywords(where: str, row: Mapping[str, object]) -> dict[str, Keyword]:
         raise RuleError(f"{where}: a keyword per revision leaves no room for since")
     steps = {str(row.get("since", REVISIONS[0])): keyword} if isinstance(keyword, str) else keyword
     found = _steps(where, _table(f"{where}: keyword", steps))
-    try:
-        ending = until(str(row["until"])) if "until" in row else REVISIONS
-    except ValueError:
-        raise RuleError(f"{where}: until names a published revision") from None
+    over: set[str] = set()
+    if "until" in row:
+        try:
+            end = str(row["until"])
+            over.update(line(end)[len(until(end)) :])
+        except ValueError:
+            raise RuleError(f"{where}: until names a published revision") from None
     for word in found.values():
         if word not in get_args(Keyword):
             raise RuleError(f"{where}: keyword {word!r} is none of {', '.join(get_args(Keyword))}")
-    return cast("dict[str, Keyword]", {r: word for r, word in found.items() if r in ending})
+    return cast("dict[str, Keyword]", {r: word for r, word in found.items() if r not in over})
 
 
 def _sources(where: str, row: Mapping[str, object], revisions: Iterable[str]) -> dict[str, str]:
     source = row.get("source")
-    steps = {REVISIONS[0]: source} if isinstance(source, str) else source
+    steps = {line(r)[0]: source for r in revisions} if isinstance(source, str) else source
     pages = _steps(where, _table(f"{where}: source", steps))
     missing = [r for r in revisions if r not in pages]
     if missing:
@@ -178,16 +194,18 @@ def _sources(where: str, row: Mapping[str, object], revisions: Iterable[str]) ->
 def _steps(where: str, table: Mapping[str, object]) -> dict[str, str]:
     """Spread a table keyed by "from this revision on" over all revisions it reaches."""
     found: dict[str, str] = {}
-    for first in sorted(table, key=lambda r: REVISIONS.index(r) if r in REVISIONS else -1):
+    for first in sorted(table, key=lambda r: VERSIONS.index(r) if r in VERSIONS else -1):
         value = table[first]
-        if first not in REVISIONS or not isinstance(value, str):
+        if first not in VERSIONS or not isinstance(value, str):
             raise RuleError(f"{where}: {first!r} is no published revision, or its value is no text")
         found.update(dict.fromkeys(since(first), value))
     return found
 
 
 def _url(page: str, revision: str) -> str:
-    return (page if page.startswith("https://") else SPECIFICATION + page).replace("{revision}", revision)
+    specification = ACP_SPECIFICATION if revision in ACP else SPECIFICATION
+    url = page if page.startswith("https://") else specification + page
+    return url.replace("{revision}", revision).replace("{version}", revision.replace("acp-", "v"))
 
 
 def _table(where: str, value: object) -> Mapping[str, object]:

@@ -1,22 +1,26 @@
 """From the content of an HTTP message to frames: a body is one, an event stream is one per event.
 
-A body that is compressed is decoded here, in the copy.
+A body that is compressed is decoded here, in the copy. What is too long to hold, or would cost too much
+memory to judge, comes in pieces: it is recorded whole and not judged.
 """
 
+from collections.abc import Iterator
 from io import BytesIO
 from typing import Final
 
 from mcpproxy.framing.coding import Chain, Decoder, decoder
-from mcpproxy.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
+from mcpproxy.framing.sse import SseBlock, SseFramer
 from mcpproxy.session.frame import Frame, Sender, SseEvent
 
 BODY_BYTES: Final = 16 << 20
-"""The longest body that becomes one frame. A longer one is recorded whole, in pieces, and not judged:
-to judge it takes several times its size in memory."""
+"""The longest body, or event, that may become one frame."""
+
+PIECE_BYTES: Final = 1 << 20
+"""How long a piece of a longer one is in the trace."""
 
 
 class WholeBody:
-    """A body that is one frame; one too long to hold comes in pieces."""
+    """A body that is one frame; one too long to hold comes in several."""
 
     __slots__ = ("_at_ns", "_held", "_sender")
 
@@ -29,23 +33,20 @@ class WholeBody:
     def held_bytes(self) -> int:
         return self._held.tell()
 
-    def feed(self, data: bytes, at_ns: int) -> list[Frame]:
+    def feed(self, data: bytes, at_ns: int) -> Iterator[Frame]:
         """Take the next part of the content; the frames that are complete with it."""
-        frames: list[Frame] = []
+        self._at_ns = at_ns
         while self.held_bytes + len(data) > BODY_BYTES:
             fits = BODY_BYTES - self.held_bytes
             self._held.write(data[:fits])
-            frames.append(self._frame(at_ns, is_whole=False, continues=True))
+            yield self._frame(at_ns, is_whole=False, continues=True)
             data = data[fits:]
         self._held.write(data)
-        self._at_ns = at_ns
-        return frames
 
-    def end(self, at_ns: int | None, *, is_whole: bool) -> list[Frame]:
+    def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
         """The content is over, or cut short. Without a time, the one of its last part stands."""
-        if not self.held_bytes:
-            return []
-        return [self._frame(self._at_ns if at_ns is None else at_ns, is_whole=is_whole, continues=False)]
+        if self.held_bytes:
+            yield self._frame(self._at_ns if at_ns is None else at_ns, is_whole=is_whole, continues=False)
 
     def _frame(self, at_ns: int, *, is_whole: bool, continues: bool) -> Frame:
         held, self._held = self._held, BytesIO()
@@ -53,37 +54,40 @@ class WholeBody:
 
 
 class EventBody:
-    """An event stream: one frame per event, as it comes."""
+    """An event stream: one frame per event, as it comes; an event too long to hold comes in several."""
 
     __slots__ = ("_at_ns", "_framer", "_sender", "held_bytes")
 
     def __init__(self, sender: Sender) -> None:
         self._sender: Sender = sender
-        self._framer = SseFramer()
+        self._framer = SseFramer(BODY_BYTES)
         self._at_ns = 0
         self.held_bytes = 0
 
-    def feed(self, data: bytes, at_ns: int) -> list[Frame]:
+    def feed(self, data: bytes, at_ns: int) -> Iterator[Frame]:
         """Take the next part of the stream; the frames that are complete with it."""
         self._at_ns = at_ns
         return self._frames(self._framer.feed(data, at_ns), len(data))
 
-    def end(self, at_ns: int | None, *, is_whole: bool) -> list[Frame]:
+    def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
         """The stream is over. What no blank line ended is no event, however the stream ended."""
         del is_whole
         return self._frames(self._framer.end(self._at_ns if at_ns is None else at_ns), 0)
 
-    def _frames(self, blocks: list[SseBlock], came: int) -> list[Frame]:
+    def _frames(self, blocks: list[SseBlock], came: int) -> Iterator[Frame]:
         self.held_bytes += came - sum(len(block.raw) for block in blocks)
-        return [event_frame(self._sender, block) for block in blocks]
+        blocks.reverse()
+        while blocks:
+            yield event_frame(self._sender, blocks.pop())
 
 
 def event_frame(sender: Sender, block: SseBlock) -> Frame:
     """The frame of one block of an event stream."""
     raw, data, span = block.raw, block.data, block.data_span
     if data is None:
-        if not block.complete and len(raw) >= LIMIT_BYTES:  # a piece of an event too long to hold
-            return Frame(0, sender, raw, block.at_ns, False, True, event=SseEvent(b"", b""))
+        if not block.complete and len(raw) > PIECE_BYTES:  # a piece of an event too long to hold
+            continues = len(raw) >= BODY_BYTES
+            return Frame(0, sender, raw, block.at_ns, False, continues, event=SseEvent(b"", b""))
         before, after = raw, b""
     elif span is None:
         before, after = raw, None
@@ -91,6 +95,32 @@ def event_frame(sender: Sender, block: SseBlock) -> Frame:
         before, after = raw[: span[0]], raw[span[1] :]
     event = SseEvent(before, after, block.id, block.event, block.retry)
     return Frame(0, sender, data or b"", block.at_ns, block.complete, event=event)
+
+
+def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
+    """The same bytes in frames of ``PIECE_BYTES``, none of which is judged. There are ``at_least`` so many."""
+    raw, event = frame.raw, frame.event
+    if event is not None:
+        raw = event.before + (b"" if event.after is None else raw + event.after)
+        event = SseEvent(b"", b"")
+    start, end = 0, len(raw)
+    size = min(PIECE_BYTES, -(-end // at_least))
+    while start < end:
+        stop = _between_characters(raw, start, min(start + size, end))
+        goes_on = frame.continues or stop < end
+        is_whole = frame.terminated and not goes_on
+        yield Frame(0, frame.sender, raw[start:stop], frame.observed_at_ns, is_whole, goes_on, event=event)
+        start = stop
+
+
+def _between_characters(raw: bytes, start: int, stop: int) -> int:
+    """Not behind ``stop``, and not within a character if it is UTF-8, so that a piece can be read as text."""
+    for back in range(4):
+        if stop - back <= start:
+            break
+        if stop - back == len(raw) or not 0x80 <= raw[stop - back] < 0xC0:
+            return stop - back
+    return stop
 
 
 Body = WholeBody | EventBody
@@ -114,13 +144,11 @@ class Coded:
         if self._decoder is None:
             self.why = f"the content coding {self.coding} cannot be undone here"
 
-    def feed(self, data: bytes) -> bytes:
-        """The content that ``data`` brings; nothing once ``why`` is set."""
-        if self._decoder is None:
-            return b""
-        content = self._decoder.feed(data)
-        self.why = self._decoder.why
-        return content
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The content that ``data`` brings, little by little; nothing once ``why`` is set."""
+        if self._decoder is not None:
+            yield from self._decoder.parts(data)
+            self.why = self._decoder.why
 
     def end(self) -> None:
         """The body is over: ``why`` says if its content is not."""

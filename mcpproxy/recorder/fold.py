@@ -87,7 +87,7 @@ def _assembly(folder: str, start: Checkpoint) -> HttpAssembly | None:
     if start.assembly is None:
         return None
     try:
-        return thaw(start.assembly)
+        return thaw(start.assembly, [bytes(run) for run in start.long])
     except FrozenStateError:
         raise TraceError(
             folder, None, "the checkpoint is damaged", "the trace is whole up to its last line"

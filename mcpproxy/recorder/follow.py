@@ -5,15 +5,17 @@ relay lives and passed over when the next segment shows that nothing will come.
 
 The checkpoint says where to go on: every record before it is filed in the first ``trace_bytes`` bytes of
 the trace, but for the beginnings of lines that were not over yet; those bytes it holds itself. So a
-segment can go as soon as its records are filed, even when a peer leaves a line open for hours.
+segment can go as soon as its records are filed, even when a peer leaves a line open for hours. It is a line
+of JSON; over HTTP the bytes of what is open follow it as they are.
 """
 
 import base64
 import binascii
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, BinaryIO, Final, TypeAlias, cast
 
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
@@ -54,6 +56,8 @@ class Checkpoint:
     """For the client's stream, the server's, and the server's stderr."""
     assembly: JSON = None
     """Over HTTP, the state of all connections; see ``mcpproxy.recorder.frozen``."""
+    long: Sequence[bytes | memoryview] = ()
+    """The runs of bytes that belong to that state."""
     file: str = ""
     """The name of the file that is written, if it may not be the first."""
     rotation: Rotation | None = None
@@ -129,6 +133,7 @@ class JournalReader:
         trace_bytes: int,
         held: tuple[Held, Held, Held] = NOTHING,
         assembly: JSON = None,
+        long: Sequence[bytes | memoryview] = (),
         file: str = "",
         rotation: Rotation | None = None,
     ) -> None:
@@ -138,7 +143,8 @@ class JournalReader:
             OSError: the checkpoint could not be written; nothing is deleted then.
         """
         write_checkpoint(
-            self.folder, Checkpoint(self.segment, self.offset, trace_bytes, held, assembly, file, rotation)
+            self.folder,
+            Checkpoint(self.segment, self.offset, trace_bytes, held, assembly, long, file, rotation),
         )
         while self._first < self.segment:
             _unlink(self._path(self._first))
@@ -214,7 +220,8 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
     path = os.path.join(folder, _CHECKPOINT)
     try:
         with open(path, "rb") as file:
-            members = cast("dict[str, Any]", json.loads(file.read()))
+            members = cast("dict[str, Any]", json.loads(file.readline()))
+            long = tuple(_exactly(file, int(size)) for size in members.get("long", ()))
         client, server, stderr = (
             Held(binascii.a2b_base64(raw, strict_mode=True), int(at_ns)) for raw, at_ns in members["held"]
         )
@@ -224,15 +231,22 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             int(members["trace_bytes"]),
             (client, server, stderr),
             members.get("assembly"),
+            long,
             str(members.get("file", "")),
             Rotation(*map(int, members["rotation"])) if members.get("rotation") else None,
         )
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise TraceError(
             path, None, "the checkpoint is damaged", "the trace is whole up to its last line"
         ) from None
+
+
+def _exactly(file: BinaryIO, size: int) -> bytes:
+    if size < 0 or len(data := file.read(size)) != size:
+        raise ValueError(size)
+    return data
 
 
 def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
@@ -249,6 +263,7 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     }
     if checkpoint.assembly is not None:
         members["assembly"] = checkpoint.assembly
+        members["long"] = [len(run) for run in checkpoint.long]
     if checkpoint.rotation is not None:
         members["file"] = checkpoint.file
         members["rotation"] = [checkpoint.rotation.file_bytes, checkpoint.rotation.file_ns]
@@ -256,7 +271,9 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     draft = path + ".new"
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o600)
     with open(fd, "wb") as file:
-        file.write(json.dumps(members).encode("ascii"))
+        file.write(json.dumps(members).encode("ascii") + b"\n")
+        for run in checkpoint.long:
+            file.write(run)
     os.replace(draft, path)
 
 

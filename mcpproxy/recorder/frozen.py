@@ -4,11 +4,15 @@ A connection may be in the middle of anything when the journal before it is clea
 taken apart attribute by attribute. The way back makes instances of the classes named here and of no other,
 so that a checkpoint from a stranger can be wrong but not do anything. What two objects share they share
 again. A class lists in ``TRANSIENT`` what cannot be kept; its ``begin`` makes that anew.
+
+Long runs of bytes, the beginnings of bodies, do not become JSON: they are kept beside it, and while it is
+written they stay where they are.
 """
 
 from binascii import a2b_base64, b2a_base64
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from io import BytesIO
 from types import FunctionType, MethodType
 from typing import Any, Final, cast
@@ -16,33 +20,52 @@ from typing import Any, Final, cast
 from mcpproxy.framing import bodies as framing_bodies
 from mcpproxy.framing import http1, sse, streams
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.recorder import bodies, http
+from mcpproxy.recorder import bodies, cost, http
 
 _CLASSES: Final[dict[str, type]] = {
     value.__qualname__: value
-    for module in (framing_bodies, http1, streams, sse, bodies, http)
+    for module in (framing_bodies, http1, streams, sse, bodies, cost, http)
     for value in vars(module).values()
     if isinstance(value, type) and value.__module__ == module.__name__
 }
+
+
+_LONG_BYTES: Final = 4 << 10
 
 
 class FrozenStateError(ValueError):
     """What should be the state of an assembly is not."""
 
 
-def freeze(assembly: http.HttpAssembly) -> JSON:
-    """The state of ``assembly``; it may go on afterwards."""
-    return _Freezer().put(assembly)
+@dataclass(slots=True)
+class Frozen:
+    """The state of an assembly. ``long`` are the runs of bytes that ``state`` names by their place."""
+
+    state: JSON = None
+    long: list[bytes | memoryview] = field(default_factory=list[bytes | memoryview])
+
+    def release(self) -> None:
+        """Let the assembly have its bytes back."""
+        for run in self.long:
+            if isinstance(run, memoryview):
+                run.release()
 
 
-def thaw(state: JSON) -> http.HttpAssembly:
+def freeze(assembly: http.HttpAssembly) -> Frozen:
+    """The state of ``assembly``; it may go on as soon as that is released."""
+    frozen = Frozen()
+    frozen.state = _Freezer(frozen.long).put(assembly)
+    return frozen
+
+
+def thaw(state: JSON, long: Sequence[bytes]) -> http.HttpAssembly:
     """The assembly whose state that was. Its decoders have yet to be shown what they had read.
 
     Raises:
         FrozenStateError: it was none.
     """
     try:
-        assembly = _Thawer().take(state)
+        assembly = _Thawer(long).take(state)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise FrozenStateError("not the state of an assembly") from None
     if not isinstance(assembly, http.HttpAssembly):
@@ -53,7 +76,8 @@ def thaw(state: JSON) -> http.HttpAssembly:
 class _Freezer:
     """Writes a value as ``[kind, ...]``; what can be shared has a number, and its second mention is that."""
 
-    def __init__(self) -> None:
+    def __init__(self, long: list[bytes | memoryview]) -> None:
+        self._long = long
         self._numbers: dict[int, int] = {}
 
     def put(self, value: Any) -> JSON:
@@ -61,7 +85,7 @@ class _Freezer:
             case None | bool() | int() | str():
                 return value
             case bytes():
-                return ["bytes", _text(value)]
+                return ["bytes", self._bytes(value)]
             case tuple():
                 return ["tuple", [self.put(item) for item in cast("tuple[Any, ...]", value)]]
             case MethodType():
@@ -75,9 +99,9 @@ class _Freezer:
         number = self._numbers[id(value)] = len(self._numbers)
         match value:
             case bytearray():
-                return ["bytearray", number, _text(value)]
+                return ["bytearray", number, self._bytes(memoryview(value))]
             case BytesIO():
-                return ["BytesIO", number, _text(value.getvalue())]
+                return ["BytesIO", number, self._bytes(value.getbuffer())]
             case list() | deque() | set():
                 items = cast("list[Any]", value)
                 return [type(items).__name__, number, [self.put(item) for item in items]]
@@ -87,6 +111,15 @@ class _Freezer:
             case _:
                 return [type(value).__qualname__, number, self._attributes(value)]
 
+    def _bytes(self, data: bytes | memoryview) -> JSON:
+        if len(data) <= _LONG_BYTES:
+            text = b2a_base64(data, newline=False).decode("ascii")
+            if isinstance(data, memoryview):
+                data.release()
+            return text
+        self._long.append(data)
+        return len(self._long) - 1
+
     def _attributes(self, thing: object) -> JSON:
         if _CLASSES.get(type(thing).__qualname__) is not type(thing):
             raise TypeError(f"{type(thing).__qualname__} in the state of an assembly")
@@ -95,15 +128,16 @@ class _Freezer:
 
 
 class _Thawer:
-    def __init__(self) -> None:
+    def __init__(self, long: Sequence[bytes]) -> None:
+        self._long = long
         self._things: dict[int, Any] = {}
 
     def take(self, state: Any) -> Any:
         if not isinstance(state, list):
             return state
         match cast("list[Any]", state):
-            case ["bytes", str(text)]:
-                return a2b_base64(text)
+            case ["bytes", str() | int() as data]:
+                return self._bytes(data)
             case ["tuple", [*items]]:
                 return tuple(self.take(item) for item in items)
             case ["method", owner, str(name)]:
@@ -113,11 +147,11 @@ class _Thawer:
                 return vars(_CLASSES[owner])[name]
             case ["same", int(number)]:
                 return self._things[number]
-            case ["bytearray", int(number), str(text)]:
-                return self._keep(number, bytearray(a2b_base64(text)))
-            case ["BytesIO", int(number), str(text)]:
+            case ["bytearray", int(number), str() | int() as data]:
+                return self._keep(number, bytearray(self._bytes(data)))
+            case ["BytesIO", int(number), str() | int() as data]:
                 stream = self._keep(number, BytesIO())
-                stream.write(a2b_base64(text))
+                stream.write(self._bytes(data))
                 return stream
             case [("list" | "deque" | "set") as kind, int(number), [*items]]:
                 collection = self._keep(number, _COLLECTIONS[kind]())
@@ -134,6 +168,9 @@ class _Thawer:
                 return self._instance(_CLASSES[name], number, attributes)
             case _:
                 raise FrozenStateError("not a value")
+
+    def _bytes(self, data: str | int) -> bytes:
+        return a2b_base64(data) if isinstance(data, str) else self._long[data]
 
     def _instance(self, kind: type, number: int, attributes: dict[str, Any]) -> Any:
         thing = self._keep(number, object.__new__(kind))
@@ -161,7 +198,3 @@ def _method(owner: object, name: str) -> Any:
     if _CLASSES.get(type(owner).__qualname__) is not type(owner):
         raise FrozenStateError("a method of something else")
     return MethodType(vars(type(owner))[name], owner)
-
-
-def _text(data: bytes | bytearray) -> str:
-    return b2a_base64(data, newline=False).decode("ascii")

@@ -10,7 +10,7 @@ that they stand for. Where masking changes what they stand for, the encoded byte
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, cast
@@ -27,7 +27,8 @@ from mcpproxy.framing.http1 import (
     ResponseStart,
     Side,
 )
-from mcpproxy.recorder.bodies import BODY_BYTES, Body, Coded, EventBody, WholeBody, coding_of
+from mcpproxy.recorder.bodies import BODY_BYTES, Body, Coded, EventBody, WholeBody, coding_of, in_pieces
+from mcpproxy.recorder.cost import Budget
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
@@ -66,6 +67,7 @@ class Half:
     body: Body | None = None
     coded: Coded | None = None
     is_over: bool = False
+    is_long: bool = False  # a piece of it is filed, and another one follows
     is_masked: bool = False
     kept: list[tuple[bytes, int]] = field(default_factory=list[tuple[bytes, int]])
     kept_bytes: int = 0
@@ -80,6 +82,7 @@ class Exchange:
     client: Half = field(default_factory=lambda: Half(is_over=True))
     server: Half = field(default_factory=Half)
     cut_by: str = ""
+    cost: int = 0  # of the budget for judging: what the judge remembers as long as this is under way
 
     @property
     def is_over(self) -> bool:
@@ -119,6 +122,7 @@ class HttpAssembly:
         salt: str = members.get("salt", "")
         self._salt = bytes.fromhex(salt) if salt else blake2b(start, digest_size=32).digest()
         self._connections: dict[int, Connection] = {}
+        self._budget = Budget()
         self._exchange = 0
         self._had_gap = False
         self.at_ns = 0
@@ -156,14 +160,18 @@ class HttpAssembly:
             for exchange in connection.exchanges.values()
         )
 
-    def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> list[Recorded]:
-        """What a record of the journal brings to light; nothing if it belongs to no connection."""
+    def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
+        """What a record of the journal brings to light, bit by bit, as it is asked for.
+
+        All of it is to be asked for before the next record is taken.
+        """
         self.at_ns = at_ns
         if kind in _BYTES:
             connection = self._connection(number)
             if connection.is_lost and not self._is_found(connection, kind, payload):
                 side: Side = "client" if kind == journal.CLIENT else "server"
-                return list(self._opaque(connection, side, len(payload), "", at_ns))
+                yield from self._opaque(connection, side, len(payload), "", at_ns)
+                return
             http = connection.http
             if kind == journal.CLIENT:
                 pieces = http.client(payload, at_ns)
@@ -171,20 +179,19 @@ class HttpAssembly:
                 pieces = http.server(payload, at_ns)
             else:
                 pieces = http.proxy(payload, at_ns)
-            return list(self._read(connection, pieces))
-        if kind == journal.CONNECT:
+            yield from self._read(connection, pieces)
+        elif kind == journal.CONNECT:
             peers = cast("dict[str, Any]", json.loads(payload))
             self._connections[number] = Connection(number)
-            return [Note(number, "connected", f"{peers['client']} to {peers['upstream']}", at_ns)]
-        if kind in (journal.CLIENT_EOF, journal.SERVER_EOF) and number:
-            return list(self._ended(self._connection(number), kind, payload, at_ns))
-        if kind == journal.NOTE:
+            yield Note(number, "connected", f"{peers['client']} to {peers['upstream']}", at_ns)
+        elif kind in (journal.CLIENT_EOF, journal.SERVER_EOF):
+            yield from self._ended(self._connection(number), kind, payload, at_ns)
+        elif kind == journal.NOTE:
             note = cast("dict[str, Any]", json.loads(payload))
-            return [Note(number, note["what"], self._mask.url(note["why"]), at_ns)]
-        if kind == journal.OPAQUE:
+            yield Note(number, note["what"], self._mask.url(note["why"]), at_ns)
+        elif kind == journal.OPAQUE:
             connection = self._connection(number)
-            return list(self._read(connection, connection.http.opaque(at_ns)))
-        return []
+            yield from self._read(connection, connection.http.opaque(at_ns))
 
     def gap(self, at_ns: int) -> list[Recorded]:
         """Bytes of nobody knows which connection are missing: what was under way is not followed further."""
@@ -196,7 +203,7 @@ class HttpAssembly:
                 ExchangeEnd(exchange.number, connection.number, True, "proxy", at_ns)
                 for exchange in connection.exchanges.values()
             ]
-            connection.exchanges.clear()
+            self._forget(connection)
             connection.is_lost = True
         return found
 
@@ -214,7 +221,8 @@ class HttpAssembly:
             for exchange in connection.exchanges.values():
                 half = exchange.client if record.sender == CLIENT else exchange.server
                 if exchange.number == record.exchange and half.coded is not None and half.body is not None:
-                    half.coded.feed(record.data)
+                    for _ in half.coded.feed(record.data):
+                        pass
 
     # Connections
 
@@ -255,7 +263,13 @@ class HttpAssembly:
         yield from self._tell_opaque(connection, at_ns)
         who = "mcpproxy" if connection.first == "proxy" else f"the {connection.first}"
         yield Note(connection.number, "closed", f"{who} ended it first", at_ns)
+        self._forget(connection)
         del self._connections[connection.number]
+
+    def _forget(self, connection: Connection) -> None:
+        """What was under way on a connection is not any more."""
+        self._budget.spent -= sum(exchange.cost for exchange in connection.exchanges.values())
+        connection.exchanges.clear()
 
     def _abandoned(self, connection: Connection, at_ns: int | None) -> Iterator[Recorded]:
         """What is held of messages that will not be seen whole."""
@@ -371,11 +385,10 @@ class HttpAssembly:
         if half.is_masked and isinstance(half.body, WholeBody) and half.kept_bytes <= BODY_BYTES:
             half.kept.append((data, at_ns))
             half.kept_bytes += len(data)
-        content = coded.feed(data)
+        for content in coded.feed(data):
+            yield from self._framed(connection, exchange, half, of, half.body.feed(content, at_ns))
         if coded.why:
             yield from self._unreadable(connection, exchange, half, of, data, at_ns)
-        elif content:
-            yield from self._framed(connection, exchange, half, of, half.body.feed(content, at_ns))
 
     def _unreadable(
         self, connection: Connection, exchange: Exchange, half: Half, of: Side, data: bytes, at_ns: int
@@ -400,6 +413,7 @@ class HttpAssembly:
         half.is_over = True
         exchange.cut_by = exchange.cut_by or cut_by
         if exchange.is_over:
+            self._budget.spent -= exchange.cost
             del connection.exchanges[local]
             by = _blame(exchange.cut_by) if exchange.cut_by else None
             yield ExchangeEnd(exchange.number, connection.number, bool(by), by, at_ns)
@@ -422,24 +436,41 @@ class HttpAssembly:
             if half.coded.why and at_ns is not None:
                 yield Note(connection.number, "not-decoded", half.coded.why, at_ns)
                 is_whole = False
-        frames = body.end(at_ns, is_whole=is_whole)
+        frames: Iterable[Frame] = body.end(at_ns, is_whole=is_whole)
         kept, half.kept = half.kept, []
-        if half.kept_bytes <= BODY_BYTES and all(self._mask.body(frame.raw) == frame.raw for frame in frames):
+        if kept and half.kept_bytes <= BODY_BYTES:
+            frames = list(frames)
+            if any(self._mask.body(frame.raw) != frame.raw for frame in frames):
+                kept = []
             for data, when_ns in kept:
                 yield Encoded(exchange.number, connection.number, _sender(of), data, when_ns)
         yield from self._framed(connection, exchange, half, of, frames)
 
     def _framed(
-        self, connection: Connection, exchange: Exchange, half: Half, of: Side, frames: list[Frame]
+        self, connection: Connection, exchange: Exchange, half: Half, of: Side, frames: Iterable[Frame]
     ) -> Iterator[Frame]:
-        for frame in frames:
-            frame.seq, frame.exchange, frame.connection = self._next(), exchange.number, connection.number
-            frame.by_proxy = of == "proxy"
-            if frame.event is not None and frame.event.name == "endpoint":
-                _mask_event(frame, self._mask.url(frame.raw.decode("latin-1")).encode("latin-1"))
+        for whole in frames:
+            if whole.event is not None and whole.event.name == "endpoint":
+                _mask_event(whole, self._mask.url(whole.raw.decode("latin-1")).encode("latin-1"))
             elif half.is_masked:
-                _mask_event(frame, self._mask.body(frame.raw))
-            yield frame
+                _mask_event(whole, self._mask.body(whole.raw))
+            for frame in self._affordable(exchange, half, whole):
+                frame.seq, frame.exchange, frame.connection = self._next(), exchange.number, connection.number
+                frame.by_proxy = of == "proxy"
+                yield frame
+
+    def _affordable(self, exchange: Exchange, half: Half, frame: Frame) -> Iterable[Frame]:
+        """A frame, or its pieces where there is no memory to judge it."""
+        if frame.continues or half.is_long:
+            half.is_long = frame.continues
+            return in_pieces(frame)
+        cost = self._budget.cost(frame.raw)
+        if cost is None:
+            return in_pieces(frame, at_least=2)
+        if frame.sender == CLIENT:
+            exchange.cost += cost
+            self._budget.spent += cost
+        return (frame,)
 
     # What is no HTTP
 

@@ -39,6 +39,7 @@ _PARAMETER: Final = re.compile(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
 _FIELD: Final = re.compile(r"(^|[&;])([^=&;]*+)=([^&;]*+)")
 _USER: Final = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
+_OPENING: Final = re.compile(rb"\s*[\[{]")
 _COLON: Final = re.compile(r"[ \t\r\n]*:[ \t\r\n]*")
 
 
@@ -67,9 +68,10 @@ class Masker:
         """The body of a message that is not MCP, or the data of an event there."""
         if self.keep or b'"jsonrpc"' in raw:
             return raw
-        if raw.lstrip()[:1] in (b"{", b"["):
+        if _OPENING.match(raw):
             text = raw.decode("utf-8", "surrogateescape")
-            return self._json(text).encode("utf-8", "surrogateescape")
+            masked = self._json(text)
+            return raw if masked is text else masked.encode("utf-8", "surrogateescape")
         if b"=" in raw:
             return _FIELD.sub(self._parameter, raw.decode("latin-1")).encode("latin-1")
         return raw
@@ -102,7 +104,7 @@ class Masker:
                 copied = found.end(1)
             is_secret = _unescaped(found[1]).lower() in SECRETS
             end = found.end()
-        return "".join((*parts, text[copied:]))
+        return "".join((*parts, text[copied:])) if parts else text
 
     def _masked(self, value: str) -> str:
         return value if not value or is_masked(value) else str(mask(value, self.key))

@@ -7,13 +7,13 @@ records, so both give the same trace.
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from mcpproxy.framing.lines import Line, LineFramer
 from mcpproxy.recorder.follow import Checkpoint, Entry, Held, JournalReader
-from mcpproxy.recorder.frozen import freeze
+from mcpproxy.recorder.frozen import Frozen, freeze
 from mcpproxy.recorder.http import HttpAssembly
 from mcpproxy.recorder.judge import Judge, Observing
 from mcpproxy.recorder.live import Live
@@ -310,7 +310,7 @@ class Recording:
         """Take one record of the journal."""
         kind, payload, at_ns, connection = entry
         at_ns -= self._started_ns
-        if connection and self._assembly is not None:
+        if self._assembly is not None and (connection or kind == journal.NOTE):
             if (place := _STREAMS.get(kind)) is not None:
                 self._passed[place] += len(payload)
             self._file_all(self._assembly.take(kind, payload, at_ns, connection))
@@ -367,7 +367,7 @@ class Recording:
             if filed.judge.error:
                 self._tell_judge_error()
 
-    def _file_all(self, events: list[Recorded]) -> None:
+    def _file_all(self, events: Iterable[Recorded]) -> None:
         """File what the connections brought to light."""
         filed = self._filed
         for event in events:
@@ -474,13 +474,17 @@ class Recording:
         if self._reader.filed_segments * journal.SEGMENT_BYTES <= held:
             return
         client, server, stderr = (Held(framer.held, framer.held_at_ns) for framer in self._framers)
+        lines = (client, server, stderr)
+        name = os.path.basename(self._writer.path) if self._rotation is not None else ""
+        frozen = freeze(self._assembly) if self._assembly is not None else Frozen()
         try:
-            state = freeze(self._assembly) if self._assembly is not None else None
-            name = os.path.basename(self._writer.path) if self._rotation is not None else ""
-            held_lines = (client, server, stderr)
-            self._reader.clear_filed(self._writer.size, held_lines, state, name, self._rotation)
+            self._reader.clear_filed(
+                self._writer.size, lines, frozen.state, frozen.long, name, self._rotation
+            )
         except OSError:
             pass  # no room for the checkpoint: the segments stay until there is
+        finally:
+            frozen.release()
 
     def _read_rest(self) -> tuple[list[Entry], bool]:
         """What the journal still holds, as much as memory may hold; whether that is all of it."""

@@ -41,10 +41,18 @@ class Dial:
     """A connection to ``upstream`` in the making.
 
     When it is made, ``sock`` is set; when it cannot be, ``failure`` is: an HTTP status and a sentence
-    fragment. If that is not so when ``start`` returns, ``settled`` is called when it is.
+    fragment. If that is not so when ``start`` returns, ``settled`` is called when it is; or ``abandon`` is,
+    with the reason, when a fault of ours prevents both.
     """
 
-    def __init__(self, dialer: Dialer, upstream: Upstream, settled: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        dialer: Dialer,
+        upstream: Upstream,
+        settled: Callable[[], None],
+        abandon: Callable[[str], None],
+    ) -> None:
+        self.abandon = abandon
         self.sock: Sock | None = None
         self.failure: tuple[int, str] | None = None
         self._dialer = dialer
@@ -129,7 +137,13 @@ class Dial:
         if not self._upstream.is_tls or tls is None:
             self._succeed(sock)
             return
-        self._pending = tls.wrap(sock, self._upstream.host)
+        try:
+            self._pending = tls.wrap(sock, self._upstream.host)
+        except OSError as error:  # it has spoken and gone already
+            self._pending = None
+            sock.close()
+            self._fail_shaking(error)
+            return
         self._on_shaking(0)
 
     def _on_shaking(self, events: int) -> None:
@@ -143,7 +157,7 @@ class Dial:
             self._release()
             tls.close()
             self._pending = None
-            self._fail(502, f"no TLS with {self._upstream.address} ({tls.explain(error)})")
+            self._fail_shaking(error)
             return
         if not wanted:
             self._release()
@@ -183,6 +197,10 @@ class Dial:
     def _fail(self, status: int, why: str) -> None:
         self.failure = status, why
         self._settle()
+
+    def _fail_shaking(self, error: OSError) -> None:
+        assert self._dialer.tls is not None
+        self._fail(502, f"no TLS with {self._upstream.address} ({self._dialer.tls.explain(error)})")
 
     def _settle(self) -> None:
         if self._is_started and not self._is_cancelled:

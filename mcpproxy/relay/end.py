@@ -88,9 +88,11 @@ class End:
                 pass
 
     def close(self) -> None:
-        self.look_away()
-        self._handler = _nobody  # it belongs to what belongs to us
-        self._sock.close()
+        try:
+            self.look_away()
+        finally:
+            self._handler = _nobody  # it belongs to what belongs to us
+            self._sock.close()
 
     def abort(self) -> None:
         """Have ``close`` break the connection off with a reset."""

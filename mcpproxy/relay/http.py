@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from mcpproxy.relay.dial import Sock
     from mcpproxy.relay.journal import Journal
-    from mcpproxy.relay.loop import Handler
     from mcpproxy.relay.rewrite import Rewriting
     from mcpproxy.relay.route import Router
     from mcpproxy.relay.spawn import Recorder, RecorderMain
@@ -59,6 +58,8 @@ _ACCEPTS_A_TURN: Final = 64
 _NEWS: Final = 0  # in the wake-up pipe, where signals are other numbers: the resolver has found something
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _ACCEPT_AGAIN_S: Final = 0.1
+_FAULTS_TOLD: Final = 20
+"""So many different faults of ours are told on stderr, each once. The record tells of each."""
 
 
 class Settings:
@@ -147,14 +148,14 @@ class Proxy:
 
     def __init__(self, settings: Settings, listener: socket.socket, journal: Journal | None) -> None:
         self.loop = make_loop(self._on_fault)
-        self.timers = Timers()
+        self.timers = Timers(self._on_fault)
         self.router = settings.router
         self.upstream = settings.upstream
         self.rewriting = settings.rewriting
         self.voice = Voice(self.loop, settings.is_quiet)
         self._wakeup = _catch_signals()
         self._written = self._wakeup[1]
-        self._resolver = Resolver(self._wake)
+        self._resolver = Resolver(self._wake, self._on_fault)
         self.dialer = Dialer(self.loop, self.timers, self._resolver, settings.tls_up, settings.connect_s)
         self._tls = settings.tls_down
         self._recorder_s = settings.recorder_s
@@ -168,6 +169,7 @@ class Proxy:
         self._last_number = 0
         self._is_stopped = False
         self._is_pressed = False  # told to stop a second time
+        self._faults: set[str] = set()  # those of ours that were told
         if journal is not None:
             journal.tell = self.voice.say
             self.record = journal.append
@@ -203,7 +205,10 @@ class Proxy:
         self.loop.forget(self._listener.fileno())
         self._listener.close()
         for tunnel in list(self._tunnels):
-            tunnel.stop("mcpproxy was told to stop")
+            try:
+                tunnel.stop("mcpproxy was told to stop")
+            except Exception as fault:
+                self._on_fault(tunnel.stop, fault)
         now = time.monotonic_ns()
         owed = b""
         if self._journal is not None:
@@ -253,19 +258,31 @@ class Proxy:
                     self._pause_accepting(error)
                     return
                 continue  # it has gone again
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            host, port = address[:2]
-            peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            if self._tls is None:
-                self._begin(sock, peer)
-            else:
-                self._tls.shake(self.loop, self.timers, sock, lambda tls, peer=peer: self._begin(tls, peer))
+            try:
+                self._admit(sock, address[:2])
+            except OSError:  # it has gone again, before we said a word
+                sock.close()
+            except Exception as fault:
+                sock.close()
+                self._on_fault(self._admit, fault)
+
+    def _admit(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        host, port = address
+        peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if self._tls is None:
+            self._begin(sock, peer)
+        else:
+            self._tls.shake(self.loop, self.timers, sock, lambda tls: self._begin(tls, peer))
 
     def _begin(self, sock: Sock, peer: str) -> None:
         tunnel = Tunnel(self, sock, peer)
         self._tunnels.add(tunnel)
-        tunnel.start()
+        try:
+            tunnel.start()
+        except Exception as fault:
+            self._on_fault(tunnel.start, fault)
 
     def _pause_accepting(self, error: OSError) -> None:
         """Clients wait in the backlog until others have left."""
@@ -277,13 +294,26 @@ class Proxy:
         if not self._is_stopped:
             self.loop.change(self._listener.fileno(), READ)
 
-    def _on_fault(self, handler: Handler, fault: Exception) -> None:
-        """A fault of ours costs one connection, not all of them."""
-        tunnel = getattr(handler, "__self__", None)
-        if not isinstance(tunnel, Tunnel):
-            raise fault
-        self.voice.say(f"a connection was closed, a fault of mcpproxy: {fault!r}; please report it")
-        tunnel.stop(f"a fault of mcpproxy: {fault!r}")
+    def _on_fault(self, work: Callable[..., None], fault: Exception) -> None:
+        """A fault of ours costs one connection, not all of them.
+
+        ``work``, which raised, is a method of what belongs to one connection and can be abandoned with it,
+        or of what serves all of them and goes on.
+        """
+        why = f"a fault of mcpproxy: {fault!r}{_place(fault)}"
+        abandon: Callable[[str], None] | None = getattr(getattr(work, "__self__", None), "abandon", None)
+        if why not in self._faults and len(self._faults) < _FAULTS_TOLD:
+            self._faults.add(why)
+            what = "the proxy goes on after" if abandon is None else "a connection was closed,"
+            self.voice.say(f"{what} {why}; please report it")
+        if abandon is None:
+            note = f'{{"what":"fault","why":{journals.quoted(why)}}}'
+            self.record(journals.NOTE, time.monotonic_ns(), note.encode("utf-8", "replace"), 0)
+            return
+        try:
+            abandon(why)
+        except Exception as second:
+            self._on_fault(_end_of_it, second)
 
     def _on_wakeup(self, events: int) -> None:
         del events
@@ -293,13 +323,14 @@ class Proxy:
             return
         for number in numbers:
             if number == _NEWS:
-                self._resolver.deliver()
-            elif number == signal.SIGCHLD:
+                continue
+            if number == signal.SIGCHLD:
                 self._reap()
             elif number in FORWARDED:
                 self._is_pressed = self._is_stopped
                 self._is_stopped = True
                 self.record(journals.SIGNAL, time.monotonic_ns(), FORWARDED[number].encode(), 0)
+        self._resolver.deliver()
 
     def _reap(self) -> None:
         recorder = self._recorder
@@ -312,11 +343,26 @@ class Proxy:
             self.voice.say("the recorder has stopped; the proxy goes on and the journal keeps the traffic")
 
     def _wake(self) -> None:
-        os.write(self._written, bytes((_NEWS,)))
+        try:
+            os.write(self._written, bytes((_NEWS,)))
+        except BlockingIOError:  # so much is in the pipe already that the loop will wake up
+            pass
 
 
 def _forget(kind: int, at_ns: int, payload: bytes, number: int) -> None:
     """In place of a journal, when there is none."""
+
+
+def _end_of_it() -> None:
+    """In place of a callback: a fault that was met while abandoning a connection concerns nothing else."""
+
+
+def _place(fault: Exception) -> str:
+    """Where it happened, for who is to mend it."""
+    at = fault.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return f" ({os.path.basename(at.tb_frame.f_code.co_filename)}, line {at.tb_lineno})" if at else ""
 
 
 def _catch_signals() -> tuple[int, int]:

@@ -9,8 +9,9 @@ A record is a fixed head and a payload. The head is little-endian: payload lengt
 three zero bytes, connection (u32, 0 on stdio), time (u64, ``time.monotonic_ns``). Nothing in it is
 escaped or terminated: a segment that ends inside a record was torn by a kill or by a full disk.
 
-Over HTTP each record but the first, SIGNAL, GAP and EXIT belongs to a connection, numbered from 1. Its
-first record is CONNECT; when it is over there is one CLIENT_EOF and one SERVER_EOF of it.
+Over HTTP each record but the first, SIGNAL, GAP, EXIT and a NOTE on the proxy itself belongs to a
+connection, numbered from 1. Its first record is CONNECT; when it is over there is one CLIENT_EOF and one
+SERVER_EOF of it.
 
 The writer below sits on the data path, so it never raises and never waits. What it cannot write it
 counts, and says so in a gap record as soon as there is room again.

@@ -2,6 +2,9 @@
 
 A handler may be called for a readiness that is gone already, or that was meant for a descriptor of the
 same number closed earlier in the same turn: whoever is called must try, and find that there is nothing.
+
+A callback that raises (a handler, a timer's work) is a fault of ours. ``on_fault`` is told of it, and
+whoever else is to be called is called.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     Handler = Callable[[int], None]
-    OnFault = Callable[[Handler, Exception], None]
+    OnFault = Callable[[Callable[..., None], Exception], None]
 
 READ: Final = 1
 WRITE: Final = 4
@@ -30,7 +33,6 @@ class EpollLoop:
     """Calls a handler per descriptor, with the events that are ready.
 
     Asking for no event means: only tell when the connection breaks (where the system can tell).
-    ``on_fault`` is told of a handler that raised; the others go on.
     """
 
     def __init__(self, on_fault: OnFault) -> None:
@@ -39,9 +41,13 @@ class EpollLoop:
         self._epoll = select.epoll()
 
     def watch(self, fd: int, events: int, handler: Handler) -> None:
-        """Begin to watch ``fd``, which is not watched yet."""
-        self._handlers[fd] = handler
+        """Begin to watch ``fd``, which is not watched yet.
+
+        Raises:
+            OSError: the system watches no more descriptors for us.
+        """
         self._epoll.register(fd, events)
+        self._handlers[fd] = handler
 
     def change(self, fd: int, events: int) -> None:
         """Watch ``fd`` for other events from now on."""
@@ -75,9 +81,9 @@ class SelectorLoop:
         self._selector = selectors.DefaultSelector()
 
     def watch(self, fd: int, events: int, handler: Handler) -> None:
-        self._handlers[fd] = handler
         if events:
             self._selector.register(fd, _TO_SELECTORS[events])
+        self._handlers[fd] = handler
 
     def change(self, fd: int, events: int) -> None:
         if not events:
@@ -138,7 +144,8 @@ class Timer:
 class Timers:
     """What is to be done when; nothing, and no wake-up, as long as nothing is."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_fault: OnFault) -> None:
+        self._on_fault = on_fault
         self._timers: list[Timer] = []
 
     def start(self, after_s: float, work: Callable[[], None]) -> Timer:
@@ -154,7 +161,10 @@ class Timers:
                 left = timers[0].at - time.monotonic()
                 if left > 0:
                     return left
-            timer = heapq.heappop(timers)
-            if timer.work is not None:
-                timer.work()
+            work = heapq.heappop(timers).work
+            if work is not None:
+                try:
+                    work()
+                except Exception as fault:
+                    self._on_fault(work, fault)
         return None

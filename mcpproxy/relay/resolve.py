@@ -1,12 +1,13 @@
 """Addresses of a host, without ever making the loop wait for a name server.
 
 An address that is written out needs no looking up. A name is looked up in a thread of its own, once for
-all who ask meanwhile, and kept for a few seconds.
+all who ask meanwhile, and kept for a few seconds. Whatever happens there, all who asked hear of it.
 """
 
 from __future__ import annotations
 
 import _thread
+import errno
 import socket
 import time
 
@@ -14,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final
+
+    from mcpproxy.relay.loop import OnFault
 
     Address = tuple[int, "tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]"]  # family, address
     Answer = list[Address] | OSError
@@ -26,10 +29,14 @@ _KEPT: Final = 1024
 
 
 class Resolver:
-    """Looks names up. ``wake`` is called, from another thread, when ``deliver`` has something to do."""
+    """Looks names up. ``wake`` is called, from another thread, when ``deliver`` has something to do.
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    ``on_fault`` is told of one who asked and raises at the answer.
+    """
+
+    def __init__(self, wake: Callable[[], None], on_fault: OnFault) -> None:
         self._wake = wake
+        self._on_fault = on_fault
         self._waiting: dict[tuple[str, int], list[Hear]] = {}
         self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
         self._found: list[tuple[tuple[str, int], Answer]] = []
@@ -46,9 +53,13 @@ class Resolver:
         except OSError:  # a name
             if key in self._waiting:
                 self._waiting[key].append(hear)
+                return
+            try:
+                _thread.start_new_thread(self._work, (key,))
+            except RuntimeError:
+                hear(OSError(errno.EAGAIN, "no thread is to be had for the look-up"))
             else:
                 self._waiting[key] = [hear]
-                _thread.start_new_thread(self._work, (key,))
             return
         self._keep(key, addresses)
         hear(addresses)
@@ -67,7 +78,10 @@ class Resolver:
             if isinstance(answer, list):
                 self._keep(key, answer)
             for hear in self._waiting.pop(key):
-                hear(answer)
+                try:
+                    hear(answer)
+                except Exception as fault:
+                    self._on_fault(hear, fault)
 
     def _keep(self, key: tuple[str, int], addresses: list[Address]) -> None:
         if len(self._known) >= _KEPT:
@@ -81,6 +95,8 @@ class Resolver:
             answer = error
         except UnicodeError:
             answer = OSError(0, "the name is not a host name")
+        except Exception as fault:
+            answer = OSError(0, f"a fault of mcpproxy: {fault!r}")
         self._found.append((key, answer))
         self._wake()
 

@@ -44,14 +44,6 @@ class TlsSocket:
             return WRITE
         return 0
 
-    def explain(self, error: OSError) -> str:
-        """Why a handshake failed, for people."""
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted: {error.verify_message}; --insecure would not look"
-        if isinstance(error, ssl.SSLError):
-            return (error.reason or str(error)).lower().replace("_", " ")
-        return error.strerror or "the connection ended"
-
     def recv(self, size: int) -> bytes:
         try:
             return self._sock.recv(size)
@@ -96,8 +88,20 @@ class TlsClient:
             self._context.verify_mode = ssl.CERT_NONE
 
     def wrap(self, sock: socket.socket, host: str) -> TlsSocket:
-        """Put TLS on a connected socket; the handshake is still to be made."""
+        """Put TLS on a connected socket; the handshake is still to be made.
+
+        Raises:
+            OSError: the connection is over already.
+        """
         return TlsSocket(self._context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=host))
+
+    def explain(self, error: OSError) -> str:
+        """Why a handshake failed, for people."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {error.verify_message}; --insecure would not look"
+        if isinstance(error, ssl.SSLError):
+            return (error.reason or str(error)).lower().replace("_", " ")
+        return error.strerror or "the connection ended"
 
 
 class TlsServer:
@@ -115,21 +119,25 @@ class TlsServer:
     def shake(
         self, loop: Loop, timers: Timers, sock: socket.socket, done: Callable[[TlsSocket], None]
     ) -> None:
-        """Make the handshake with a client, then call ``done``; a client that cannot make it is dropped."""
+        """Make the handshake with a client, then call ``done``; a client that cannot make it is dropped.
+
+        Raises:
+            OSError: the client has gone already.
+        """
         tls = TlsSocket(self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False))
-        _Handshake(loop, timers, tls, done).go_on(READ)
+        _Handshake(loop, timers, tls, done)
 
 
 class _Handshake:
-    """A client's handshake, as far as it has got."""
+    """A client's handshake, as far as it has got. The client begins it."""
 
     def __init__(self, loop: Loop, timers: Timers, tls: TlsSocket, done: Callable[[TlsSocket], None]) -> None:
         self._loop = loop
         self._tls = tls
         self._done = done
         self._fd = tls.fileno()
-        self._timer: Timer = timers.start(HANDSHAKE_S, self._give_up)
         loop.watch(self._fd, READ, self.go_on)
+        self._timer: Timer = timers.start(HANDSHAKE_S, self._give_up)
 
     def go_on(self, events: int) -> None:
         del events
@@ -144,6 +152,14 @@ class _Handshake:
         self._timer.stop()
         self._loop.forget(self._fd)
         self._done(self._tls)
+
+    def abandon(self, why: str) -> None:
+        """After a fault of ours, in whatever state it is; nobody has said anything yet."""
+        del why
+        try:
+            self._give_up()
+        finally:
+            self._tls.close()
 
     def _give_up(self) -> None:
         self._timer.stop()

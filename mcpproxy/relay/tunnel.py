@@ -113,6 +113,21 @@ class Tunnel:
             self._note("closed", why, time.monotonic_ns())
         self._close()
 
+    def abandon(self, why: str) -> None:
+        """End it after a fault of ours, in whatever state that has left it."""
+        now = time.monotonic_ns()
+        was_over, self._is_over = self._is_over, True
+        self._proxy.forget(self)
+        try:
+            if self._records.number or not was_over:
+                self._note("closed", why, now)
+            self._records.close(now)
+        finally:
+            try:
+                self._drop_upstream()
+            finally:
+                self._client.close()
+
     # From the client.
 
     def _on_client(self, events: int) -> None:
@@ -347,7 +362,7 @@ class Tunnel:
         self._records.begin(now, self._where())
         self._proxy.hold(journals.CLIENT, now, data, self._records.number)
         self._out = out
-        self._dial = dial = Dial(self._proxy.dialer, self._route.upstream, self._on_dialed)
+        self._dial = dial = Dial(self._proxy.dialer, self._route.upstream, self._on_dialed, self.abandon)
         dial.start()
         if dial.sock is not None:
             self._enter(dial.sock)
@@ -404,13 +419,15 @@ class Tunnel:
         self._drop_upstream()
 
     def _drop_upstream(self) -> None:
-        if self._dial is not None:
-            self._dial.cancel()
-            self._dial = None
+        dial, self._dial = self._dial, None
         upstream, self._upstream = self._upstream, None
-        if upstream is not None:
-            upstream.close()
         self._rewriter = self._switch = None
+        try:
+            if dial is not None:
+                dial.cancel()
+        finally:
+            if upstream is not None:
+                upstream.close()
 
     # Our own answers.
 

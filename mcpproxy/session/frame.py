@@ -10,7 +10,7 @@ Nobody changes an event. ``Frame`` alone is not frozen, because so many of them 
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from mcpproxy.protocol.jsonrpc import Message, parse
+from mcpproxy.protocol.jsonrpc import JSONObject, Message, parse
 
 Sender = Literal["client", "server"]
 Blame = Literal["client", "server", "proxy"]
@@ -210,7 +210,7 @@ class Finding:
     ``frame`` is the sequence number of the frame concerned, 0 when the session as a whole is.
     ``pointer`` is a JSON Pointer (RFC 6901) into that frame's message. ``revision`` is the protocol
     revision it was judged by, ``None`` while none was settled; ``source`` is the URL of the page
-    and section that says so.
+    and section that says so. ``data`` is what a refusal tells programs; no report shows it.
     """
 
     rule: str
@@ -223,3 +223,4 @@ class Finding:
     revision: str | None = None
     source: str = ""
     requirement: str = ""
+    data: JSONObject | None = field(default=None, compare=False, repr=False)

@@ -11,11 +11,13 @@ from typing import Final, TypeVar, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
 from mcpproxy.protocol.lifecycle import State
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import REVISIONS, Protocol
 from mcpproxy.session.frame import CLIENT, Sender
 from mcpproxy.session.split import SplitMessage
 
 Memory = TypeVar("Memory")
+K = TypeVar("K")
+V = TypeVar("V")
 
 RECENT_IDS: Final = 16_384
 """How many ids remember the frame that used them first."""
@@ -47,6 +49,14 @@ class Asked:
     answered_seq: int = 0
     answered_ns: int = 0
     taken_back: bool = False
+
+
+def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
+    """Remember ``value``, and of more than ``most`` the latest."""
+    table.pop(key, None)
+    table[key] = value
+    if len(table) > most:
+        del table[next(iter(table))]
 
 
 class UsedIds:
@@ -134,19 +144,20 @@ class Side:
 class History:
     """The state of one session.
 
-    ``candidates`` are the revisions it may speak: all at first, the stateful ones after initialize,
-    one once it is negotiated. ``blind`` is set when something passed unseen: from then on nothing is
-    concluded from what is missing.
+    ``protocol`` is the one that its first messages speak. ``candidates`` are the revisions it may
+    speak: all at first, the stateful ones after initialize, one once it is negotiated. ``blind`` is set
+    when something passed unseen: from then on nothing is concluded from what is missing.
     """
 
     client: Side = field(default_factory=Side)
     server: Side = field(default_factory=Side)
+    protocol: Protocol = "mcp"
     state: State = State.IDLE
     candidates: tuple[str, ...] = REVISIONS
     negotiated: str | None = None
     blind: bool = False
     over_http: bool = False
-    scattered: bool = False  # over HTTP without a session id: what it sends may be counted elsewhere
+    scattered: bool = False  # over HTTP: what it sent may be counted elsewhere, or have passed unseen
     caller: str = ""  # of a stateless request over HTTP: the server asked, and with which credentials
 
     initialize: Asked | None = None  # the latest initialize request
@@ -208,6 +219,7 @@ class ModernAnswer:
 
     seq: int
     versions: tuple[str, ...]  # what it listed, if it listed any
+    refused: bool = False  # it was an error
 
     @property
     def stateless_versions(self) -> tuple[str, ...]:

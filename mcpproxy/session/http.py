@@ -280,6 +280,9 @@ class HttpHistory:
         default_factory=dict[tuple[int, str], Mismatch]
     )  # by connection and tool, until tools are listed again
     memories: dict[type, object] = field(default_factory=dict[type, object])  # of stateless requests
+    lost: dict[tuple[str, RequestId], Asked] = field(
+        default_factory=dict[tuple[str, RequestId], Asked]
+    )  # by caller and id: stateless requests whose stream broke before their answer
     blind: bool = False
 
 

@@ -19,10 +19,10 @@ from mcpproxy.checks import (
     decided_rules,
 )
 from mcpproxy.checks.table import Decider, Kind
-from mcpproxy.protocol.methods import known_anywhere
+from mcpproxy.protocol.methods import EXTENSIONS, known_anywhere
 
 CODE: Final = re.compile(r"[A-Z]{2,}-\d{3}")
-REQUIREMENT: Final = re.compile(r"R-\d{3}")
+REQUIREMENT: Final = re.compile(r"[AR]-\d{3}")
 
 Function = Callable[..., object]
 
@@ -33,6 +33,7 @@ def decided() -> dict[str, tuple[Function, set[str]]]:
     rules: defaultdict[str, set[str]] = defaultdict(set)
     rows: list[tuple[tuple[str, ...], Function]] = [
         *((row.rules, row.check) for row in (*STANDARD.messages, *STANDARD.events)),
+        *((row.rules, row.check) for row in STANDARD.speaking("acp").messages),
         *FRAME_CHECKS,
         *BATCH_CHECKS,
         *SPLIT_CHECKS,
@@ -64,7 +65,8 @@ def reported() -> set[tuple[str, str]]:
     """The (rule, requirement) pairs that stand side by side somewhere in the checks and tables."""
     found: set[tuple[str, str]] = set()
     folder = Path(checks.__file__).parent
-    for path in [*folder.glob("*.py"), folder.parent / "protocol" / "lifecycle.py"]:
+    tables = (folder.parent / "protocol" / name for name in ("lifecycle.py", "tasks.py"))
+    for path in [*folder.glob("*.py"), *tables]:
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Call | ast.Tuple):
                 items = node.args if isinstance(node, ast.Call) else node.elts
@@ -92,7 +94,8 @@ def test_pairs_are_found() -> None:
 @pytest.mark.parametrize("row", STANDARD.messages, ids=lambda row: row.check.__name__)
 def test_a_row_names_methods_that_exist(row: Decider) -> None:
     assert row.kinds
-    assert all(known_anywhere(method) for method in row.methods)
+    extended = {method for methods in EXTENSIONS.values() for method in methods}
+    assert all(method in extended or known_anywhere(method) for method in row.methods)
 
 
 def test_a_message_meets_the_checks_that_concern_it() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.recorder import bodies
+from mcpproxy.recorder import bodies, cost
 from mcpproxy.recorder.fold import fold
 from mcpproxy.recorder.follow import JournalReader
 from mcpproxy.recorder.frozen import FrozenStateError, freeze, thaw
@@ -313,6 +313,50 @@ def test_a_body_too_long_to_hold_comes_in_pieces(monkeypatch: pytest.MonkeyPatch
     assert told(found)[2:] == ["1 server: 1234 cut piece", "1 server: 5678 cut piece", "1 server: 9", "1 end"]
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_long_bodies_are_filed_in_short_pieces_of_whole_characters(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "BODY_BYTES", 8)
+    monkeypatch.setattr(bodies, "PIECE_BYTES", 4)
+    body = "data: äöü€x漢\n\n".encode()
+    found = assembled([client(post(PING)), server(answer(body, kind=kind))])
+    frames = [event for event in found if isinstance(event, Frame) and event.sender == "server"]
+    assert body_bytes(found, 1, "server") == body
+    assert all(frame.continues for frame in frames[:-1])
+    assert not frames[-1].continues
+    texts = [frame.raw + (frame.event.before if frame.event else b"") for frame in frames]
+    assert [text.decode() for text in texts][:5] == ["data", ": ä", "öü", "€x", "漢"]
+
+
+def test_what_costs_too_much_to_judge_is_filed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "SMALL_BYTES", 10)
+    monkeypatch.setattr(cost, "BUDGET_BYTES", 5 * len(PONG))
+    costly = PONG.replace(b"{}", b"[" + b"0," * 100 + b"0]")
+    first, rest = costly[: len(costly) // 2], costly[len(costly) // 2 :]
+    found = assembled([client(post(PING)), server(answer(costly))])
+    assert told(found)[2:] == [
+        "1 200",
+        f"1 server: {first.decode()} cut piece",
+        f"1 server: {rest.decode()}",
+        "1 end",
+    ]
+    event = b"id: 7\ndata: " + costly + b"\n\n"
+    found = assembled([client(post(PING)), server(answer(event, kind="text/event-stream"))])
+    assert [frame.continues for frame in found if isinstance(frame, Frame)] == [False, True, False]
+    assert body_bytes(found, 1, "server") == event
+
+
+def test_what_a_request_has_cost_is_given_back_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "SMALL_BYTES", 10)
+    monkeypatch.setattr(cost, "BUDGET_BYTES", 3 * cost.cost(PING) // 2)
+    pairs = [entry for _ in range(5) for entry in (client(post(PING)), server(answer(b"")))]
+    found = assembled([connect(1), *pairs, client(post(PING)), client_eof(), server_eof()])
+    assert not any(event.continues for event in found if isinstance(event, Frame))
+    both = assembled([client(post(PING)), client(post(PING), number=2)])
+    assert [event.continues for event in both if isinstance(event, Frame)] == [False, True, False]
+
+
 def test_secrets_stand_nowhere() -> None:
     text = "".join(map(repr, assembled(CONVERSATION[1:-1])))
     for secret in ("s3cret", wire.SESSION_ID, "abc", '"x"', "client_secret=x", '"top"', "code=q"):
@@ -438,7 +482,8 @@ def test_a_state_that_was_kept_goes_on_anywhere() -> None:
     assembly = HttpAssembly(start()[1])
     found: list[Recorded] = []
     for kind, payload, at_ns, number in entries:
-        assembly = thaw(json.loads(json.dumps(freeze(assembly))))
+        frozen = freeze(assembly)
+        assembly = thaw(json.loads(json.dumps(frozen.state)), [bytes(run) for run in frozen.long])
         for event in found:
             if isinstance(event, Encoded):
                 assembly.refeed(event)
@@ -448,13 +493,11 @@ def test_a_state_that_was_kept_goes_on_anywhere() -> None:
 
 def test_a_state_is_small_while_a_stream_is_long() -> None:
     assembly = HttpAssembly(start()[1])
-    assembly.take(*client(get("/mcp")))
-    assembly.take(*server(stream()))
-    for _ in range(1000):
-        assembly.take(*server(chunk(b"data: {}\n\n")))
+    for entry in (client(get("/mcp")), server(stream()), *[server(chunk(b"data: {}\n\n"))] * 1000):
+        assert list(assembly.take(*entry))
     assert assembly.open_streams == assembly.open_exchanges == 1
     assert assembly.held_bytes < 5000
-    assert len(json.dumps(freeze(assembly))) < 5000
+    assert len(json.dumps(freeze(assembly).state)) < 5000
 
 
 DAMAGED: list[object] = [
@@ -478,7 +521,7 @@ DAMAGED: list[object] = [
 @pytest.mark.parametrize("state", DAMAGED, ids=repr)
 def test_what_is_no_state_is_refused(state: object) -> None:
     with pytest.raises(FrozenStateError):
-        thaw(state)  # pyright: ignore[reportArgumentType] # JSON from a file
+        thaw(state, ())  # pyright: ignore[reportArgumentType] # JSON from a file
 
 
 # In the trace

@@ -1,9 +1,9 @@
 """The HTTP relay alone, as a process.
 
-``python drive_http.py TRACE RECORDER CONNECT_S RECORDER_S LOOP OPTION...``.
+``python drive_http.py TRACE RECORDER CONNECT_S RECORDER_S LOOP FAULT OPTION...``.
 
 ``TRACE`` is where the journal goes (empty: none), ``RECORDER`` names a fake of drive.py or ``none``,
-``LOOP`` what makes the loop.
+``LOOP`` what makes the loop, ``FAULT`` one of faults.py.
 """
 
 import sys
@@ -16,6 +16,7 @@ from mcpproxy.relay import loop as loops
 from mcpproxy.relay.journal import Journal
 from mcpproxy.relay.route import Route, Router
 from tests.relay import drive
+from tests.relay.faults import FAULTS
 
 
 class Faulty:
@@ -30,7 +31,10 @@ class Faulty:
         return self.inner.route(raw)
 
 
-def main(trace: str, recorder: str, connect_s: str, recorder_s: str, loop: str, *argv: str) -> int:
+def main(
+    trace: str, recorder: str, connect_s: str, recorder_s: str, loop: str, fault: str, *argv: str
+) -> int:
+    FAULTS[fault]()
     options = command.parse(list(argv))
     settings, listener, _ = command.prepare(options)
     settings.connect_s = float(connect_s)

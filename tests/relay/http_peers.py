@@ -158,10 +158,11 @@ class Proxy:
         connect_s: float = 20,
         recorder_s: float = 1,
         loop: str = "make_loop",
+        fault: str = "none",
     ) -> None:
         self.trace = trace
         drive = [sys.executable, "-S", "-m", "tests.relay.drive_http"]
-        command = [*drive, trace, recorder, str(connect_s), str(recorder_s), loop]
+        command = [*drive, trace, recorder, str(connect_s), str(recorder_s), loop, fault]
         self.process = subprocess.Popen(
             [*command, "--listen", "127.0.0.1:0", *options],
             stderr=subprocess.PIPE,

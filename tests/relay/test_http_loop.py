@@ -8,11 +8,10 @@ import pytest
 
 from mcpproxy.relay.loop import READ, WRITE, EpollLoop, Loop, SelectorLoop, Timers
 
-Handler = Callable[[int], None]
-OnFault = Callable[[Handler, Exception], None]
+OnFault = Callable[[Callable[..., None], Exception], None]
 
 
-def raised(handler: Handler, fault: Exception) -> None:
+def raised(work: Callable[..., None], fault: Exception) -> None:
     raise fault
 
 
@@ -92,7 +91,7 @@ def test_a_handler_that_raises_stops_no_other(make: Callable[[OnFault], Loop], p
 def test_timers_go_off_in_order_and_not_when_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    timers = Timers()
+    timers = Timers(raised)
     done: list[str] = []
     timers.start(2, lambda: done.append("second"))
     timers.start(1, lambda: done.append("first"))
@@ -105,3 +104,18 @@ def test_timers_go_off_in_order_and_not_when_stopped(monkeypatch: pytest.MonkeyP
     now = 105.0
     assert timers.run() is None
     assert done == ["first", "second"]
+
+
+def test_a_timer_that_raises_stops_no_other() -> None:
+    faults: list[str] = []
+    done: list[str] = []
+    timers = Timers(lambda work, fault: faults.append(f"{work is faulty} {fault}"))
+
+    def faulty() -> None:
+        raise ValueError("out of order")
+
+    timers.start(0, faulty)
+    timers.start(0, lambda: done.append("the next"))
+    assert timers.run() is None
+    assert faults == ["True out of order"]
+    assert done == ["the next"]

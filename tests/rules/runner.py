@@ -2,14 +2,16 @@
 
 A fixture is JSON Lines. The first line is its header, every other line one event of a session:
 
-    {"about": "one sentence", "revisions": ["2025-06-18"]}
+    {"about": "one sentence", "revisions": ["2025-06-18"]}    (and "ranges", as check --versions reads)
     {"handshake": {"client": {}, "server": {"tools": {}}}}
     {"ask": {"id": 1, "method": "tools/list"}, "capabilities": {}}
     {"from": "client", "message": {...}}      or "raw": "text", or "base64": "..."; "terminated": false
     {"eof": "client"}   {"signal": "SIGTERM"}   {"stderr": "text"}   {"gap": "reason"}
     {"close": {"ending": "exited", "exit_code": 0}}
 
-``handshake`` stands for initialize (id 0), its result and the initialized notification. ``ask`` is a
+``handshake`` stands for initialize (id 0), its result and the initialized notification. ``acp-handshake``
+stands for initialize and its result as the Agent Client Protocol has them: a file whose name ends in ``-acp``
+speaks that, in the versions ``acp-1`` and ``acp-2``, and ``"$NUMBER"`` is the version as it is sent. ``ask`` is a
 stateless request of the client, to which the ``_meta`` it owes and the capabilities are added. ``$REVISION``
 is the revision under test wherever it occurs. ``t`` sets the time in seconds; otherwise an event comes
 a millisecond after the one before. A close is added where there is none. For HTTP see ``wire.py``.
@@ -28,9 +30,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcpproxy import catalogue
-from mcpproxy.observer import Observer
-from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.checks.implementations import pinned
+from mcpproxy.cli.ranges import compiled
+from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Requirement
+from mcpproxy.ruleset import Ruleset
 from mcpproxy.session.frame import (
     Close,
     Eof,
@@ -50,6 +54,9 @@ FOLDER: Final = Path(__file__).parent
 
 STEP_NS: Final = 1_000_000
 
+REMARKS: Final = "DEPR"
+"""The family that remarks on what is lawful; only its own fixtures expect it."""
+
 ABOUT_FINDINGS: Final = ("expect", "blame", "pointer", "frame", "requirement", "severity")
 
 Line = Mapping[str, Any]
@@ -63,6 +70,7 @@ class Fixture:
     about: str
     named: tuple[str, ...]
     lines: tuple[Line, ...]
+    ranges: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @property
     def rule(self) -> str:
@@ -78,11 +86,16 @@ class Fixture:
         return self.path.stem.endswith("-stateless")
 
     @property
+    def acp(self) -> bool:
+        """Whether it speaks the Agent Client Protocol."""
+        return self.path.stem.endswith("-acp") or self.rule.startswith("ACP-")
+
+    @property
     def revisions(self) -> tuple[str, ...]:
         """Where it is to be tried."""
         if self.named:
             return self.named
-        era = STATELESS if self.stateless else STATEFUL
+        era = ACP if self.acp else STATELESS if self.stateless else STATEFUL
         return tuple(revision for revision in era if revision in holds(self.rule))
 
     def __str__(self) -> str:
@@ -93,7 +106,9 @@ def read(path: Path) -> Fixture:
     """Parse one file."""
     # Split on the line feed alone: one of these sessions is about the other separators.
     header, *lines = [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
-    return Fixture(path, header["about"], tuple(header.get("revisions", ())), tuple(lines))
+    return Fixture(
+        path, header["about"], tuple(header.get("revisions", ())), tuple(lines), header.get("ranges", {})
+    )
 
 
 @cache
@@ -105,7 +120,7 @@ def fixtures() -> tuple[Fixture, ...]:
 def permission(rule: str) -> bool:
     """Whether a rule can only keep others quiet."""
     requirements = catalogue.load().rules[rule].requirements
-    return not any(breakable(requirement, revision) for requirement in requirements for revision in REVISIONS)
+    return not any(breakable(requirement, revision) for requirement in requirements for revision in VERSIONS)
 
 
 def breakable(requirement: Requirement, revision: str) -> bool:
@@ -118,8 +133,8 @@ def holds(rule: str) -> tuple[str, ...]:
     """The revisions in which ``rule`` asks for something, or permits it if that is all it does."""
     requirements = catalogue.load().rules[rule].requirements
     if permission(rule):
-        return tuple(revision for revision in REVISIONS if any(revision in r.keywords for r in requirements))
-    return tuple(revision for revision in REVISIONS if any(breakable(r, revision) for r in requirements))
+        return tuple(revision for revision in VERSIONS if any(revision in r.keywords for r in requirements))
+    return tuple(revision for revision in VERSIONS if any(breakable(r, revision) for r in requirements))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +161,10 @@ def steps(fixture: Fixture, revision: str) -> Iterator[Step]:
 
 
 def _spelled_out(line: Line, revision: str) -> list[dict[str, Any]]:
-    event: dict[str, Any] = json.loads(json.dumps(line).replace("$REVISION", revision))
+    spelled = json.dumps(line).replace("$REVISION", revision)
+    event: dict[str, Any] = json.loads(spelled.replace('"$NUMBER"', revision.removeprefix("acp-")))
+    if "acp-handshake" in event:
+        return _acp_handshake(event["acp-handshake"], revision)
     if "ask" in event:
         return [_asked(event, revision)]
     if "handshake" not in event:
@@ -173,6 +191,21 @@ def _spelled_out(line: Line, revision: str) -> list[dict[str, Any]]:
             },
         },
         {"from": "client", "message": {"jsonrpc": "2.0", "method": "notifications/initialized"}},
+    ]
+
+
+def _acp_handshake(declared: Mapping[str, Any], revision: str) -> list[dict[str, Any]]:
+    """initialize and its result, with what client and agent declare in the members of the version."""
+    number, first = int(revision.removeprefix("acp-")), revision == ACP[0]
+    info = {"name": "example", "version": "1.0"}
+    params: dict[str, Any] = {"protocolVersion": number, "clientInfo" if first else "info": info}
+    result: dict[str, Any] = {"protocolVersion": number, "agentInfo" if first else "info": info}
+    params["clientCapabilities" if first else "capabilities"] = declared.get("client", {})
+    result["agentCapabilities" if first else "capabilities"] = declared.get("agent", {})
+    result["authMethods"] = declared.get("authMethods", [])
+    return [
+        {"from": "client", "message": {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}},
+        {"from": "server", "message": {"jsonrpc": "2.0", "id": 0, "result": result}},
     ]
 
 
@@ -222,11 +255,17 @@ class Verdict:
 
 def judge(fixture: Fixture, revision: str) -> Verdict:
     """Run a fixture and compare each event's findings with its line."""
-    observer = Observer(catalogue.load())
+    held = [pinned(compiled(fixture.path.name, fixture.ranges))] if fixture.ranges else []
+    observer = Ruleset(catalogue.load()).and_also({fixture.rule}, held).observer()
     verdict = Verdict()
     told: list[str] = [f"{fixture} in {revision}: {fixture.about}"]
     for step in steps(fixture, revision):
-        found = [finding for event in step.events for finding in observer.observe(event)]
+        found = [
+            finding
+            for event in step.events
+            for finding in observer.observe(event)
+            if fixture.rule.startswith(REMARKS) or not finding.rule.startswith(REMARKS)
+        ]
         verdict.findings += found
         told += [shown(event) for event in step.events]
         if not verdict.surprise and (surprise := _compare(step.line, found)):

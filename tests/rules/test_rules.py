@@ -7,7 +7,7 @@ import pytest
 
 from mcpproxy import catalogue
 from mcpproxy.checks import decided_rules
-from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.protocol.revisions import ACP, STATEFUL
 from mcpproxy.session.frame import Finding
 
 from . import runner
@@ -130,7 +130,11 @@ def test_a_finding_blames_whom_its_requirement_binds() -> None:
 
 @pytest.mark.parametrize("bad", BAD, ids=named)
 def test_a_lawful_session_is_near(bad: Fixture) -> None:
-    candidates = [good for good in GOOD if good.rule == bad.rule and good.stateless == bad.stateless]
+    candidates = [
+        good
+        for good in GOOD
+        if good.rule == bad.rule and (good.stateless, good.acp) == (bad.stateless, bad.acp)
+    ]
     nearest = min(candidates, key=lambda good: runner.distance(bad, good))
     assert runner.distance(bad, nearest) <= NEAR, f"nearest is {nearest}"
     assert runner.methods(bad) & runner.methods(nearest)
@@ -139,7 +143,7 @@ def test_a_lawful_session_is_near(bad: Fixture) -> None:
 
 @pytest.mark.parametrize("fixture", [f for f in BAD if not f.stateless], ids=named)
 def test_a_rule_is_silent_in_revisions_that_do_not_have_it(fixture: Fixture) -> None:
-    for revision in STATEFUL:
+    for revision in ACP if fixture.acp else STATEFUL:
         for finding in runner.judge(fixture, revision).findings:
             requirement = CATALOGUE.requirements[f"{finding.rule}/{finding.requirement}"]
             if finding.revision is not None:

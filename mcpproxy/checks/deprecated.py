@@ -1,0 +1,113 @@
+"""Features that still work and are on their way out: told once for each session, never held against anyone.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/deprecated
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcpproxy.checks.breach import Breach, Passing, member
+from mcpproxy.checks.embedded import ASK_CARRIERS, Ask, asks, may_ask
+from mcpproxy.checks.table import LEGACY, Decider, Family, HttpDecider, Note
+from mcpproxy.protocol.jsonrpc import Notification
+from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.session.frame import Frame
+from mcpproxy.session.history import History
+from mcpproxy.session.http import HttpExchange, HttpHistory
+
+FEATURES: Final[Mapping[str, tuple[str, str, str]]] = {
+    "roots/list": ("DEPR-001", "R-901", "the client's roots"),
+    "sampling/createMessage": ("DEPR-002", "R-902", "the client to sample its model"),
+}
+"""What a server asks of a client: the rule and requirement that speak of it, and its name."""
+
+FROM_SERVERS: Final = ("thisServer", "allServers")
+"""The values of includeContext that go."""
+
+AFTER_SSE: Final = STATEFUL[1:]
+"""The revisions with a handshake that have another transport for HTTP."""
+
+MAX_CALLERS: Final = 10_000
+
+
+@dataclass(slots=True)
+class Told:
+    """Who was told of which rule; over HTTP, where stateless requests make no session, by caller."""
+
+    rules: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+    def knows(self, rule: str, history: History) -> bool:
+        return (history.caller, rule) in self.rules or len(self.rules) >= MAX_CALLERS
+
+
+def asked_feature(passing: Passing, history: History) -> Iterable[Breach]:
+    """DEPR-001, DEPR-002, DEPR-005"""
+    return _asked_features(passing, history) if may_ask(passing) else ()
+
+
+def _asked_features(passing: Passing, history: History) -> Iterator[Breach]:
+    told, now = history.beyond(Told), set[str]()
+    for ask in asks(passing):
+        for rule, requirement, said, at in _features(ask):
+            if not told.knows(rule, history) and rule not in now:
+                now.add(rule)
+                yield Breach(rule, requirement, said, at)
+
+
+def _features(ask: Ask) -> Iterator[tuple[str, str, str, str]]:
+    if ask.method in FEATURES:
+        rule, requirement, feature = FEATURES[ask.method]
+        yield rule, requirement, f"server asked for {feature} ({ask.method}), which is deprecated", ask.at
+    context = member(ask.params, "includeContext")
+    if ask.method == "sampling/createMessage" and context in FROM_SERVERS:
+        said = f"server asked for sampling with includeContext {context}, which is deprecated"
+        yield "DEPR-005", "R-905", said, ask.at + "/params/includeContext"
+
+
+def logging(passing: Passing, history: History) -> Iterable[Breach]:
+    """DEPR-003"""
+    if history.negotiated is not None or history.beyond(Told).knows("DEPR-003", history):
+        return ()
+    said = "server sent log messages (notifications/message), which are deprecated"
+    return (Breach("DEPR-003", "R-903", said, passing.at + "/method"),)
+
+
+def http_with_sse(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Breach]:
+    """DEPR-004: at the one moment at which each session says what it has agreed on"""
+    revision = exchange.session.revision if exchange.session else None
+    confirms = any(
+        isinstance(message, Notification) and message.method == "notifications/initialized"
+        for message in exchange.messages
+    )
+    if confirms and revision in AFTER_SSE:
+        said = f"client and server speak {revision} over HTTP+SSE, which Streamable HTTP has replaced"
+        yield Breach("DEPR-004", "R-904", said, candidates=(str(revision),))
+
+
+def _note(passing: Passing, history: History) -> None:
+    """Tell nobody twice."""
+    if may_ask(passing):
+        rules = {rule for ask in asks(passing) for rule, *_ in _features(ask)}
+    else:
+        rules = {"DEPR-003"} if isinstance(passing.message, Notification) else set[str]()
+    told = history.beyond(Told).rules
+    if len(told) < MAX_CALLERS:
+        told.update((history.caller, rule) for rule in rules)
+
+
+_ASKS: Final = ("DEPR-001", "DEPR-002", "DEPR-005")
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(_ASKS, asked_feature, ("response",), ASK_CARRIERS),
+        Decider(_ASKS, asked_feature, ("request",), tuple(FEATURES)),
+        Decider(("DEPR-003",), logging, ("notification",), ("notifications/message",)),
+    ),
+    http=(HttpDecider(("DEPR-004",), http_with_sse, ("request",), LEGACY, ("POST",)),),
+    notes=(
+        Note(_note, ("response",), ASK_CARRIERS),
+        Note(_note, ("request",), tuple(FEATURES)),
+        Note(_note, ("notification",), ("notifications/message",)),
+    ),
+)

@@ -1,0 +1,108 @@
+"""Who may send what without a handshake: requests come from the client, responses from the server.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/index
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcpproxy.checks.breach import Breach, Passing, shortened
+from mcpproxy.checks.servers import server, shows_itself
+from mcpproxy.checks.table import ANSWERS, STATELESS, Decider, HttpDecider, Note
+from mcpproxy.protocol import methods
+from mcpproxy.protocol.jsonrpc import Request
+from mcpproxy.protocol.revisions import STATELESS as REVISIONS
+from mcpproxy.session.frame import CLIENT, SERVER, Frame
+from mcpproxy.session.history import Asked, History
+from mcpproxy.session.http import SESSION, HttpExchange, HttpHistory, is_answer
+
+MAX_REMEMBERED: Final = 100
+"""So many requests wait until it is known which era their sender speaks."""
+
+
+@dataclass(slots=True)
+class Reversed:
+    """What the server asked for before it had shown which era it speaks."""
+
+    asked: list[Asked] = field(default_factory=list[Asked])
+
+
+def _only_stateless(history: History) -> bool:
+    """Whether no handshake has opened, or may yet open, a session on the same pipe."""
+    opening = history.initialize is not None and not history.initialize_answered
+    return history.stateless_seq is not None and history.negotiated is None and not (opening or history.blind)
+
+
+def server_request(passing: Passing, history: History) -> Iterable[Breach]:
+    """STAT-006"""
+    message = passing.message
+    if passing.sender != SERVER or not isinstance(message, Request) or not _only_stateless(history):
+        return ()
+    if not server(history).modern or _clients_alone(message.method):
+        return ()
+    return (_reversed(message.method, passing.at, None),)
+
+
+def earlier_server_request(passing: Passing, history: History) -> Iterable[Breach]:
+    """STAT-006: by this answer the server shows that it should have known"""
+    if not passing.stateless or not (waiting := history.of(Reversed).asked):
+        return ()
+    if not _only_stateless(history) or not shows_itself(passing):
+        return ()
+    return tuple(_reversed(asked.method, "", asked.seq) for asked in waiting)
+
+
+def _reversed(method: str, at: str, frame: int | None) -> Breach:
+    said = f"server sent the request {shortened(method)}; in this revision it sends none"
+    return Breach("STAT-006", "R-215", said, at + "/method", frame=frame, candidates=REVISIONS)
+
+
+def _clients_alone(method: str) -> bool:
+    """Whether no revision lets a server ask for it; RPC-019 says so."""
+    known = methods.known_anywhere(method)
+    return bool(known) and not any(methods.sends(SERVER, method, "request", revision) for revision in known)
+
+
+def note_server_request(passing: Passing, history: History) -> None:
+    """A request of the server, until it is known which era it speaks."""
+    message = passing.message
+    if passing.sender == SERVER and passing.asked is not None and _only_stateless(history):
+        asked = history.of(Reversed).asked
+        if not server(history).modern and len(asked) < MAX_REMEMBERED and isinstance(message, Request):
+            asked.extend([] if _clients_alone(message.method) else [passing.asked])
+
+
+def note_era(passing: Passing, history: History) -> None:
+    """Once it is known, nothing waits for it any more."""
+    if passing.stateless and history.of(Reversed).asked and shows_itself(passing):
+        history.of(Reversed).asked.clear()
+
+
+def client_response(passing: Passing, history: History) -> Iterable[Breach]:
+    """STAT-007: on a pipe"""
+    if passing.sender != CLIENT or history.over_http or not _only_stateless(history):
+        return ()
+    if not server(history).modern:
+        return ()
+    said = "client sent a response; in this revision it sends none"
+    related = (passing.answers.seq,) if passing.answers else ()
+    return (Breach("STAT-007", "R-216", said, passing.at, related, candidates=REVISIONS),)
+
+
+def posted_response(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Breach]:
+    """STAT-007: over HTTP, where the headers say which revision the client speaks"""
+    if exchange.fields.get(SESSION) in history.sessions:
+        return  # It goes on with a session of the other era, under the wrong header.
+    for message in exchange.messages:
+        if is_answer(message):
+            yield Breach("STAT-007", "R-216", "client sent a response; in this revision it sends none", "")
+
+
+CHECKS: Final = (
+    Decider(("STAT-006",), server_request, ("request",)),
+    Decider(("STAT-006",), earlier_server_request, ANSWERS),
+    Decider(("STAT-007",), client_response, ANSWERS),
+)
+HTTP: Final = (HttpDecider(("STAT-007",), posted_response, ("request",), STATELESS, ("POST",)),)
+NOTES: Final = (Note(note_server_request, ("request",)), Note(note_era, ANSWERS))

@@ -1,0 +1,211 @@
+"""What a server asks of a client, and what it gets, whatever carried them.
+
+In the stateful revisions these are messages of their own. From 2026-07-28 on the requests are entries of a
+result's ``inputRequests``, and the results entries of ``inputResponses`` in the request made anew. A
+``Ask`` or a ``Reply`` is the same in both eras, so that one judgement serves them; the rows of a family
+say on which messages it looks (``ASK_CARRIERS``, ``REPLY_CARRIERS``).
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from mcpproxy.checks.breach import Breach, Check, Passing, as_object, member
+from mcpproxy.checks.table import Note
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Response
+from mcpproxy.protocol.wording import token
+from mcpproxy.session.frame import SERVER
+from mcpproxy.session.history import Asked, History
+
+ASK_CARRIERS: Final = ("tools/call", "prompts/get", "resources/read", "tasks/get")
+"""Requests whose result may ask for input; the last by extension."""
+
+REPLY_CARRIERS: Final = ("tools/call", "prompts/get", "resources/read", "tasks/update")
+"""Requests that may bring the input asked for."""
+
+POLLED_BY: Final[Mapping[str, str]] = {"tasks/update": "tasks/get"}
+"""A request that brings input although another than itself was answered with the wish for it."""
+
+TELLING: Final[Mapping[str, str]] = {
+    "action": "elicitation/create",
+    "roots": "roots/list",
+    "model": "sampling/createMessage",
+}
+"""The member by which a bare result shows which method it answers."""
+
+MAX_ROUNDS: Final = 128
+"""So many results that asked for input are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request of the server: method, params, the JSON Pointer of what holds both, and its frame.
+
+    ``key`` is its name among several in one result, empty for a message of its own.
+    """
+
+    method: str
+    params: "JSON | Absent"
+    at: str
+    seq: int
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The client's result for one, with the JSON Pointer of the result.
+
+    ``ask`` is ``None`` where it is not known what exactly was asked; ``method`` is what the result shows
+    then. A result that shows nothing is no reply.
+    """
+
+    method: str
+    result: JSONObject
+    at: str
+    ask: Ask | None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A result that asked for input: the request it answered, what it asked by key, and its state.
+
+    ``caller`` tells apart who asked over HTTP.
+    """
+
+    first: Asked
+    caller: str
+    asks: Mapping[str, Ask]
+    state: JSON
+    seq: int
+
+
+@dataclass(slots=True)
+class Rounds:
+    """The latest results that asked for input."""
+
+    latest: deque[Round] = field(default_factory=lambda: deque[Round](maxlen=MAX_ROUNDS))
+
+
+def may_ask(passing: Passing) -> bool:
+    """Whether a message may ask the client for anything: a request, or a result with input requests."""
+    message = passing.message
+    if isinstance(message, Response):
+        return passing.stateless and isinstance(message.result, dict) and "inputRequests" in message.result
+    return isinstance(message, Request)
+
+
+def asks(passing: Passing) -> Iterator[Ask]:
+    """What the server asks of the client with this message."""
+    message = passing.message
+    if isinstance(message, Request):
+        if passing.sender == SERVER:
+            yield Ask(message.method, message.params, passing.at, passing.seq)
+    elif isinstance(message, Response) and passing.stateless:
+        for key, entry in (as_object(member(message.result, "inputRequests")) or {}).items():
+            method = member(entry, "method")
+            if isinstance(entry, dict) and isinstance(method, str):
+                at = f"{passing.at}/result/inputRequests{token(key)}"
+                yield Ask(method, entry.get("params", ABSENT), at, passing.seq, key)
+
+
+def replies(passing: Passing, history: History) -> Iterator[Reply]:
+    """What the client gives the server with this message."""
+    message, asked = passing.message, passing.answers
+    if isinstance(message, Response):
+        if asked is not None and asked.sender == SERVER and isinstance(message.result, dict):
+            if "task" in message.result and member(asked.params, "task") is not None:
+                return  # A receipt; the result itself is fetched later.
+            ask = Ask(asked.method, asked.params, "", asked.seq)
+            yield Reply(asked.method, message.result, passing.at + "/result", ask)
+    elif isinstance(message, Request) and passing.stateless:
+        given = as_object(member(message.params, "inputResponses")) or {}
+        for key, result in given.items():
+            if isinstance(result, dict) and (method := _shown_method(result)):
+                ask = _ask_of(message, key, history)
+                if ask is None or ask.method == method:
+                    yield Reply(method, result, f"{passing.at}/params/inputResponses{token(key)}", ask)
+
+
+def _shown_method(result: JSONObject) -> str:
+    """The method that a bare result answers, by its members; empty if they do not agree on one."""
+    shows = [method for name, method in TELLING.items() if name in result]
+    return shows[0] if len(shows) == 1 else ""
+
+
+def rounds_before(request: Request, history: History) -> tuple[Round, ...]:
+    """The results that ``request`` may take up, oldest first.
+
+    They asked back for the same method and the same tool, prompt or resource, and gave the state that the
+    request repeats, or none if it has none.
+    """
+    state, about = member(request.params, "requestState"), _about(request.params)
+    return tuple(
+        earlier
+        for earlier in history.beyond(Rounds).latest
+        if earlier.caller == history.caller
+        and earlier.first.method == (POLLED_BY.get(request.method) or request.method)
+        and _about(earlier.first.params) == about
+        and earlier.state == state
+    )
+
+
+def _about(params: "JSON | Absent") -> tuple[JSON, ...]:
+    return tuple(member(params, name) for name in ("name", "uri", "taskId"))
+
+
+def _ask_of(request: Request, key: str, history: History) -> Ask | None:
+    """What ``key`` was asked for; ``None`` if several earlier results asked differently."""
+    found = [earlier.asks[key] for earlier in rounds_before(request, history) if key in earlier.asks]
+    same = all((ask.method, ask.params) == (found[0].method, found[0].params) for ask in found)
+    return found[-1] if found and same else None
+
+
+def _note_round(passing: Passing, history: History) -> None:
+    message, asked = passing.message, passing.answers
+    if asked is not None and isinstance(message, Response) and may_ask(passing):
+        by_key = {ask.key: ask for ask in asks(passing)}
+        state = member(message.result, "requestState")
+        history.beyond(Rounds).latest.append(Round(asked, history.caller, by_key, state, passing.seq))
+
+
+NOTES: Final = (Note(_note_round, ("response",), ASK_CARRIERS),)
+
+JudgeAsk: TypeAlias = Callable[[Ask, Passing, History], Iterable[Breach]]
+JudgeReply: TypeAlias = Callable[[Reply, Passing, History], Iterable[Breach]]
+
+
+def each_ask(method: str, *judges: JudgeAsk) -> Check:
+    """A check that lets ``judges`` look at each request for ``method`` that a message carries."""
+
+    def check(passing: Passing, history: History) -> Iterable[Breach]:
+        if not may_ask(passing):
+            return ()
+        return (
+            breach
+            for ask in asks(passing)
+            if ask.method == method
+            for judge in judges
+            for breach in judge(ask, passing, history)
+        )
+
+    return check
+
+
+def each_reply(method: str, *judges: JudgeReply) -> Check:
+    """A check that lets ``judges`` look at each result for ``method`` that a message carries."""
+
+    def check(passing: Passing, history: History) -> Iterable[Breach]:
+        if isinstance(passing.message, Request) and not passing.stateless:
+            return ()
+        return (
+            breach
+            for reply in replies(passing, history)
+            if reply.method == method
+            for judge in judges
+            for breach in judge(reply, passing, history)
+        )
+
+    return check

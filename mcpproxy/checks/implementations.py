@@ -1,0 +1,114 @@
+"""Which implementation spoke which revision, and whether that is one that its user allows.
+
+A peer names itself in the handshake, or, in the revisions without one, in the ``_meta`` of requests and
+results. What it speaks is settled once the other side has answered.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
+from mcpproxy.checks.table import Decider, Family, Note
+from mcpproxy.protocol.jsonrpc import JSON, Response
+from mcpproxy.session.frame import CLIENT, SERVER, Sender
+from mcpproxy.session.history import History
+
+CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
+SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
+
+ANY: Final = "any"
+"""In place of a revision: whatever is spoken."""
+
+KNOWN: Final = 1_000
+"""So many implementations are remembered of one session, more than any has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """One implementation that spoke ``revision``."""
+
+    role: Sender
+    name: str
+    version: str
+    revision: str
+    pointer: str
+
+
+Range: TypeAlias = Callable[[str], str]
+"""What is wrong with a version, as the end of a sentence; empty if it is within the range."""
+
+Ranges: TypeAlias = Mapping[str, Mapping[str, Range]]
+"""Revision (or ``any``) -> name of the implementation -> the versions allowed."""
+
+
+@dataclass(slots=True)
+class Met:
+    """The implementations of this session that were looked at already."""
+
+    spoken: set[Spoken] = field(default_factory=set[Spoken])
+
+
+def spoken(passing: Passing) -> Iterator[Spoken]:
+    """Who spoke what, as this answer settles it."""
+    message, asked = passing.message, passing.answers
+    if not isinstance(message, Response) or asked is None or len(passing.candidates) != 1:
+        return
+    [revision] = passing.candidates
+    if asked.method == "initialize":
+        client, server = member(asked.params, "clientInfo"), member(message.result, "serverInfo")
+        where = "/result/serverInfo"
+    elif asked.stateless:
+        client, server = (
+            member(asked.params, "_meta", CLIENT_KEY),
+            member(message.result, "_meta", SERVER_KEY),
+        )
+        where = "/result/_meta"
+    else:
+        return
+    yield from _named(CLIENT, client, revision, "")
+    yield from _named(SERVER, server, revision, passing.at + where)
+
+
+def collected(told: Callable[[Spoken], None]) -> Family:
+    """A family that judges nothing and tells of everyone it meets."""
+
+    def note(passing: Passing, history: History) -> None:
+        for one in spoken(passing):
+            told(one)
+
+    return Family(notes=(Note(note, ("response",)),))
+
+
+def pinned(ranges: Ranges) -> Family:
+    """A family that holds peers to ``ranges``, each told once in a session."""
+
+    def version_outside_range(passing: Passing, history: History) -> Iterator[Breach]:
+        """VER-001"""
+        if not ranges:
+            return
+        met = history.of(Met).spoken
+        for one in spoken(passing):
+            if one in met or len(met) >= KNOWN:
+                continue
+            met.add(one)
+            for table in (one.revision, ANY):
+                allowed = ranges.get(table, {}).get(one.name)
+                if allowed is not None and (fault := allowed(one.version)):
+                    said = f"{one.role} is {shortened(one.name)} {shortened(one.version)}, {fault}"
+                    frame = passing.answers.seq if one.role == CLIENT and passing.answers else None
+                    yield Breach("VER-001", "X-006", said, one.pointer or None, blame=one.role, frame=frame)
+
+    return Family(checks=(Decider(("VER-001",), version_outside_range, ("response",)),))
+
+
+def _named(role: Sender, info: JSON, revision: str, pointer: str) -> Iterator[Spoken]:
+    found = as_object(info)
+    name, version = member(found, "name"), member(found, "version")
+    if isinstance(name, str) and isinstance(version, str):
+        yield Spoken(role, name, version, revision, pointer)
+
+
+FAMILY: Final = pinned({})

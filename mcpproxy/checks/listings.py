@@ -1,0 +1,285 @@
+"""What a server has listed: tools, prompts, resources and templates, page by page.
+
+A *walk* leads through the pages of a list from the first on; the cursor that each page asked for tells
+which walk it goes on with. What a walk has seen is a whole list only if it saw every page, and nobody
+announced a change in between. What is known of an item ends with such an announcement. Several walks may
+be under way at once, and callers with other credentials may be shown other lists.
+
+Everything here is bounded, and what had to be forgotten counts as unknown. The rows that write it down
+stand with ``tools.FAMILY``.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcpproxy.checks.breach import Passing, as_object, member
+from mcpproxy.checks.servers import server
+from mcpproxy.protocol.contract import Contract, contract
+from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Notification, Response
+from mcpproxy.protocol.methods import declares
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
+from mcpproxy.session.frame import SERVER
+from mcpproxy.session.history import History, keep
+from mcpproxy.session.subscriptions import Subscriptions
+
+LISTS: Final[Mapping[str, tuple[str, str]]] = {
+    "tools/list": ("tools", "name"),
+    "prompts/list": ("prompts", "name"),
+    "resources/list": ("resources", "uri"),
+    "resources/templates/list": ("resourceTemplates", "uriTemplate"),
+}
+"""Each method of a list: the member that holds it, and what its items go by."""
+
+CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "notifications/tools/list_changed": ("tools/list",),
+    "notifications/prompts/list_changed": ("prompts/list",),
+    "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
+}
+"""Which lists each announcement is about."""
+
+MAX_ITEMS: Final = 10_000
+MAX_WALKS: Final = 8
+MAX_LISTS: Final = 256
+
+_FOREVER: Final = 1 << 63
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """One listed thing: as it was listed, in which frame, and until when it may be relied on."""
+
+    value: JSONObject
+    seq: int
+    fresh_until_ns: int
+    _contracts: dict[tuple[str, str], Contract | None] = field(
+        default_factory=dict[tuple[str, str], Contract | None]
+    )
+
+    def contract(self, name: str, revision: str) -> Contract | None:
+        """The schema under ``name``, ready to judge values; ``None`` if there is none that judges any."""
+        if (name, revision) not in self._contracts:
+            self._contracts[name, revision] = contract(self.value.get(name), revision)
+        return self._contracts[name, revision]
+
+
+@dataclass(slots=True, eq=False)
+class Walk:
+    """A list as far as its pages have come.
+
+    ``whole`` is whether none of them is missing so far. ``changes`` is how many announcements had come when
+    it began. ``asked`` is what in the request a server may go by, other than who asks.
+    """
+
+    first_seq: int
+    changes: int
+    connection: int
+    asked: str
+    whole: bool
+    seq: int = 0
+    at_ns: int = 0
+    items: dict[str, Item] = field(default_factory=dict[str, Item])
+    repeated: set[str] = field(default_factory=set[str])
+
+    def like(self, other: "Walk") -> bool:
+        """Whether the two were asked for alike, so that they may be compared."""
+        return self.asked == other.asked
+
+    def difference(self, other: "Walk") -> str:
+        """One name that only one of two lists has; empty if there is none."""
+        return next(iter(self.items.keys() ^ other.items.keys()), "")
+
+
+@dataclass(slots=True)
+class Page:
+    """One page of a list: which walk it belongs to, what it adds, and whether that is the end."""
+
+    walk: Walk
+    named: list[tuple[int, str, JSONObject]]  # index, name, item
+    next: str | None
+
+    def names(self) -> list[str]:
+        """All that the walk has seen with this page, in order."""
+        return list(dict.fromkeys([*self.walk.items, *(name for _, name, _ in self.named)]))
+
+
+@dataclass(slots=True)
+class Listed:
+    """What is known of one list.
+
+    ``items`` are those listed last under each name, ``latest`` is the latest whole list and ``before`` the
+    one before that. ``calls`` counts the calls of tools answered so far, ``called`` is their number when
+    ``latest`` came. ``silent`` are two lists that differ although no announcement came, while it should.
+    """
+
+    items: dict[str, Item] = field(default_factory=dict[str, Item])
+    under_way: dict[str, Walk] = field(default_factory=dict[str, Walk])  # by the cursor they go on with
+    latest: Walk | None = None
+    before: Walk | None = None
+    by_connection: dict[int, Walk] = field(default_factory=dict[int, Walk])
+    changes: int = 0
+    changed_seq: int = 0
+    calls: int = 0
+    called: int = 0
+    silent: tuple[Walk, Walk] | None = None
+
+    @property
+    def whole(self) -> Walk | None:
+        """The latest whole list, unless a change was announced since."""
+        latest = self.latest
+        return latest if latest is not None and latest.changes == self.changes else None
+
+
+@dataclass(slots=True)
+class Lists:
+    """Each list, as one caller is shown it."""
+
+    known: dict[tuple[str, str], Listed] = field(default_factory=dict[tuple[str, str], Listed])
+
+
+def listed(history: History, method: str) -> Listed:
+    """What this session, or the caller of this stateless request, knows of the list of ``method``."""
+    known, key = history.beyond(Lists).known, (history.caller, method)
+    found = known.get(key)
+    if found is None:
+        found = Listed()
+        keep(known, key, found, MAX_LISTS)
+    return found
+
+
+def page(passing: Passing, history: History) -> Page | None:
+    """The page that a response is; ``None`` if it is none, or its request is not known."""
+    message, asked = passing.message, passing.answers
+    if asked is None or asked.method not in LISTS or not isinstance(message, Response):
+        return None
+    part, key = LISTS[asked.method]
+    found, cursor = member(message.result, part), _cursor(asked.params)
+    if passing.sender != SERVER or not isinstance(found, list) or asked.cancelled:
+        return None
+    known = listed(history, asked.method)
+    walk = known.under_way.get(cursor) if cursor is not None else None
+    if walk is None:
+        whole = cursor is None and asked.seq > known.changed_seq
+        walk = Walk(asked.seq, known.changes, passing.frame.connection, _asked(asked.params), whole)
+    named = [
+        (index, name, item)
+        for index, item in enumerate(found)
+        if isinstance(item, dict) and isinstance(name := item.get(key), str)
+    ]
+    after = member(message.result, "nextCursor")
+    return Page(walk, named, after if isinstance(after, str) else None)
+
+
+def _cursor(params: "JSON | Absent") -> str | None:
+    cursor = member(params, "cursor")
+    return cursor if isinstance(cursor, str) else None
+
+
+def _asked(params: "JSON | Absent") -> str:
+    """What the request says that the list may depend on: all but its cursor and what is its own."""
+    if not isinstance(params, dict):
+        return ""
+    said = {name: value for name, value in params.items() if name not in ("cursor", "_meta")}
+    for name in (VERSION_KEY, CAPABILITIES_KEY, "io.modelcontextprotocol/clientInfo"):
+        said[name] = member(params, "_meta", name)
+    return repr(said)
+
+
+# What is written down
+
+
+def remember_page(passing: Passing, history: History) -> None:
+    """What a page lists, and with the last one the whole list."""
+    found, asked = page(passing, history), passing.answers
+    if found is None or asked is None:
+        return
+    known, walk = listed(history, asked.method), found.walk
+    if (cursor := _cursor(asked.params)) is not None:
+        known.under_way.pop(cursor, None)
+    fresh_until_ns = _fresh_until_ns(passing)
+    for _, name, value in found.named:
+        if name in walk.items:
+            walk.repeated.add(name)
+        walk.items[name] = Item(value, passing.seq, fresh_until_ns)
+    walk.seq, walk.at_ns = passing.seq, passing.frame.observed_at_ns
+    walk.whole &= walk.changes == known.changes and len(walk.items) <= MAX_ITEMS and not history.blind
+    if asked.seq > known.changed_seq:  # else it may have been put together before the change
+        for _, name, _ in found.named:
+            keep(known.items, name, walk.items[name], MAX_ITEMS)
+        for name in walk.repeated:
+            known.items.pop(name, None)
+    if found.next is not None:
+        keep(known.under_way, found.next, walk, MAX_WALKS)
+    elif walk.whole:
+        _remember_whole(passing, history, known, walk)
+
+
+def _remember_whole(passing: Passing, history: History, known: Listed, walk: Walk) -> None:
+    known.before, known.latest = known.latest, walk
+    known.called = known.calls
+    keep(known.by_connection, walk.connection, walk, MAX_WALKS)
+    # Of a name that stands for several things nobody can tell which is meant.
+    known.items = {name: item for name, item in walk.items.items() if name not in walk.repeated}
+    before = known.before
+    if before is not None and before.changes == walk.changes and before.like(walk):
+        method = passing.answers.method if passing.answers else ""
+        if walk.difference(before) and _announces(passing, history, method, before):
+            known.silent = known.silent or (before, walk)
+
+
+def _announces(passing: Passing, history: History, method: str, before: Walk) -> bool:
+    """Whether the server had said that it would tell, and there was a pipe on which to tell."""
+    if history.over_http or history.in_both_eras or method not in _ANNOUNCED:
+        return False
+    feature, flag = _ANNOUNCED[method]
+    if not passing.stateless:
+        declared = history.server_capabilities
+        return declared is not None and declares(declared, f"{feature}.listChanged")
+    declared = server(history).listed
+    if declared is None or not declares(declared.capabilities, f"{feature}.listChanged"):
+        return False
+    return any(
+        member(s.acknowledged, flag) is True
+        and s.asked.seq < before.first_seq
+        and s.cancelled_ns is None
+        and not s.ended_seq
+        for s in history.of(Subscriptions).by_id.values()
+    )
+
+
+_ANNOUNCED: Final[Mapping[str, tuple[str, str]]] = {
+    "tools/list": ("tools", "toolsListChanged"),
+    "prompts/list": ("prompts", "promptsListChanged"),
+    "resources/list": ("resources", "resourcesListChanged"),
+}
+
+
+def _fresh_until_ns(passing: Passing) -> int:
+    """How long a list may be relied on: where it does not say, until a change is announced."""
+    if not passing.stateless:
+        return _FOREVER
+    ttl_ms = member(as_object(passing.message.value), "result", "ttlMs")
+    fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
+    return passing.frame.observed_at_ns + fresh_ns
+
+
+def remember_change(passing: Passing, history: History) -> None:
+    """A change is announced: nothing is known of that list any more."""
+    message = passing.message
+    if passing.sender != SERVER or not isinstance(message, Notification):
+        return
+    for method in CHANGES[message.method]:
+        known = listed(history, method)
+        known.items.clear()
+        known.changes += 1
+        known.changed_seq = passing.seq
+        known.silent = None
+
+
+def remember_call(passing: Passing, history: History) -> None:
+    """A call was answered: what is listed from now on comes after it."""
+    if passing.sender == SERVER:
+        for method in _ANNOUNCED:
+            listed(history, method).calls += 1

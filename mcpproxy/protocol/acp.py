@@ -1,0 +1,280 @@
+"""The Agent Client Protocol as data: how it opens, its methods, what each must have been offered.
+
+ACP is a second protocol on JSON-RPC and newline-delimited stdio: an editor (the client) starts an agent
+(the server of the connection) and hands it a list of MCP servers. Version 1 is stable, version 2 a draft.
+A method that only the unstable part of a version has is known here, so that nobody is accused of it.
+
+Source: https://agentclientprotocol.com/protocol/v1/overview
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple, cast
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.revisions import ACP
+
+Kind = Literal["request", "notification"]
+
+FIRST, SECOND = ACP
+
+# The columns 1 and 2: "yes", "-" for a version without it, "draft" for one that may get it.
+_METHODS: Final = """
+method                      sender  kind          1      2
+
+initialize                  client  request       yes    yes
+authenticate                client  request       yes    -
+logout                      client  request       yes    -
+auth/login                  client  request       -      yes
+auth/logout                 client  request       -      yes
+session/new                 client  request       yes    yes
+session/load                client  request       yes    -
+session/resume              client  request       yes    yes
+session/close               client  request       yes    yes
+session/list                client  request       yes    yes
+session/delete              client  request       yes    yes
+session/fork                client  request       draft  draft
+session/prompt              client  request       yes    yes
+session/cancel              client  notification  yes    yes
+session/set_mode            client  request       yes    -
+session/set_model           client  request       draft  draft
+session/set_config_option   client  request       yes    yes
+
+session/update              server  notification  yes    yes
+session/request_permission  server  request       yes    yes
+fs/read_text_file           server  request       yes    -
+fs/write_text_file          server  request       yes    -
+terminal/create             server  request       yes    -
+terminal/output             server  request       yes    -
+terminal/release            server  request       yes    -
+terminal/wait_for_exit      server  request       yes    -
+terminal/kill               server  request       yes    -
+elicitation/create          server  request       yes    yes
+elicitation/complete        server  notification  yes    yes
+
+$/cancel_request            both    notification  yes    yes
+"""
+
+DRAFT_PREFIXES: Final = ("providers/", "nes/", "document/", "mcp/", "_", "$/")
+"""Names that are never unknown: unstable parts of the protocol, extensions, optional notifications."""
+
+# Methods that the receiver must have offered, by the path of the capability.
+_GATES: Final = """
+method                  1                            2
+
+session/load            loadSession                  -
+session/resume          sessionCapabilities.resume   session
+session/close           sessionCapabilities.close    session
+session/list            sessionCapabilities.list     session
+session/delete          sessionCapabilities.delete   session.delete
+session/new             -                            session
+session/prompt          -                            session
+logout                  auth.logout                  -
+auth/login              -                            authMethods
+auth/logout             -                            authMethods
+
+fs/read_text_file       fs.readTextFile              -
+fs/write_text_file      fs.writeTextFile             -
+terminal/create         terminal                     -
+terminal/output         terminal                     -
+terminal/release        terminal                     -
+terminal/wait_for_exit  terminal                     -
+terminal/kill           terminal                     -
+"""
+
+_FLAGS: Final = frozenset(
+    {
+        "loadSession",
+        "mcpCapabilities.http",
+        "mcpCapabilities.sse",
+        "promptCapabilities.image",
+        "promptCapabilities.audio",
+        "promptCapabilities.embeddedContext",
+        "fs.readTextFile",
+        "fs.writeTextFile",
+        "terminal",
+    }
+)
+"""Capabilities that are declared as ``true``. All others are objects, empty ones included."""
+
+TRANSPORTS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        FIRST: {"http": "mcpCapabilities.http", "sse": "mcpCapabilities.sse"},
+        SECOND: {"stdio": "session.mcp.stdio", "http": "session.mcp.http"},
+    }
+)
+"""Per version, the transports to an MCP server that need a capability of the agent, and which.
+
+stdio needs none in version 1; version 2 has no SSE.
+"""
+
+CONTENT: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        FIRST: {
+            "image": "promptCapabilities.image",
+            "audio": "promptCapabilities.audio",
+            "resource": "promptCapabilities.embeddedContext",
+        },
+        SECOND: {
+            "image": "session.prompt.image",
+            "audio": "session.prompt.audio",
+            "resource": "session.prompt.embeddedContext",
+        },
+    }
+)
+"""Per version, the types of content block in a prompt that need a capability, and which."""
+
+DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
+    {FIRST: "sessionCapabilities.additionalDirectories", SECOND: "session.additionalDirectories"}
+)
+"""Per version, the capability that ``additionalDirectories`` needs."""
+
+SETUP: Final = ("session/new", "session/load", "session/resume")
+"""The requests that open a session; each may bring MCP servers and directories."""
+
+USES_SESSION: Final = (
+    "session/prompt",
+    "session/cancel",
+    "session/set_mode",
+    "session/set_config_option",
+    "session/close",
+)
+"""What a client may only send for a session that is open."""
+
+STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
+
+REQUIRED: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
+    {
+        (FIRST, "session/new"): ("cwd", "mcpServers"),
+        (FIRST, "session/load"): ("sessionId", "cwd", "mcpServers"),
+        (FIRST, "session/resume"): ("sessionId", "cwd"),
+        (FIRST, "session/prompt"): ("sessionId", "prompt"),
+        (SECOND, "session/new"): ("cwd",),
+        (SECOND, "session/resume"): ("sessionId", "cwd"),
+        (SECOND, "session/prompt"): ("sessionId", "prompt"),
+    }
+)
+"""Members without which a request about a session means nothing."""
+
+PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "session/new": ("cwd", "additionalDirectories/*", "mcpServers/*/command"),
+        "session/load": ("cwd", "additionalDirectories/*", "mcpServers/*/command"),
+        "session/resume": ("cwd", "additionalDirectories/*", "mcpServers/*/command"),
+        "session/list": ("cwd",),
+        "fs/read_text_file": ("path",),
+        "fs/write_text_file": ("path",),
+        "terminal/create": ("cwd",),
+        "session/update": ("update/locations/*/path", "update/content/*/path"),
+    }
+)
+"""Where the params of a method name a file or a folder; ``*`` is each element of a list."""
+
+
+class Method(NamedTuple):
+    """Who sends it, as what."""
+
+    sender: str  # "client", "server" or "both"
+    kind: Kind
+
+
+def opens(params: object) -> bool:
+    """Whether the params of an ``initialize`` are those of ACP: a version that is a small integer.
+
+    An MCP client that writes its version as a number gives itself away by the members it sends beside.
+    """
+    if not isinstance(params, dict):
+        return False
+    found = cast("JSONObject", params)
+    version = found.get("protocolVersion")
+    if type(version) is not int or not 0 <= version <= 0xFFFF:
+        return False
+    speaks_mcp = "capabilities" in found and "clientInfo" in found
+    return not speaks_mcp or "clientCapabilities" in found or "info" in found
+
+
+def opens_midway(method: str, sender: str) -> bool:
+    """Whether a first message with this method tells ACP from MCP: no revision of MCP has the name."""
+    found = _methods().get((method, FIRST)) or _methods().get((method, SECOND))
+    return method.startswith("session/") and found is not None and found.sender == sender
+
+
+def named(version: JSON) -> tuple[str, ...]:
+    """The versions that ``protocolVersion`` may mean: the one it names, all if it is no number.
+
+    A version that nobody has published yet has a name and no requirements.
+    """
+    return (f"acp-{version}",) if type(version) is int else ACP
+
+
+def method(name: str, version: str) -> Method | None:
+    """``name`` as ``version`` defines it, drafts included; ``None`` if it does not."""
+    return _methods().get((name, version))
+
+
+def owners(name: str) -> tuple[str, ...]:
+    """The versions that define ``name``."""
+    return tuple(version for version in ACP if (name, version) in _methods())
+
+
+def gate(name: str, version: str) -> str | None:
+    """The capability that the receiver of method ``name`` must have declared, if it needs one."""
+    return _gates().get((name, version))
+
+
+def declares(declared: JSONObject, path: str) -> bool:
+    """Whether ``declared`` holds what ``path`` names. What is absent, null or of another type is not."""
+    found: JSON = declared
+    for name in path.split("."):
+        if not isinstance(found, dict):
+            return False
+        found = found.get(name)
+    if path == "authMethods":
+        return isinstance(found, list) and bool(found)
+    return found is True if path in _FLAGS else isinstance(found, dict)
+
+
+def reach(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
+    """Each value that ``path`` leads to, with its JSON Pointer below ``value``."""
+    name, _, rest = path.partition("/")
+    if name == "*":
+        found = list(enumerate(value)) if isinstance(value, list) else []
+    else:
+        found = [(name, value[name])] if isinstance(value, dict) and name in value else []
+    for step, item in found:
+        if not rest:
+            yield f"/{step}", item
+        else:
+            yield from ((f"/{step}{pointer}", leaf) for pointer, leaf in reach(item, rest))
+
+
+def is_absolute(path: str) -> bool:
+    """Whether ``path`` is absolute on a Unix or a Windows machine; we cannot know which it is."""
+    drive = len(path) > 2 and path[0].isalpha() and path[1] == ":" and path[2] in "\\/"
+    return path.startswith(("/", "\\\\")) or drive
+
+
+@cache
+def _methods() -> Mapping[tuple[str, str], Method]:
+    return {
+        (row["method"], version): Method(row["sender"], cast("Kind", row["kind"]))
+        for row in _rows(_METHODS)
+        for version, column in ((FIRST, "1"), (SECOND, "2"))
+        if row[column] != "-"
+    }
+
+
+@cache
+def _gates() -> Mapping[tuple[str, str], str]:
+    return {
+        (row["method"], version): row[column]
+        for row in _rows(_GATES)
+        for version, column in ((FIRST, "1"), (SECOND, "2"))
+        if row[column] != "-"
+    }
+
+
+def _rows(table: str) -> list[dict[str, str]]:
+    header, *rows = [line.split() for line in table.splitlines() if line]
+    return [dict(zip(header, row, strict=True)) for row in rows]

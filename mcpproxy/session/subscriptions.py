@@ -1,0 +1,64 @@
+"""The subscriptions of a session of a stateless revision: what was asked for, and how far each has come.
+
+A subscription goes by the id of the request that opened it; ``1`` and ``"1"`` are two of them.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId
+from mcpproxy.session.history import Asked
+
+MAX_REMEMBERED: Final = 1_024
+"""So many subscriptions of a session are remembered."""
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """One subscription, from the request that opens it to whatever ends it.
+
+    ``wanted`` is the filter that the client asked for, ``acknowledged`` the one that the server agreed to;
+    both are ``None`` while there is none, or if it is no object. ``begun`` is set once the server has sent
+    anything under its id. ``cancelled_ns`` is when the client gave it up, ``closed_seq`` the frame in which
+    the server did, other than by its answer.
+    """
+
+    asked: Asked
+    wanted: JSONObject | None
+    acknowledged: JSONObject | None = None
+    begun: bool = False
+    cancelled_ns: int | None = None
+    closed_seq: int = 0
+
+    @property
+    def ended_seq(self) -> int:
+        """The frame by which the server ended it, 0 while it has not."""
+        return self.asked.answered_seq or self.closed_seq
+
+
+@dataclass(slots=True)
+class Subscriptions:
+    """All of them, by id; of several with one id the latest.
+
+    ``forgetful`` is set when one went unseen or had to be forgotten: an unknown id may be its. ``modern`` is
+    set once the server has shown that it speaks a revision that has subscriptions.
+    """
+
+    by_id: dict[RequestId, Subscription] = field(default_factory=dict[RequestId, Subscription])
+    forgetful: bool = False
+    modern: bool = False
+
+    def add(self, found: Subscription) -> None:
+        self.by_id.pop(found.asked.id, None)
+        self.by_id[found.asked.id] = found
+        if len(self.by_id) > MAX_REMEMBERED:
+            del self.by_id[next(iter(self.by_id))]
+            self.forgetful = True
+
+    def retyped(self, id: JSON) -> Subscription | None:
+        """The one that ``id`` would name if it were of the other JSON type."""
+        if isinstance(id, str):
+            return next(
+                (s for known, s in self.by_id.items() if type(known) is int and str(known) == id), None
+            )
+        return self.by_id.get(str(id)) if type(id) is int else None

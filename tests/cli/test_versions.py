@@ -1,0 +1,82 @@
+"""``mcpproxy versions`` and ``check --versions``: who spoke what, and whether that is allowed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli import recordings
+from tests.cli.conftest import Mcpproxy
+from tests.cli.recordings import CLEAN
+
+RECORDINGS = Path(__file__).parent.parent.parent / "recordings"
+
+
+def test_the_matrix_of_two_recordings(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    older = tuple(record.replace("2025-11-25", "2024-11-05") for record in CLEAN)
+    recordings.write(tmp_path / "a.jsonl", CLEAN)
+    recordings.write(tmp_path / "b.jsonl", older)
+    assert mcpproxy("versions", str(tmp_path)).out.splitlines() == [
+        "NAME  VERSION  ROLE    2024-11-05  2025-03-26  2025-06-18  2025-11-25  2026-07-28",
+        "c     1        client  1           -           -           1           -",
+        "s     1        server  1           -           -           1           -",
+    ]
+
+
+def test_the_matrix_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recordings.write(tmp_path / "a.jsonl", CLEAN)
+    listed = json.loads(mcpproxy("versions", trace, "--format", "json").out)
+    assert listed["implementations"][1] == {
+        "name": "s",
+        "version": "1",
+        "role": "server",
+        "revisions": {"2025-11-25": 1},
+    }
+
+
+def test_stateless_peers_are_known_by_their_meta(mcpproxy: Mcpproxy) -> None:
+    listed = json.loads(mcpproxy("versions", str(RECORDINGS), "--format", "json").out)
+    stateless = {i["role"] for i in listed["implementations"] if "2026-07-28" in i["revisions"]}
+    assert stateless == {"client", "server"}
+
+
+def test_an_unreadable_recording_is_named(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    recordings.write(tmp_path / "a.jsonl", CLEAN)
+    (tmp_path / "b.jsonl").write_text("no trace\n")
+    listed = mcpproxy("versions", str(tmp_path))
+    assert listed.code == 2
+    assert "b.jsonl" in listed.err
+    assert "server" in listed.out
+
+
+def test_nothing_recorded_yet(mcpproxy: Mcpproxy) -> None:
+    assert "nothing has been recorded yet" in mcpproxy("versions").err
+
+
+@pytest.mark.parametrize(("allowed", "code"), [(">=1,<2", 0), (">=2", 1)])
+def test_a_peer_outside_its_range_fails_the_check(
+    mcpproxy: Mcpproxy, tmp_path: Path, allowed: str, code: int
+) -> None:
+    trace = recordings.write(tmp_path / "t.jsonl", CLEAN)
+    (tmp_path / "ranges.toml").write_text(f'["2025-11-25"]\ns = "{allowed}"\n')
+    checked = mcpproxy("check", trace, "--versions", str(tmp_path / "ranges.toml"))
+    assert checked.code == code
+    assert ("VER-001 server is s 1, outside the range >=2" in checked.out) == bool(code)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('["2025-11-26"]\ns = ">=1"', "[2025-11-26] is no protocol revision; did you mean 2025-11-25?"),
+        ('[any]\ns = "newer"', "s: 'newer' is no range of versions"),
+        ("[any]\ns = 3", "s: 3 is no range of versions"),
+        ("[", "not readable as TOML"),
+    ],
+)
+def test_a_file_of_ranges_that_means_nothing(
+    mcpproxy: Mcpproxy, tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "ranges.toml").write_text(text)
+    checked = mcpproxy("check", str(RECORDINGS), "--versions", str(tmp_path / "ranges.toml"))
+    assert checked.code == 2
+    assert said in checked.err

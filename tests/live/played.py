@@ -1,0 +1,65 @@
+"""The rows, played: what mcpproxy finds in each session of the table.
+
+Sessions of one revision share a recording, so that a run takes as few proxies as the rules allow. A session
+has connections of its own in it, and an id of its own if it has one.
+"""
+
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from tests.live.conversation import Conversation
+from tests.live.rows import ROWS, Row
+from tests.live.stage import Found, Recording, Verdict, check
+
+Side = Literal["breaks", "lawful"]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One side of a row in one revision. ``title`` tells it from all others in its recording."""
+
+    row: Row
+    side: Side
+    revision: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.row.requirement} {self.row.about}: {self.side} in {self.revision}"
+
+    @property
+    def conversation(self) -> Conversation:
+        return self.row.breaks if self.side == "breaks" else self.row.lawful
+
+    @property
+    def recording(self) -> str:
+        """The one in which it is."""
+        if self.row.idle_s:
+            return f"{self.row.idle_s} s idle"
+        return self.title if self.row.alone else self.revision
+
+
+PLAYED: Final = tuple(
+    Session(row, side, revision) for row in ROWS for revision in row.revisions for side in get_args(Side)
+)
+
+
+def findings(session: Session) -> list[Found]:
+    """What is found in a session; its recording is made when the first of its sessions is asked for."""
+    return _recorded(session.recording)[session.title]
+
+
+@cache
+def _recorded(name: str) -> Verdict:
+    sessions = [session for session in PLAYED if session.recording == name]
+    with tempfile.TemporaryDirectory() as folder:
+        recording = Recording(Path(folder))
+        try:
+            for session in sessions:
+                recording.play(session.title, session.conversation, session.revision)
+            recording.stop()
+        finally:
+            recording.kill()
+        return check(recording.trace, sessions[0].row.idle_s)

@@ -1,0 +1,279 @@
+"""Values against schemas: what does not fit is told where it stands; what cannot be judged is left alone."""
+
+import subprocess
+import sys
+from typing import Any, Final
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpproxy.protocol.contract import LIMIT, MAX_SCHEMA_BYTES, Mismatch, breaks, contract
+from mcpproxy.protocol.jsonrpc import JSON
+
+NOW: Final = "2025-11-25"
+THEN: Final = "2025-06-18"
+DRAFT_4: Final = "http://json-schema.org/draft-04/schema#"
+DRAFT_7: Final = "http://json-schema.org/draft-07/schema#"
+
+Schema = dict[str, Any]
+
+
+def nested(levels: int, innermost: JSON = 1, name: str = "a") -> JSON:
+    for _ in range(levels):
+        innermost = {name: innermost}
+    return innermost
+
+
+# What is said
+
+TOLD: Final[list[tuple[Schema, JSON, str, str]]] = [
+    ({"type": "object"}, [], "", "should be an object, is an array"),
+    ({"type": ["null", "string"]}, 3, "", "should be a string or null, is a number"),
+    ({"type": "integer"}, 1.5, "", "should be an integer, is 1.5"),
+    ({"properties": {"a/b": {"type": "string"}}}, {"a/b": 1}, "/a~1b", "should be a string, is a number"),
+    ({"items": {"type": "string"}}, ["x", None], "/1", "should be a string, is null"),
+    ({"required": ["a"]}, {}, "/a", "is missing"),
+    ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "/b", "is missing"),
+    ({"additionalProperties": False}, {"x": 1}, "/x", "is not allowed"),
+    ({"properties": {"a": True}, "unevaluatedProperties": False}, {"x": 1}, "/x", "is not allowed"),
+    ({"prefixItems": [True], "items": False}, [1, 2], "/1", "is not allowed"),
+    ({"properties": {"a": False}}, {"a": 1}, "/a", "is not allowed"),
+    ({"enum": ["on", "off"]}, "up", "", 'should be "on" or "off", is "up"'),
+    ({"enum": list(range(9))}, 9, "", "should be 0, 1, 2, 3, 4, 5 or …, is 9"),
+    ({"const": None}, 1, "", "should be null, is 1"),
+    ({"minimum": 1}, 0, "", "should be at least 1, is 0"),
+    ({"exclusiveMaximum": 1}, 1.0, "", "should be below 1, is 1.0"),
+    ({"multipleOf": 2}, 3, "", "should be a multiple of 2, is 3"),
+    ({"maxLength": 2}, "äöü", "", "should have at most 2 characters, has 3"),
+    ({"minItems": 1}, [], "", "should have at least 1 items, has 0"),
+    ({"maxProperties": 0}, {"a": 1}, "", "should have at most 0 members, has 1"),
+    ({"pattern": "^a"}, "b", "", 'should match "^a", is "b"'),
+    ({"uniqueItems": True}, [1, 1], "", "has items that are equal"),
+    ({"contains": {"type": "null"}}, [1], "", "has no item that fits contains"),
+    ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, "", "has a member whose name is not allowed"),
+    ({"not": {"type": "null"}}, None, "", "fits the schema under not"),
+    ({"oneOf": [True, True]}, 1, "", "fits more than one of the schemas under oneOf"),
+    ({"anyOf": [{"type": "null"}, {"type": "string"}]}, 1, "", "should be a string or null, is a number"),
+    ({"anyOf": [{"type": "null"}, {"minimum": 2}]}, 1, "", "fits none of the schemas under anyOf"),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "pointer", "what"), TOLD)
+def test_a_mismatch_is_told_where_it_stands(schema: Schema, value: JSON, pointer: str, what: str) -> None:
+    assert breaks(value, schema, NOW) == (Mismatch(pointer, what),)
+
+
+def test_every_mismatch_is_told_up_to_a_limit() -> None:
+    schema: Schema = {"items": {"type": "string"}, "minItems": 60}
+    assert len(breaks([*range(50)], schema, NOW)) == LIMIT
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from("ab"), st.lists))
+def test_the_verdict_is_that_of_another_validator(value: JSON) -> None:
+    for schema, *_ in TOLD:
+        oracle: Any = jsonschema.Draft202012Validator(schema)
+        assert (breaks(value, schema, NOW) == ()) == oracle.is_valid(value)
+
+
+# In which dialect
+
+DRAFT_6_LIST: Final[Schema] = {"items": [{"type": "string"}], "additionalItems": False}
+NEW_LIST: Final[Schema] = {"prefixItems": [{"type": "string"}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "revision", "fits"),
+    [
+        (NEW_LIST, [1], NOW, False),
+        (NEW_LIST, [1], THEN, True),  # draft-07 knows no prefixItems
+        (NEW_LIST | {"$schema": DRAFT_7}, [1], NOW, True),
+        (DRAFT_6_LIST, ["a", 1], NOW, True),  # an unsound schema judges nothing
+        (DRAFT_6_LIST | {"$schema": DRAFT_7}, ["a", 1], NOW, False),
+        (DRAFT_6_LIST | {"$schema": DRAFT_7}, ["a", 1], THEN, False),
+        ({"type": "string"}, 1, THEN, False),  # whatever the dialect
+        ({"type": "string", "$schema": "https://example.org/mine"}, 1, NOW, True),
+        ({"type": "string", "$schema": 7}, 1, NOW, True),
+        ({"type": "integer", "$schema": DRAFT_4}, 1.0, NOW, True),  # nobody can tell it from 1
+        ({"type": "integer", "$schema": DRAFT_4}, 1.5, NOW, False),
+        ({"contentEncoding": "base64", "$schema": DRAFT_7}, "%", NOW, True),
+        ({"format": "date", "$schema": DRAFT_7}, "soon", NOW, True),
+        ({"properties": {"a": {"$schema": DRAFT_7, "type": "string"}}}, {"a": 1}, NOW, True),
+    ],
+)
+def test_the_dialect_is_what_the_schema_or_the_revision_says(
+    schema: Schema, value: JSON, revision: str, fits: bool
+) -> None:
+    assert (breaks(value, schema, revision) == ()) == fits
+
+
+# References
+
+LIST: Final[Schema] = {
+    "$defs": {"cell": {"type": "object", "properties": {"next": {"$ref": "#/$defs/cell"}}}},
+    "$ref": "#/$defs/cell",
+}
+
+
+def test_a_reference_within_the_schema_is_followed() -> None:
+    assert breaks(nested(3, 1, "next"), LIST, NOW) == (
+        Mismatch("/next/next/next", "should be an object, is a number"),
+    )
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "https://example.org/schema.json",
+        "file:///etc/passwd",
+        "other.json",
+        "#anchor",
+        "#/$defs/missing",
+        "#/allOf/7",
+        "#/type",
+        "https://json-schema.org/draft/2020-12/schema",
+        7,
+        "#",
+    ],
+)
+def test_a_reference_that_leads_nowhere_judges_nothing(reference: JSON) -> None:
+    schema: Schema = {"type": "object", "allOf": [{"$ref": reference}]}
+    assert breaks(1, schema, NOW) == ()
+
+
+def test_names_within_the_schema_change_what_a_reference_means() -> None:
+    inner: Schema = {"$id": "https://example.org/inner", "$defs": {"a": {}}, "$ref": "#/$defs/a"}
+    assert breaks({"x": 1, "y": 1}, {"properties": {"x": inner, "y": {"type": "string"}}}, NOW) == ()
+
+
+def test_a_property_may_be_called_ref() -> None:
+    schema: Schema = {"properties": {"$ref": {"type": "string"}, "$id": {"type": "string"}}}
+    assert breaks({"$ref": 1}, schema, NOW) == (Mismatch("/$ref", "should be a string, is a number"),)
+
+
+# What would take for ever, or more than there is
+
+ENDLESS: Final[Schema] = {"allOf": [{"$ref": "#"}], "type": "object"}
+
+
+def doubling(steps: int, keyword: str = "allOf") -> Schema:
+    """Each definition tries the next one twice."""
+    step = "#/$defs/{}".format
+    definitions: Schema = {f"{i}": {keyword: [{"$ref": step(i + 1)}] * 2} for i in range(steps)}
+    return {"$ref": step(0), "$defs": {**definitions, f"{steps}": {"type": "object"}}}
+
+
+def branching() -> Schema:
+    """An expression of five kinds, each with two more in it: fivefold with every level."""
+    kinds: list[Schema] = [
+        {"type": "object", "properties": {"t": {"const": i}, "l": {"$ref": "#"}, "r": {"$ref": "#"}}}
+        for i in range(5)
+    ]
+    return {"anyOf": [*kinds, {"type": "number"}]}
+
+
+def expression(levels: int) -> JSON:
+    found: JSON = "wrong"
+    for _ in range(levels):
+        found = {"t": 4, "l": found, "r": 1}
+    return found
+
+
+DEEP: Final = {"type": "string"}
+
+BEYOND: Final[list[tuple[str, Schema, Any]]] = [
+    ("a schema that only comes back to itself", ENDLESS, 1),
+    ("work that doubles with every reference", doubling(40), 1),
+    ("the same, as a choice", doubling(40, "anyOf"), 1),
+    ("work that multiplies with every level", branching(), expression(12)),
+    (
+        "a value as deep as a parser reads",
+        {"properties": {"a": {"$ref": "#"}}, "type": "object"},
+        nested(900),
+    ),
+    ("a value of many values", {"items": {"type": "string"}}, [1] * 60_000),
+    ("many choices for many values", {"items": {"enum": [*range(5_000)]}}, ["x"] * 5_000),
+    ("a schema of many schemas", {"properties": {f"{i}": {"minimum": 2} for i in range(5_001)}}, {"1": 1}),
+    ("a schema that nests deep", {"properties": {"a": nested(120, {"type": "null"}, "not")}}, {"a": 1}),
+    ("a long schema", {"type": "string", "description": "x" * MAX_SCHEMA_BYTES}, 1),
+    ("a pattern that tries every way", {"pattern": r"^(?=a)(a+)+\1$"}, "a" * 40_000 + "b"),
+    ("a pattern that is huge", {"pattern": "((a{100}){100}){100}", "type": "string"}, 1),
+    ("much text and many patterns", {"allOf": [{"pattern": f"^{i}"} for i in range(99)]}, "a" * 99_999),
+    ("half a character", {"pattern": "^a"}, "\ud800"),
+    ("half a character in the schema", {"const": "\ud800"}, 1),
+    ("a number beyond all types in the schema", {"maximum": 10**40}, 10**41),
+]
+
+
+@pytest.mark.parametrize(("schema", "value"), [c[1:] for c in BEYOND], ids=[c[0] for c in BEYOND])
+@pytest.mark.parametrize("revision", [NOW, THEN])
+def test_what_is_too_much_is_not_judged(schema: Schema, value: JSON, revision: str) -> None:
+    assert breaks(value, schema, revision) == ()
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "mismatches"),
+    [
+        (branching(), expression(4), 1),  # too much to explain, not too much to judge
+        (doubling(14), 1, 1),
+        ({"items": {"type": "string"}}, [1] * 30_000, 1),
+        ({"pattern": "^(a+)+$"}, "a" * 90_000 + "b", 1),
+        ({"maximum": 1}, 10**900, 1),
+        (LIST, nested(40, 1, "next"), 1),
+    ],
+)
+def test_what_is_much_is_judged_in_short(schema: Schema, value: JSON, mismatches: int) -> None:
+    assert len(breaks(value, schema, NOW)) == mismatches
+
+
+ANYTHING: Final = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
+WORDS: Final = st.sampled_from(
+    [
+        "type",
+        "properties",
+        "required",
+        "items",
+        "anyOf",
+        "$ref",
+        "$defs",
+        "enum",
+        "pattern",
+        "not",
+        "$id",
+        "if",
+    ]
+)
+SCHEMAS: Final = st.recursive(
+    st.sampled_from(["string", "object", "#", "#/$defs/a", "^a(", "a", 1, True, None, "https://x/"]),
+    lambda inner: st.dictionaries(WORDS | st.just("a"), inner, max_size=4) | st.lists(inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200)
+@given(ANYTHING, SCHEMAS | ANYTHING, st.sampled_from([NOW, THEN]))
+def test_whatever_comes_it_does_not_raise(value: Any, schema: Any, revision: str) -> None:
+    for mismatch in breaks(value, schema, revision):
+        assert mismatch.what.encode()
+
+
+# What it costs
+
+
+def test_a_schema_is_made_ready_once() -> None:
+    assert contract({"type": "string"}, NOW) is contract({"type": "string"}, NOW)
+    assert contract({"type": "string"}, NOW) is not contract({"type": "string"}, THEN)
+
+
+def test_the_library_is_loaded_with_the_first_schema() -> None:
+    code = (
+        "import sys; from mcpproxy.protocol import contract\n"
+        "assert 'jsonschema_rs' not in sys.modules\n"
+        "contract.breaks(1, {}, '2025-11-25'); assert 'jsonschema_rs' in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -1,0 +1,55 @@
+"""What it takes to judge a text: enough is reckoned, not too much, and it is found out quickly."""
+
+import json
+import tracemalloc
+
+import orjson
+import pytest
+
+from mcpproxy.recorder.cost import BUDGET_BYTES, SMALL_BYTES, Budget, cost
+
+TEXTS: dict[str, bytes] = {
+    "a long string": b'"' + b"hello, world " * 100_000 + b'"',
+    "a long string in another script": b'"' + "漢字".encode() * 200_000 + b'"',
+    "one wide character makes all wide": b'"' + b"x" * 500_000 + "\U0001f600".encode() + b'"',
+    "one that is written as an escape": b'"' + b"x" * 500_000 + rb'\ud83d\ude00"',
+    "small objects": b"[" + b'{"a":0},' * 100_000 + b"0]",
+    "small arrays": b"[" + b"[1],[]," * 100_000 + b"0]",
+    "numbers": b"[" + b"1000," * 100_000 + b"0]",
+    "fractions": b"[" + b"1.5," * 100_000 + b"0]",
+    "short strings": b"[" + b'"abc",' * 100_000 + b"0]",
+    "an object with many members": b"{" + b",".join(b'"k%07d":"v"' % n for n in range(50_000)) + b"}",
+    "rows": b"[" + b'{"id":12345,"name":"somebody","tags":["a","b"],"n":1.5},' * 20_000 + b"0]",
+}
+
+
+@pytest.mark.parametrize("raw", TEXTS.values(), ids=TEXTS)
+def test_no_less_is_reckoned_than_it_takes(raw: bytes) -> None:
+    tracemalloc.start()
+    value = orjson.loads(raw)
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert value
+    assert taken + len(raw) <= cost(raw)
+    assert cost(raw) < 4 * taken + 8 * len(raw)
+
+
+def test_what_stands_in_a_string_is_no_structure() -> None:
+    inside = json.dumps((b"[" + b'{"a":0},' * 500_000 + b"0]").decode()).encode()
+    assert cost(inside) < BUDGET_BYTES < cost(json.loads(inside).encode())
+
+
+@pytest.mark.parametrize("raw", [b'"' * 8_000_001, b'"\\' * 4_000_000, b"[" * 8_000_000, b'"a' * 4_000_000])
+def test_hostile_text_takes_no_time(raw: bytes) -> None:
+    assert cost(raw) >= len(raw)
+
+
+def test_the_budget_is_shared() -> None:
+    budget = Budget()
+    half = b"x" * (BUDGET_BYTES // 8)
+    small = b"[" * SMALL_BYTES
+    assert budget.cost(half) == BUDGET_BYTES // 2
+    assert budget.cost(small) == 0
+    budget.spent += BUDGET_BYTES // 2 + 1
+    assert budget.cost(half) is None
+    assert budget.cost(small) == 0

@@ -1,0 +1,73 @@
+"""Faults of ours, for a relay that drive_http.py starts: each breaks a function, once or for good."""
+
+import _thread
+import errno
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from mcpproxy.relay import http, resolve, tls, tunnel
+from mcpproxy.relay.dial import Dial
+from mcpproxy.relay.end import End
+from mcpproxy.relay.tunnel import Tunnel
+
+FAULT = ValueError("out of order")
+
+
+def break_down(owner: object, name: str, times: int = 1, fault: Exception = FAULT) -> None:
+    """Have a function raise so many times before it does its work again."""
+    work: Callable[..., Any] = getattr(owner, name)
+    left = [fault] * times
+
+    def broken(*args: Any) -> Any:
+        if left:
+            raise left.pop()
+        return work(*args)
+
+    setattr(owner, name, broken)
+
+
+def while_looking_up() -> None:
+    """In the thread that asks the name server."""
+    look_up: Callable[..., Any] = vars(resolve)["_look_up"]
+    left = [FAULT]
+
+    def broken(host: str, port: int, flags: int) -> Any:
+        if left and flags != socket.AI_NUMERICHOST:
+            raise left.pop()
+        return look_up(host, port, flags)
+
+    setattr(resolve, "_look_up", broken)  # noqa: B010 # it is private
+
+
+def while_lingering() -> None:
+    setattr(tunnel, "LINGER_S", 0.01)  # noqa: B010 # it is Final
+    break_down(Tunnel, "_close")
+
+
+def while_abandoning() -> None:
+    """A fault, and then another one when the connection is let go of."""
+    break_down(Dial, "_on_addresses")
+    break_down(End, "look_away", 3, ValueError("out of order as well"))
+
+
+FAULTS: dict[str, Callable[[], None]] = {
+    "none": lambda: None,
+    "connect timer": lambda: break_down(Dial, "_on_timeout"),
+    "lingering timer": while_lingering,
+    "handshake": lambda: break_down(vars(tls)["_Handshake"], "go_on"),
+    "look-up": lambda: break_down(Dial, "_on_addresses"),
+    "every look-up": lambda: break_down(Dial, "_on_addresses", 100),
+    "look-up thread": while_looking_up,
+    "no look-up thread": lambda: break_down(
+        _thread, "start_new_thread", fault=RuntimeError("can't start new thread")
+    ),
+    "connecting": lambda: break_down(Dial, "_on_connecting"),
+    "connected": lambda: break_down(Tunnel, "_enter"),
+    "no more descriptors to watch": lambda: break_down(
+        Tunnel, "start", fault=OSError(errno.ENOSPC, "no space")
+    ),
+    "accepting": lambda: break_down(http.Proxy, "_begin"),
+    "abandoning": while_abandoning,
+    "stopping": lambda: break_down(Tunnel, "stop"),
+}

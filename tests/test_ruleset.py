@@ -1,0 +1,124 @@
+"""Rules of one's own: a folder of tables and checks beside the built-in ones."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mcpproxy import ruleset
+from mcpproxy.ruleset import CustomRuleError
+from tests.cli import recordings
+from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
+from tests.cli.recordings import CLEAN
+
+__all__ = ["mcpproxy", "state_dir"]
+
+README = Path(__file__).parent.parent / "README.md"
+
+TABLE = """
+[HOUSE-001]
+name = "nameless-server"
+summary = "A server presents itself without a title."
+why = "The host shows the name, which is for programs."
+example = '''
+client: {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+'''
+instead = "Give a title."
+
+[HOUSE-001.requirements.H-001]
+text = "A server has a title."
+blame = "server"
+keyword = "contract"
+source = "https://example.com/house-rules#titles"
+"""
+
+CHECK = """
+from mcpproxy.checks.breach import Breach, member
+from mcpproxy.checks.table import Decider, Family
+
+
+def untitled(passing, history):
+    if member(passing.message.result, "serverInfo", "title") is None:
+        yield Breach("HOUSE-001", "H-001", "server has no title", "/result/serverInfo")
+
+
+FAMILY = Family(checks=(Decider(("HOUSE-001",), untitled, ("response",), ("initialize",)),))
+"""
+
+
+EMPTY = "from mcpproxy.checks.table import Family\nFAMILY = Family()"
+
+
+def folder(where: Path, table: str = TABLE, check: str = CHECK) -> str:
+    (where / "house").mkdir()
+    (where / "house" / "house.toml").write_text(table)
+    (where / "house" / "house.py").write_text(check)
+    return str(where / "house")
+
+
+def test_a_rule_of_ones_own_is_reported_beside_the_others(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recordings.write(tmp_path / "t.jsonl", CLEAN)
+    checked = mcpproxy("check", trace, "--rules", folder(tmp_path))
+    assert checked.code == 1
+    assert checked.out.startswith(f"{trace}:2: error HOUSE-001 server has no title\n")
+    assert "https://example.com/house-rules#titles" in checked.out
+    assert mcpproxy("check", trace).code == 0
+
+
+def test_it_can_be_selected_and_ignored_by_name(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace, house = recordings.write(tmp_path / "t.jsonl", CLEAN), folder(tmp_path)
+    assert mcpproxy("check", trace, "--rules", house, "--select", "nameless-server").code == 1
+    assert mcpproxy("check", trace, "--rules", house, "--ignore", "HOUSE").code == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "check", "said"),
+    [
+        (TABLE, CHECK.replace("FAMILY =", "TABLE ="), r"house\.py: it has no FAMILY; "),
+        (TABLE, "import nowhere", r"house\.py: it cannot be imported: ModuleNotFoundError"),
+        (TABLE.replace("HOUSE-001", "HOUSE-002"), CHECK, r"HOUSE-001: a check reports it, but no table"),
+        (
+            TABLE,
+            "from mcpproxy.checks.table import Family\nFAMILY = Family()",
+            r"HOUSE-001: no check reports",
+        ),
+        (TABLE.replace("HOUSE-001", "PROTO-001"), CHECK, r"house: there is a rule PROTO-001 already"),
+        (TABLE.replace("contract", "OUGHT"), CHECK, r"HOUSE-001 H-001: keyword 'OUGHT' is none of"),
+        (TABLE + "[", CHECK, r"house\.toml: not readable as TOML"),
+        (TABLE, CHECK.replace("H-001", "H-002"), r"house\.py:6: it reported HOUSE-001 H-002"),
+        (
+            TABLE,
+            CHECK.replace("member(passing", "member(nothing"),
+            r"house\.py:6: the check failed: NameError",
+        ),
+    ],
+)
+def test_what_is_wrong_with_it_is_one_line(
+    mcpproxy: Mcpproxy, tmp_path: Path, table: str, check: str, said: str
+) -> None:
+    trace = recordings.write(tmp_path / "t.jsonl", CLEAN)
+    checked = mcpproxy("check", trace, "--rules", folder(tmp_path, table, check))
+    assert checked.code == 2
+    assert re.search(said, checked.err)
+    assert len(checked.err.splitlines()) == 1
+
+
+def test_a_folder_without_rules_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CustomRuleError, match="no rule table"):
+        ruleset.load([tmp_path])
+    with pytest.raises(CustomRuleError, match="no such folder"):
+        ruleset.load([tmp_path / "nowhere"])
+
+
+def test_the_example_in_the_readme_works(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    section = README.read_text(encoding="utf-8").partition("## Rules of your own")[2].partition("\n## ")[0]
+    table, check = re.findall(r"```(?:toml|python)\n(.*?)```", section, re.DOTALL)
+    untidy = (
+        '{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"Add Numbers","inputSchema":{"type":"object"}}]}}'
+    )
+    trace = recordings.write(
+        tmp_path / "t.jsonl", tuple(record.replace(recordings.NO_TOOLS, untidy) for record in CLEAN)
+    )
+    checked = mcpproxy("check", trace, "--select", "HOUSE", "--rules", folder(tmp_path, table, check))
+    assert checked.code == 1, checked.err
+    assert "HOUSE-001" in checked.out
