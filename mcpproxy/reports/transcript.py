@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Final, assert_never
 
 from mcpproxy.protocol.jsonrpc import Absent, Batch, RequestId
-from mcpproxy.reports.conversation import Conversation, Turn
+from mcpproxy.trace.conversation import Conversation, Turn
 from mcpproxy.reports.preview import preview
 from mcpproxy.reports.style import PLAIN, Style, count, decoded, duration, printable, size, tally
 from mcpproxy.reports.text import finding_head, finding_line

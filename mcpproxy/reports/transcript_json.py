@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from mcpproxy.protocol.jsonrpc import ABSENT, Batch
-from mcpproxy.reports.conversation import Conversation, Turn
+from mcpproxy.trace.conversation import Conversation, Turn
 from mcpproxy.session.frame import (
     Close,
     Eof,

@@ -3,7 +3,7 @@
 import pytest
 
 from mcpproxy.protocol.jsonrpc import ABSENT
-from mcpproxy.reports.conversation import Conversation, Turn
+from mcpproxy.trace.conversation import Conversation, Turn
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Sender
 
 C, S = CLIENT, SERVER

@@ -1,0 +1,233 @@
+"""A recording as messages: sessions, who said what in which order, and which answer is to which question.
+
+The trace keeps frames; to replay them their messages are needed, the elements of batches one by one,
+and over HTTP the exchanges around them. What cannot be replayed (a gap, a body too long to be kept
+whole, a credential that was masked) is said in ``notes``, one sentence fragment each; the rest is here.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+
+from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
+from mcpproxy.session.frame import (
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Gap,
+    Headers,
+    RequestHead,
+    ResponseHead,
+    Sender,
+    SseEvent,
+)
+from mcpproxy.trace.conversation import Conversation
+from mcpproxy.trace.reader import Header, Trace, open_trace
+from mcpproxy.trace.sessions import exchanges_of
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of a session, or one line of it that is none.
+
+    ``index`` is its place in the session; ``answers`` the place of the request that it answers.
+    ``raw`` are its bytes as they were on the wire (for an element of a batch: written anew), ``batch``
+    is the frame number of the batch it was in, else 0. ``exchange`` and ``event`` as for a frame.
+    """
+
+    index: int
+    seq: int
+    sender: Sender
+    message: Single
+    raw: bytes
+    at_ns: int
+    answers: int | None = None
+    batch: int = 0
+    exchange: int = 0
+    event: SseEvent | None = None
+
+    @property
+    def method(self) -> str | None:
+        """The method of a request or notification."""
+        return self.message.method if isinstance(self.message, Request | Notification) else None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One HTTP exchange of a session.
+
+    ``opened`` and ``ended`` are places in the session: the request came when so many messages had
+    been seen. ``status`` is 0 while there is no answer.
+    """
+
+    number: int
+    request: RequestHead
+    opened: int
+    status: int = 0
+    headers: Headers = ()
+    ended: int | None = None
+    end: ExchangeEnd | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it was answered with Server-Sent Events."""
+        return any(
+            name.lower() == "content-type" and value.lower().startswith("text/event-stream")
+            for name, value in self.headers
+        )
+
+
+@dataclass(slots=True)
+class Session:
+    """One MCP session: its messages in the order they passed, and over HTTP its exchanges.
+
+    ``name`` is empty on stdio and for what came over HTTP without a session id.
+    """
+
+    name: str = ""
+    messages: list[Said] = field(default_factory=list[Said])
+    exchanges: dict[int, Exchange] = field(default_factory=dict[int, Exchange])
+
+    def answers_to(self, request: Said) -> Said | None:
+        """The recorded answer to ``request``, the first if there were several."""
+        return next((said for said in self.messages[request.index :] if said.answers == request.index), None)
+
+    def latency_ns(self, answer: Said) -> int | None:
+        """How long after its request ``answer`` came."""
+        return None if answer.answers is None else answer.at_ns - self.messages[answer.answers].at_ns
+
+
+@dataclass(slots=True)
+class Recording:
+    """All sessions of one trace, in the order in which they began.
+
+    ``notes`` say what of it cannot be replayed; ``complete`` is false if anything is missing.
+    """
+
+    path: str
+    header: Header
+    sessions: list[Session]
+    complete: bool
+    notes: list[str]
+
+    @property
+    def transport(self) -> str:
+        """``stdio`` or ``http``."""
+        return self.header.transport
+
+
+def load(path: str | os.PathLike[str]) -> Recording:
+    """Read a trace for replay.
+
+    Raises:
+        TraceError: there is no trace there, or none that can be read.
+    """
+    return from_trace(open_trace(path))
+
+
+def from_trace(trace: Trace) -> Recording:
+    """The same, from a trace that is open already."""
+    reading = _Reading({x: name for name, xs in exchanges_of(trace.events()).items() for x in xs})
+    for event in trace.events():
+        reading.take(event)
+    notes = [*trace.notes, *reading.trouble()]
+    sessions = [s for s in reading.sessions.values() if s.messages or s.exchanges]
+    return Recording(trace.path, trace.header, sessions, trace.complete, notes)
+
+
+class _Reading:
+    def __init__(self, names: Mapping[int, str]) -> None:
+        self.sessions: Final[dict[str, Session]] = {}
+        self._names = names
+        self._conversation = Conversation()
+        self._index_of: Final[dict[int, list[int]]] = {}
+        self._in_pieces: set[tuple[int, Sender]] = set()
+        self._pieces = 0
+        self._masked = False
+
+    def trouble(self) -> list[str]:
+        found: list[str] = []
+        if self._pieces:
+            found.append(f"{self._pieces} messages were too long to be kept whole; they are left out")
+        if self._masked:
+            found.append("credentials are masked; they are not sent again")
+        return found
+
+    def take(self, event: object) -> None:
+        if isinstance(event, Finding | Gap):
+            return
+        self._conversation.look(event)
+        match event:
+            case Frame():
+                self._frame(event)
+            case RequestHead():
+                session = self._session(event.exchange)
+                session.exchanges[event.exchange] = Exchange(event.exchange, event, len(session.messages))
+                self._masked = self._masked or any("masked(" in value for _, value in event.headers)
+            case ResponseHead() if event.status >= 200 and not event.by_proxy:
+                if exchange := self._session(event.exchange).exchanges.get(event.exchange):
+                    exchange.status, exchange.headers = event.status, event.headers
+            case ExchangeEnd():
+                session = self._session(event.exchange)
+                if exchange := session.exchanges.get(event.exchange):
+                    exchange.ended, exchange.end = len(session.messages), event
+            case _:
+                pass
+
+    def _session(self, exchange: int) -> Session:
+        name = self._names.get(exchange, "")
+        return self.sessions.setdefault(name, Session(name))
+
+    def _frame(self, frame: Frame) -> None:
+        stream = (frame.exchange, frame.sender)
+        if frame.continues or stream in self._in_pieces:
+            self._pieces += stream not in self._in_pieces
+            self._in_pieces.add(stream) if frame.continues else self._in_pieces.discard(stream)
+            return
+        if frame.by_proxy:
+            return
+        session, message = self._session(frame.exchange), frame.message
+        batch = frame.seq if isinstance(message, Batch) else 0
+        singles = message.items if isinstance(message, Batch) else (message,)
+        places: list[int] = []
+        for single, turn in zip(singles, self._conversation.turns(frame), strict=True):
+            answers = self._asked(session, turn.answers, single)
+            raw = _written(single) if batch else frame.raw
+            index = len(session.messages)
+            session.messages.append(
+                Said(
+                    index,
+                    frame.seq,
+                    frame.sender,
+                    single,
+                    raw,
+                    frame.observed_at_ns,
+                    answers,
+                    batch,
+                    frame.exchange,
+                    frame.event,
+                )
+            )
+            places.append(index)
+        self._index_of[frame.seq] = places
+
+    def _asked(self, session: Session, frame: int | None, answer: Single) -> int | None:
+        """The place of the request in that frame which has this answer's id."""
+        if frame is None or not isinstance(answer, Response | ErrorResponse):
+            return None
+        for place in self._index_of.get(frame, ()):
+            if place < len(session.messages):
+                request = session.messages[place].message
+                if isinstance(request, Request) and request.id == answer.id:
+                    return place
+        return None
+
+
+def _written(message: Single) -> bytes:
+    value = message.value
+    return (
+        b"" if isinstance(message, Malformed) and not isinstance(value, dict | list) else orjson.dumps(value)
+    )
