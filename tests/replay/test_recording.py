@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.protocol.jsonrpc import Request, Response
+from mcpproxy.protocol.jsonrpc import JSON, Request, Response
 from mcpproxy.replay.recording import Recording, load
 from tests.cli import recordings
 from tests.cli.recordings import CLEAN, HANDSHAKE, close, frame
@@ -27,7 +27,7 @@ def test_every_answer_of_a_real_session_finds_its_question(path: Path) -> None:
 
 def batched(tmp_path: Path) -> Recording:
     questions = [{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in (5, 6)]
-    answers = [{"jsonrpc": "2.0", "id": n, "result": {}} for n in (6, 5)]
+    answers: list[JSON] = [{"jsonrpc": "2.0", "id": n, "result": {}} for n in (6, 5)]
     records = (
         *HANDSHAKE,
         frame(4, "client", json.dumps(questions)),
