@@ -380,6 +380,19 @@ def test_the_sdk_gets_its_token_behind_a_reverse_proxy_that_says_it_is_the_serve
     assert guarded.secrets.left_in(proxy.trace) == set()
 
 
+def test_the_sdk_gets_its_token_from_a_server_that_is_its_own_authorization_server(
+    guarded: Server, peers: Peers, tmp_path: Path
+) -> None:
+    with Proxy(tmp_path, "--upstream", f"{guarded.origin}/mcp", "--rewrite-origin") as proxy:
+        run([*sdk(peers), proxy.address], AS_OAUTH_CLIENT)
+        proxy.stop()
+
+    assert guarded.challenge, "the client did not log in"
+    assert paths(proxy.trace) >= {"/mcp", "/register", "/authorize", "/token"}
+    assert guarded.secrets.left_in(proxy.trace) == set()
+    assert guarded.origin in proxy.trace.read_text(), "the record keeps what the server said"
+
+
 AS_OAUTH_CLIENT: Final = {"MCP_CONFORMANCE_SCENARIO": "auth/walk", "NO_PROXY": ""}
 
 

@@ -91,7 +91,9 @@ def note_haste(passing: Passing, history: History) -> None:
     """What ``hasty_request`` tells, it tells once."""
     early = passing.sender == CLIENT and history.negotiated is None
     if early and isinstance(passing.message, Request) and passing.message.method != "initialize":
-        history.of(Sessions).hasty = passing.message.method.startswith("session/") or history.of(Sessions).hasty
+        history.of(Sessions).hasty = (
+            passing.message.method.startswith("session/") or history.of(Sessions).hasty
+        )
 
 
 def unknown_session(passing: Passing, history: History) -> Iterator[Breach]:
@@ -214,9 +216,10 @@ def idle_state(passing: Passing, history: History) -> Iterator[Breach]:
         said = f"agent stopped with {shortened(shown(reason))}; reasons of its own start with _"
         yield Breach("ACP-008", "A-022", said, at, at_most="warning")
     elif reason != "cancelled" and session is not None and session.cancel_seq and session.busy:
-        if passing.frame.observed_at_ns - session.cancel_ns >= CROSSING_NS:
-            said = f'agent became idle with {shown(reason)} although the client had cancelled; say "cancelled"'
-            yield Breach("ACP-008", "A-023", said, at, (session.cancel_seq,), at_most="warning")
+        if passing.frame.observed_at_ns - session.cancel_ns < CROSSING_NS:
+            return
+        said = f'agent became idle with {shown(reason)} after the client had cancelled; say "cancelled"'
+        yield Breach("ACP-008", "A-023", said, at, (session.cancel_seq,), at_most="warning")
 
 
 def note_update(passing: Passing, history: History) -> None:
@@ -238,7 +241,9 @@ def note_turn_end(passing: Passing, history: History) -> None:
     asked = passing.answers
     id = member(asked.params, "sessionId") if asked else None
     session = history.of(Sessions).open.get(id) if isinstance(id, str) else None
-    if session is not None and (history.negotiated == acp.FIRST or isinstance(passing.message, ErrorResponse)):
+    if session is not None and (
+        history.negotiated == acp.FIRST or isinstance(passing.message, ErrorResponse)
+    ):
         session.busy, session.cancel_seq = False, 0
 
 

@@ -1,10 +1,165 @@
-"""Content blocks: text, images, audio, resources.
+"""Content blocks: texts, images, audio and resources, in whatever message they travel.
+
+Their members are seen with all others (``shapes``); this module looks into the values.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result
 """
 
+import re
+from binascii import a2b_base64
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.table import Family
+from mcpproxy.checks.breach import Breach, Passing, member
+from mcpproxy.checks.embedded import ASK_CARRIERS, REPLY_CARRIERS, asks, may_ask, replies
+from mcpproxy.checks.listings import LISTS
+from mcpproxy.checks.table import Decider, Family
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
+from mcpproxy.protocol.revisions import since
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import Severity
+from mcpproxy.session.history import History
 
-FAMILY: Final = Family()
+LAST_MODIFIED: Final = since("2025-06-18")
+"""The revisions in which annotations may say when something was last modified."""
+
+ISO_8601: Final = re.compile(
+    r"""
+    \d{4} (-\d\d (-\d\d)? | \d{4} | -?W\d\d (-?\d)? | -?\d{3} )?
+    ( T \d\d ( :?\d\d ( :?\d\d )? )? ([.,]\d+)? ( Z | [+-]\d\d (:?\d\d)? )? )?
+    """,
+    re.VERBOSE,
+)
+
+
+# Where blocks are
+
+
+def blocks(passing: Passing, history: History) -> Iterator[tuple[str, JSONObject]]:
+    """Each content block of a message, those inside of others included, with its JSON Pointer."""
+    message = passing.message
+    if isinstance(message, Response):
+        at = passing.at + "/result"
+        yield from _in_content(member(message.result, "content"), at)
+        yield from _in_messages(member(message.result, "messages"), at)
+    if may_ask(passing):
+        for ask in asks(passing):
+            yield from _in_messages(member(ask.params, "messages"), ask.at + "/params")
+    if isinstance(message, Request):
+        for reply in replies(passing, history):
+            yield from _in_content(reply.result.get("content"), reply.at)
+
+
+def _in_messages(messages: JSON, at: str) -> Iterator[tuple[str, JSONObject]]:
+    for index, message in enumerate(messages if isinstance(messages, list) else ()):
+        yield from _in_content(member(message, "content"), f"{at}/messages/{index}")
+
+
+def _in_content(content: JSON, at: str) -> Iterator[tuple[str, JSONObject]]:
+    if isinstance(content, dict) and "type" in content:
+        yield f"{at}/content", content
+    elif isinstance(content, list):
+        for index, block in enumerate(content):
+            if isinstance(block, dict):
+                yield f"{at}/content/{index}", block
+                if block.get("type") == "tool_result":
+                    yield from _in_content(block.get("content"), f"{at}/content/{index}")
+
+
+# What they hold
+
+
+def base64_content(passing: Passing, history: History) -> Iterator[Breach]:
+    """CONT-003: in blocks"""
+    for pointer, block in blocks(passing, history):
+        match block:
+            case {"type": "image" | "audio" as kind, "data": str(data)}:
+                yield from _base64(passing, data, f"{kind} data", f"{pointer}/data")
+            case {"type": "resource", "resource": {"blob": str(blob)}}:
+                yield from _base64(passing, blob, "a blob", f"{pointer}/resource/blob")
+            case _:
+                pass
+
+
+def base64_contents(passing: Passing, history: History) -> Iterator[Breach]:
+    """CONT-003: of resources that are read"""
+    contents = member(passing.message.value, "result", "contents")
+    for index, content in enumerate(contents if isinstance(contents, list) else ()):
+        if isinstance(blob := member(content, "blob"), str):
+            yield from _base64(passing, blob, "a blob", f"{passing.at}/result/contents/{index}/blob")
+
+
+def _base64(passing: Passing, data: str, what: str, pointer: str) -> Iterator[Breach]:
+    if _decodes(data):
+        return
+    at_most: Severity | None = None
+    bare = data.translate(_BLANKS)
+    if _decodes(bare + "=" * (-len(bare) % 4)):
+        fault, at_most = ("has no padding" if bare == data else "is broken into lines"), "warning"
+    elif data[:5].lower() == "data:":
+        fault = "is a data: URI, not its base64 part alone"
+    elif _decodes(data.translate(_URL_SAFE) + "=" * (-len(data) % 4)):
+        fault = "is in the alphabet for URLs"
+    else:
+        fault = f"is not base64: {shown(data[:24])}"
+    said = f"{passing.sender} sent {what} that {fault}"
+    yield Breach("CONT-003", "R-153", said, pointer, at_most=at_most)
+
+
+_BLANKS: Final = dict.fromkeys(map(ord, " \t\r\n"))
+_URL_SAFE: Final = {ord("-"): "+", ord("_"): "/"}
+
+
+def _decodes(data: str) -> bool:
+    try:
+        a2b_base64(data, strict_mode=True)
+    except ValueError:  # also for what is not ASCII
+        return False
+    return True
+
+
+# What they say of themselves
+
+
+def annotated_blocks(passing: Passing, history: History) -> Iterable[Breach]:
+    """CONT-004: when a block was last modified"""
+    if not all(revision in LAST_MODIFIED for revision in passing.candidates):
+        return ()
+    return _modified(passing, blocks(passing, history))
+
+
+def annotated_items(passing: Passing, history: History) -> Iterable[Breach]:
+    """CONT-004: when a listed resource was last modified"""
+    asked = passing.answers
+    if asked is None or not all(revision in LAST_MODIFIED for revision in passing.candidates):
+        return ()
+    part, _ = LISTS[asked.method]
+    listed = member(passing.message.value, "result", part)
+    items = enumerate(listed if isinstance(listed, list) else ())
+    return _modified(passing, ((f"{passing.at}/result/{part}/{i}", v) for i, v in items))
+
+
+def _modified(passing: Passing, found: Iterable[tuple[str, JSON]]) -> Iterator[Breach]:
+    for pointer, value in found:
+        when = member(value, "annotations", "lastModified")
+        if isinstance(when, str) and not ISO_8601.fullmatch(when):
+            said = f"{passing.sender} sent a lastModified that is no ISO 8601 time: {shown(when)}"
+            pointer += "/annotations/lastModified"
+            # Of the shape there is more to say than of what the string should be.
+            yield Breach("CONT-004", "R-154", said, pointer, at_most="warning")
+
+
+ANSWERED: Final = ("sampling/createMessage", "tasks/result", *ASK_CARRIERS)
+ASKED: Final = ("sampling/createMessage", *REPLY_CARRIERS)
+RESOURCES: Final = ("resources/list", "resources/templates/list")
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("CONT-003",), base64_content, ("response",), ANSWERED),
+        Decider(("CONT-003",), base64_content, ("request",), ASKED),
+        Decider(("CONT-003",), base64_contents, ("response",), ("resources/read",)),
+        Decider(("CONT-004",), annotated_blocks, ("response",), ANSWERED),
+        Decider(("CONT-004",), annotated_blocks, ("request",), ASKED),
+        Decider(("CONT-004",), annotated_items, ("response",), RESOURCES),
+    ),
+)

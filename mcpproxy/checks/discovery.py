@@ -76,21 +76,21 @@ def unlisted_version(passing: Passing, history: History) -> Iterable[Breach]:
     if (known.listed is None and known.refused is None) or message.method == "server/discover":
         return ()
     named = member(message.params, "_meta", VERSION_KEY)
-    requirement, seq, versions = _latest_list(known)
+    broken, seq, versions = _latest_list(known)
     if not isinstance(named, str) or named in versions or not any(v in STATELESS for v in versions):
         return ()
     listed = shortened(", ".join(versions))
     said = f"client asks for {shortened(named)}; frame {seq} lists {listed}"
     at = passing.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"
-    return (Breach("PROTO-008", requirement, said, at, (seq,), candidates=STATELESS[:1]),)
+    return (Breach(*broken, said, at, (seq,), candidates=STATELESS[:1]),)
 
 
-def _latest_list(known: Server) -> tuple[str, int, tuple[str, ...]]:
+def _latest_list(known: Server) -> tuple[tuple[str, str], int, tuple[str, ...]]:
     """Which versions the server named last, where, and what it means to go on with another."""
     if known.refused is not None and (known.listed is None or known.refused[0] > known.listed.seq):
-        return "R-220", *known.refused
+        return ("PROTO-008", "R-220"), *known.refused
     assert known.listed is not None
-    return "R-223", known.listed.seq, known.listed.versions
+    return ("PROTO-008", "R-223"), known.listed.seq, known.listed.versions
 
 
 def elicitation_modes(passing: Passing, history: History) -> Iterable[Breach]:
@@ -118,7 +118,7 @@ def undeclared_service(passing: Passing, history: History) -> Iterable[Breach]:
         plain = need.declared_by == "server" and need.condition == "always" and "." not in need.path
         if plain and not declares(listed.capabilities, need.path):
             said = f"server answered {asked.method} with a result, but frame {listed.seq} does not declare "
-            return (_undeclared("R-045", said + need.path, "/result", passing, listed),)
+            return (_undeclared(("PROTO-009", "R-045"), said + need.path, "/result", passing, listed),)
     return ()
 
 
@@ -145,17 +145,15 @@ def unserved_list(passing: Passing, history: History) -> Iterable[Breach]:
     if member(as_object(message.error), "code") != -32601 or not declares(listed.capabilities, path):
         return ()
     said = f"server declared {path} in frame {listed.seq}, but does not know {asked.method}"
-    return (_undeclared("R-046", said, "/error/code", passing, listed),)
+    return (_undeclared(("PROTO-009", "R-046"), said, "/error/code", passing, listed),)
 
 
-def _undeclared(requirement: str, said: str, at: str, passing: Passing, listed: Listed) -> Breach:
+def _undeclared(broken: tuple[str, str], said: str, at: str, passing: Passing, listed: Listed) -> Breach:
     """A breach of what a DiscoverResult declares, no more than a warning once that may have changed."""
     assert passing.answers is not None
     stale = passing.frame.observed_at_ns > listed.fresh_until_ns
     related = (listed.seq, passing.answers.seq)
-    return Breach(
-        "PROTO-009", requirement, said, passing.at + at, related, at_most="warning" if stale else None
-    )
+    return Breach(*broken, said, passing.at + at, related, at_most="warning" if stale else None)
 
 
 FAMILY: Final = Family(

@@ -9,14 +9,13 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitat
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from mcpproxy.checks import embedded
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.credentials import names_secret
-from mcpproxy.checks.embedded import ASK_CARRIERS, REPLY_CARRIERS, Ask, Reply, each_ask, each_reply
+from mcpproxy.checks.embedded import ASK_CARRIERS, REPLY_CARRIERS, Ask, Reply, judge_asks, judge_replies
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.contract import breaks
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Notification, Request
@@ -50,7 +49,13 @@ class Elicitations:
 # The request
 
 
-def composed_field(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+def asked(passing: Passing, history: History) -> Iterable[Breach]:
+    """ELIC-002, ELIC-004, ELIC-008, ELIC-009"""
+    judges = (_composed_field, _unusable_url, _secret_field, _repeated_id)
+    return judge_asks(passing, history, "elicitation/create", judges)
+
+
+def _composed_field(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
     """ELIC-002 for a field that says more than its type"""
     for name, schema, at in _fields(ask):
         found = [keyword for keyword in COMPOSED if keyword in schema]
@@ -60,7 +65,7 @@ def composed_field(ask: Ask, passing: Passing, history: History) -> Iterator[Bre
             yield Breach("ELIC-002", "R-181", said, at + token(found[0]), at_most="warning")
 
 
-def unusable_url(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+def _unusable_url(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
     """ELIC-004"""
     url = member(ask.params, "url")
     if member(ask.params, "mode") != "url" or not isinstance(url, str):
@@ -75,7 +80,7 @@ def unusable_url(ask: Ask, passing: Passing, history: History) -> Iterator[Breac
         yield Breach("ELIC-004", "R-183", said, ask.at + "/params/url", at_most="info")
 
 
-def secret_field(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+def _secret_field(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
     """ELIC-008"""
     for name, schema, at in _fields(ask):
         if schema.get("type") not in ("string", "number", "integer") or "enum" in schema or "oneOf" in schema:
@@ -86,7 +91,7 @@ def secret_field(ask: Ask, passing: Passing, history: History) -> Iterator[Breac
             yield Breach("ELIC-008", "R-187", said, at, at_most="warning")
 
 
-def repeated_id(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+def _repeated_id(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
     """ELIC-009: two elicitations with the same id"""
     id, url = member(ask.params, "elicitationId"), member(ask.params, "url")
     before = history.of(Elicitations).started.get(id) if isinstance(id, str) else None
@@ -100,7 +105,12 @@ def repeated_id(ask: Ask, passing: Passing, history: History) -> Iterator[Breach
 # The result
 
 
-def misplaced_content(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
+def answered(passing: Passing, history: History) -> Iterable[Breach]:
+    """ELIC-006, ELIC-007"""
+    return judge_replies(passing, history, "elicitation/create", (_misplaced_content, _unfit_content))
+
+
+def _misplaced_content(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
     """ELIC-006"""
     action, asked = reply.result.get("action"), reply.ask
     at = reply.at + "/content"
@@ -118,7 +128,7 @@ def misplaced_content(reply: Reply, passing: Passing, history: History) -> Itera
         yield Breach("ELIC-006", "R-185", said, at, at_most="info")
 
 
-def unfit_content(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
+def _unfit_content(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
     """ELIC-007"""
     content, asked = as_object(reply.result.get("content")), reply.ask
     if content is None or asked is None or reply.result.get("action") != "accept":
@@ -239,13 +249,14 @@ def _parsed(url: str) -> SplitResult | None:
 
 
 def _is_local(host: str) -> bool:
-    """Whether a host is this machine or on the local network."""
-    if host.endswith(("localhost", ".local", ".internal", ".test", ".example")) or "." not in host:
-        return True
-    try:
-        return not ip_address(host).is_global
-    except ValueError:
-        return False
+    """Whether a host is this machine, or likely one on the local network."""
+    return "." not in host or LOCAL.search(host) is not None
+
+
+LOCAL: Final = re.compile(
+    r"^(127|10)\.|^192\.168\.|^172\.(1[6-9]|2[0-9]|3[01])\.|^169\.254\."
+    r"|(^|\.)(localhost|local|internal|test|example|invalid)$"
+)
 
 
 # What is remembered
@@ -275,17 +286,15 @@ def _note_id(params: "JSON | Absent", passing: Passing, history: History) -> Non
             known.forgetful = True
 
 
-_ASK_RULES: Final = ("ELIC-002", "ELIC-004", "ELIC-008", "ELIC-009")
-_ASKED: Final = each_ask(*CREATE, composed_field, unusable_url, secret_field, repeated_id)
-_REPLY_RULES: Final = ("ELIC-006", "ELIC-007")
-_REPLIED: Final = each_reply(*CREATE, misplaced_content, unfit_content)
+_ASKED: Final = ("ELIC-002", "ELIC-004", "ELIC-008", "ELIC-009")
+_ANSWERED: Final = ("ELIC-006", "ELIC-007")
 
 FAMILY: Final = Family(
     checks=(
-        Decider(_ASK_RULES, _ASKED, ("request",), CREATE),
-        Decider(_ASK_RULES, _ASKED, ("response",), ASK_CARRIERS),
-        Decider(_REPLY_RULES, _REPLIED, ("response",), CREATE),
-        Decider(_REPLY_RULES, _REPLIED, ("request",), REPLY_CARRIERS),
+        Decider(_ASKED, asked, ("request",), CREATE),
+        Decider(_ASKED, asked, ("response",), ASK_CARRIERS),
+        Decider(_ANSWERED, answered, ("response",), CREATE),
+        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS),
         Decider(("ELIC-009",), unknown_completion, ("notification",), COMPLETE),
         Decider(("ELIC-010",), incomplete_error, ("error",)),
     ),

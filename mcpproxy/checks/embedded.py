@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from mcpproxy.checks.breach import Breach, Check, Passing, as_object, member
+from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.table import Note
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.wording import token
@@ -177,35 +177,31 @@ JudgeAsk: TypeAlias = Callable[[Ask, Passing, History], Iterable[Breach]]
 JudgeReply: TypeAlias = Callable[[Reply, Passing, History], Iterable[Breach]]
 
 
-def each_ask(method: str, *judges: JudgeAsk) -> Check:
-    """A check that lets ``judges`` look at each request for ``method`` that a message carries."""
-
-    def check(passing: Passing, history: History) -> Iterable[Breach]:
-        if not may_ask(passing):
-            return ()
-        return (
-            breach
-            for ask in asks(passing)
-            if ask.method == method
-            for judge in judges
-            for breach in judge(ask, passing, history)
-        )
-
-    return check
+def judge_asks(
+    passing: Passing, history: History, method: str, judges: Iterable[JudgeAsk]
+) -> Iterable[Breach]:
+    """What ``judges`` say of each request for ``method`` that a message carries."""
+    if not may_ask(passing):
+        return ()
+    return (
+        breach
+        for ask in asks(passing)
+        if ask.method == method
+        for judge in judges
+        for breach in judge(ask, passing, history)
+    )
 
 
-def each_reply(method: str, *judges: JudgeReply) -> Check:
-    """A check that lets ``judges`` look at each result for ``method`` that a message carries."""
-
-    def check(passing: Passing, history: History) -> Iterable[Breach]:
-        if isinstance(passing.message, Request) and not passing.stateless:
-            return ()
-        return (
-            breach
-            for reply in replies(passing, history)
-            if reply.method == method
-            for judge in judges
-            for breach in judge(reply, passing, history)
-        )
-
-    return check
+def judge_replies(
+    passing: Passing, history: History, method: str, judges: Iterable[JudgeReply]
+) -> Iterable[Breach]:
+    """What ``judges`` say of each result for ``method`` that a message carries."""
+    if isinstance(passing.message, Request) and not passing.stateless:
+        return ()
+    return (
+        breach
+        for reply in replies(passing, history)
+        if reply.method == method
+        for judge in judges
+        for breach in judge(reply, passing, history)
+    )

@@ -131,8 +131,8 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         if isinstance(named, str) and named not in answer.versions and request.method != "server/discover":
             listed = shortened(", ".join(answer.versions))
             said = f"client asks for {shortened(named)}; frame {answer.seq} lists {listed}"
-            requirement = "R-220" if answer.refused else "R-223"
-            yield Breach("PROTO-008", requirement, said, None, (answer.seq,), candidates=("2026-07-28",))
+            broken = ("PROTO-008", "R-220") if answer.refused else ("PROTO-008", "R-223")
+            yield Breach(*broken, said, None, (answer.seq,), candidates=("2026-07-28",))
 
 
 # What the server makes of it

@@ -248,7 +248,15 @@ def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     scheme, _, host = origin.lower().partition("://")
     if scheme in ("http", "https") and not _loopback(host) and _loopback(exchange.fields.get("host") or ""):
         said = f"server on this machine served a page of another site ({shortened(origin)})"
-        yield Breach("HTTP-019", "R-087", said, None, (exchange.request.seq,), at_most="warning")
+        seq = exchange.response.seq if exchange.response else None
+        yield Breach("HTTP-019", "R-087", said, None, (exchange.request.seq,), at_most="warning", frame=seq)
+
+
+def foreign_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-019: a stream that shows by its endpoint event that it is one of HTTP+SSE"""
+    assert frame is not None
+    if frame.event is not None and frame.event.name == "endpoint" and "HTTP-019" not in exchange.reported:
+        yield from foreign_origin(exchange, history, None)
 
 
 def _loopback(host: str) -> bool:
@@ -312,6 +320,7 @@ FAMILY: Final = Family(
         HttpDecider(("HTTP-011",), missing_json_answer, ("end",), STREAMABLE, ("POST",)),
         HttpDecider(("HTTP-016",), get_answer, ("success",), STATEFUL, ("GET",)),
         HttpDecider(("HTTP-019",), foreign_origin, ("success",), MCP),
+        HttpDecider(("HTTP-019",), foreign_stream, ("event",), LEGACY, ("GET",)),
         HttpDecider(("HTTP-020",), retired_method, HEAD, STATEFUL, ("GET", "DELETE")),
         HttpDecider(("SEQ-001",), unanswered_initialize, ("end",), STATEFUL, ("POST",)),
     ),

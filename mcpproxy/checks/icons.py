@@ -1,10 +1,89 @@
-"""Icons of what a peer presents.
+"""Icons: where their pictures come from. Their form is judged with that of what they stand in.
 
-Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#icons
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#icons
 """
 
+import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.table import Family
+from mcpproxy.checks.breach import Breach, Passing, as_object, member
+from mcpproxy.checks.described import METHODS, described
+from mcpproxy.checks.table import Decider, Family
+from mcpproxy.protocol.jsonrpc import JSONObject, Request, Response
+from mcpproxy.protocol.revisions import since
+from mcpproxy.protocol.wording import shown, token
+from mcpproxy.session.history import History
 
-FAMILY: Final = Family()
+ICONS: Final = since("2025-11-25")
+"""The revisions that have icons."""
+
+CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
+SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
+
+_FETCHABLE: Final = re.compile(r"(https?|data):", re.IGNORECASE)
+
+
+def icons_of_listed(passing: Passing, history: History) -> Iterator[Breach]:
+    """ICON-001"""
+    for pointer, item in described(passing):
+        if "icons" in item:
+            yield from _unfetchable(passing, item, pointer)
+
+
+def icons_of_peers(passing: Passing, history: History) -> Iterable[Breach]:
+    """ICON-001 for who is speaking in a handshake"""
+    message = passing.message
+    if isinstance(message, Response):
+        speaker, pointer = as_object(member(message.result, "serverInfo")), "/result/serverInfo"
+        candidates = passing.candidates
+    else:
+        assert isinstance(message, Request)
+        speaker, pointer = as_object(member(message.params, "clientInfo")), "/params/clientInfo"
+        # What the client asks for is what it goes by, whatever will be agreed on.
+        candidates = (str(member(message.params, "protocolVersion")),)
+    if speaker is None or candidates[0] not in ICONS:
+        return ()
+    return _unfetchable(passing, speaker, passing.at + pointer, candidates)
+
+
+def icons_of_stateless_peers(passing: Passing, history: History) -> Iterable[Breach]:
+    """ICON-001 for who is speaking in a message that stands alone"""
+    if not passing.stateless:
+        return ()
+    message = passing.message
+    if isinstance(message, Request):
+        holder, part, name = message.params, "params", CLIENT_INFO
+    else:
+        assert isinstance(message, Response)
+        holder, part, name = message.result, "result", SERVER_INFO
+    meta = holder.get("_meta") if isinstance(holder, dict) else None
+    speaker = meta.get(name) if isinstance(meta, dict) else None
+    if not isinstance(speaker, dict) or "icons" not in speaker:
+        return ()
+    return _unfetchable(passing, speaker, f"{passing.at}/{part}/_meta{token(name)}")
+
+
+def _unfetchable(
+    passing: Passing, holder: JSONObject, at: str, candidates: tuple[str, ...] | None = None
+) -> Iterator[Breach]:
+    icons = holder.get("icons")
+    for index, icon in enumerate(icons if isinstance(icons, list) else []):
+        src = member(icon, "src")
+        if isinstance(src, str) and not _FETCHABLE.match(src):
+            said = (
+                f"{passing.sender} gave {shown(holder.get('name'))} an icon from {shown(src)}; "
+                "clients take http, https and data URIs alone"
+            )
+            where = f"{at}/icons/{index}/src"
+            # What is written is that clients refuse it, not that nobody may offer it.
+            yield Breach("ICON-001", "R-204", said, where, at_most="warning", candidates=candidates)
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("ICON-001",), icons_of_listed, ("response",), METHODS),
+        Decider(("ICON-001",), icons_of_peers, ("request", "response"), ("initialize",)),
+        Decider(("ICON-001",), icons_of_stateless_peers, ("request", "response")),
+    ),
+)

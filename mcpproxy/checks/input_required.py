@@ -15,7 +15,7 @@ from mcpproxy.checks.embedded import TELLING, asks
 from mcpproxy.checks.rounds import SUPPORTED, Round, Rounds, bare, note_request, note_round, rounds
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol import methods
-from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject, Request, Response
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
 from mcpproxy.protocol.methods import Need, applies, declares, needs
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
 from mcpproxy.protocol.wording import token
@@ -28,6 +28,15 @@ OTHERS: Final = tuple(
     if method not in SUPPORTED and methods.sends(CLIENT, method, "request", STATELESS[0])
 )
 """The other requests of the revision; those of an extension have parameters of their own."""
+
+WHOLE: Final = ("PROTO-009", "R-256")
+PARTS: Final = {
+    "form": ("PROTO-009", "R-052"),
+    "url": ("PROTO-009", "R-052"),
+    "tools": ("PROTO-009", "R-053"),
+    "context": ("PROTO-009", "R-054"),
+}
+"""Which sentence speaks of a capability that is missing, and which of a missing part of it."""
 
 
 # The server asks
@@ -50,7 +59,7 @@ def _question(result: JSONObject, passing: Passing, history: History) -> Iterato
         said = f"server asked for input in answer to {shortened(asked.method)}"
         yield Breach("MRTR-001", "R-253", said, at + "/resultType", (asked.seq,))
     if "inputRequests" not in result and "requestState" not in result:
-        said = f"server answered {shortened(asked.method)} with input_required and neither inputRequests nor requestState"
+        said = f"server answered {asked.method} with input_required, without inputRequests and requestState"
         yield Breach("MRTR-002", "R-254", said, at, (asked.seq,))
     for key, entry in (as_object(result.get("inputRequests")) or {}).items():
         if isinstance(entry, dict) and (extra := [name for name in ("jsonrpc", "id") if name in entry]):
@@ -71,7 +80,7 @@ def _undeclared(passing: Passing, history: History) -> Iterator[Breach]:
         need = _unmet(ask.method, ask.params, declared)
         if need is None:
             continue
-        said = f"server asked for {ask.method}, but the request in frame {asked.seq} does not declare {need.path}"
+        said = f"server asked for {ask.method}, but frame {asked.seq} does not declare {need.path}"
         earlier = [
             seq
             for connection, seq, capabilities in rounds(history).declared
@@ -83,7 +92,8 @@ def _undeclared(passing: Passing, history: History) -> Iterator[Breach]:
             said += f", as frame {earlier[-1]} did"
             yield Breach("MRTR-004", "R-256", said, ask.at, (asked.seq, earlier[-1]))
         else:
-            yield Breach("PROTO-009", _requirement(need, declared), said, ask.at, (asked.seq,))
+            part = need.path.partition(".")[0] in declared
+            yield Breach(*(PARTS[need.condition] if part else WHOLE), said, ask.at, (asked.seq,))
 
 
 def _unmet(method: str, params: object, declared: JSONObject) -> Need | None:
@@ -97,33 +107,20 @@ def _unmet(method: str, params: object, declared: JSONObject) -> Need | None:
     return None
 
 
-def _requirement(need: Need, declared: JSONObject) -> str:
-    """Which sentence speaks of a part that is missing where the whole is declared."""
-    if need.path.partition(".")[0] not in declared:
-        return "R-256"
-    return {"form": "R-052", "url": "R-052", "tools": "R-053", "context": "R-054"}.get(
-        need.condition, "R-256"
-    )
-
-
 # The client answers
 
 
 def misplaced(passing: Passing, history: History) -> Iterable[Breach]:
     """MRTR-009: on a request that no result can have asked for it"""
     message = passing.message
-    params = message.params if isinstance(message, Request) else None
-    if not passing.stateless or not isinstance(params, dict):
+    assert isinstance(message, Request)
+    if not passing.stateless or not isinstance(message.params, dict):
         return ()
-    names = [name for name in ("inputResponses", "requestState") if name in params]
-    if not names or any(known.asked.method == passing_method(passing) for known in rounds(history).latest):
+    names = [name for name in ("inputResponses", "requestState") if name in message.params]
+    if not names or any(earlier.asked.method == message.method for earlier in rounds(history).latest):
         return ()  # If a result did ask for it, that was the server's fault.
-    said = f"client sent {passing_method(passing)} with {names[0]}"
+    said = f"client sent {message.method} with {names[0]}"
     return (Breach("MRTR-009", "R-261", said, f"{passing.at}/params/{names[0]}"),)
-
-
-def passing_method(passing: Passing) -> str:
-    return passing.message.method if isinstance(passing.message, Request) else ""
 
 
 def retry(passing: Passing, history: History) -> Iterable[Breach]:
@@ -192,9 +189,9 @@ def _taken_up(
 ) -> Iterator[Breach]:
     """The faults of a retry, each only if it is one whichever of these rounds is meant."""
     last, at = earlier[-1], passing.at
-    given = as_object(params.get("inputResponses", {})) or {}
-    if newer := _outdated(given, earlier):
-        said = f"client sent the requestState of frame {last.seq} with the input that frame {newer.seq} asked for"
+    given = as_object(params.get("inputResponses", {}))
+    if newer := _outdated(given or {}, earlier):
+        said = f"client sent the requestState of frame {last.seq} with the input for frame {newer.seq}"
         yield Breach("MRTR-006", "R-258", said, at + "/params/requestState", (last.seq, newer.seq))
         return
     if all(one.asked.id == request.id for one in earlier):
@@ -203,6 +200,8 @@ def _taken_up(
     if all(bare(one.asked.params) != bare(params) for one in earlier):
         said = f"client made the request in frame {last.asked.seq} anew with other parameters"
         yield Breach("MRTR-010", "R-262", said, at + "/params", (last.asked.seq,))
+    if given is None:
+        return  # It is no object: MRTR-008 says so.
     if all(one.wanted.keys() - given.keys() for one in earlier):
         missing = next(iter(one for one in last.wanted if one not in given))
         said = f"client did not answer the input request {shortened(missing)} of frame {last.seq}"

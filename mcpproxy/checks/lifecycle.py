@@ -331,7 +331,8 @@ def _foreign_method(message: Request, negotiated: str, passing: Passing) -> Iter
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("PROTO-005", "SEQ-003", "LIFE-002", "LIFE-003"), handshake_order, MESSAGES),
+        Decider(("PROTO-005", "SEQ-003", "LIFE-003"), handshake_order, ("request",)),
+        Decider(("LIFE-002", "SEQ-003"), handshake_order, ("notification",), ("notifications/initialized",)),
         Decider(("PROTO-001",), initialize_params, ("request",), ("initialize",)),
         Decider(("PROTO-001",), initialize_result, ("response",), ("initialize",)),
         Decider(("PROTO-008",), requested_version, ("request",), ("initialize",)),

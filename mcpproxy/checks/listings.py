@@ -160,7 +160,7 @@ def page(passing: Passing, history: History) -> Page | None:
         return None
     known = listed(history, asked.method)
     walk = known.under_way.get(cursor) if cursor is not None else None
-    if walk is None:
+    if walk is None or walk.changes != known.changes:
         whole = cursor is None and asked.seq > known.changed_seq
         walk = Walk(asked.seq, known.changes, passing.frame.connection, _asked(asked.params), whole)
     named = [
@@ -204,7 +204,7 @@ def remember_page(passing: Passing, history: History) -> None:
             walk.repeated.add(name)
         walk.items[name] = Item(value, passing.seq, fresh_until_ns)
     walk.seq, walk.at_ns = passing.seq, passing.frame.observed_at_ns
-    walk.whole &= walk.changes == known.changes and len(walk.items) <= MAX_ITEMS and not history.blind
+    walk.whole &= len(walk.items) <= MAX_ITEMS and not history.blind
     if asked.seq > known.changed_seq:  # else it may have been put together before the change
         for _, name, _ in found.named:
             keep(known.items, name, walk.items[name], MAX_ITEMS)

@@ -22,6 +22,8 @@ from mcpproxy.session.history import Asked, History
 
 LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
 
+SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The levels, the least severe first."""
 
@@ -86,14 +88,13 @@ def unrequested(passing: Passing, history: History) -> Iterator[Breach]:
         return
     client, level = history.client, _level(passing)
     under_way = list(client.pending.values())
+    if _on_subscription(passing, under_way):
+        return  # SUB-008 says so.
     about = f"server sent a log message{f' of level {level}' if level else ''}"
     at = passing.at + "/method"
     if passing.frame.exchange and not under_way and client.last_answered_seq:
         said = f"{about} after the response to its request"
         yield Breach("LOG-006", "R-171", said, at, (client.last_answered_seq,))
-    elif passing.frame.exchange and _only_listens(under_way):
-        said = f"{about} on the stream of subscriptions/listen, which carries none"
-        yield Breach("LOG-006", "R-171", said, at, (under_way[0].seq,))
     elif not client.was_read:
         return
     elif not (wanting := [asked for asked in under_way if _wanted(asked) is not None]):
@@ -107,8 +108,13 @@ def unrequested(passing: Passing, history: History) -> Iterator[Breach]:
         yield Breach("LOG-005", "R-170", said, passing.at + "/params/level", related)
 
 
-def _only_listens(under_way: list[Asked]) -> bool:
-    return bool(under_way) and all(asked.method == "subscriptions/listen" for asked in under_way)
+def _on_subscription(passing: Passing, under_way: list[Asked]) -> bool:
+    """Whether a message came on a listen stream, or claims to belong to one."""
+    message = passing.message
+    assert isinstance(message, Notification)
+    listens = bool(under_way) and all(asked.method == "subscriptions/listen" for asked in under_way)
+    claims = member(message.params, "_meta", SUBSCRIPTION_KEY) is not None
+    return claims or (listens and bool(passing.frame.exchange))
 
 
 def _lowest(wanting: list[Asked]) -> str:

@@ -13,9 +13,9 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
 from mcpproxy.checks.table import Decider, Family, Note
-from mcpproxy.protocol.jsonrpc import Notification, Request, RequestId, Response, request_id
-from mcpproxy.protocol.revisions import STATELESS, since
-from mcpproxy.protocol.wording import kind
+from mcpproxy.protocol.jsonrpc import Request, RequestId, Response, request_id
+from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Sender, other
 from mcpproxy.session.history import Asked, History, UsedIds, keep
 
@@ -38,9 +38,6 @@ UNKNOWN: Final = ("PROG-003", "R-118")
 GROWTH: Final = ("PROG-004", "R-119")
 COMPLETE: Final = ("PROG-005", "R-120")
 TASK: Final = ("PROG-007", "R-122")
-
-MESSAGE: Final = since("2025-03-26")
-"""The revisions in which progress may come with a message."""
 
 
 @dataclass(slots=True)
@@ -143,25 +140,6 @@ def remember_token(passing: Passing, history: History) -> None:
 # Of progress
 
 
-def progress_values(passing: Passing, history: History) -> Iterator[Breach]:
-    """PROG-006"""
-    message = passing.message
-    assert isinstance(message, Notification)
-    if not isinstance(message.params, dict):
-        return
-    for name, wanted in (("progress", "a number"), ("total", "a number"), ("message", "a string")):
-        if name not in message.params:
-            fault = "without progress" if name == "progress" else ""
-        elif name == "message" and not all(r in MESSAGE for r in passing.candidates):
-            fault = ""
-        else:
-            found = kind(message.params[name])
-            fault = f"whose {name} is {found}, not {wanted}" if found != wanted else ""
-        if fault:
-            said = f"{passing.sender} sent a progress notification {fault}"
-            yield Breach("PROG-006", "R-121", said, f"{passing.at}/params/{name}")
-
-
 def reported_progress(passing: Passing, history: History) -> Iterator[Breach]:
     """PROG-003, PROG-004, PROG-005, PROG-007"""
     token = request_id(member(passing.message.value, "params", "progressToken"))
@@ -236,7 +214,7 @@ def _no_advance(passing: Passing, known: Tracked) -> Iterator[Breach]:
         return
     if value <= known.latest:
         what = f"{shortened(known.asked.method)} ({spelled(known.asked.id)})"
-        said = f"{passing.sender} reported progress {value:g} of {what} after {known.latest:g}"
+        said = f"{passing.sender} reported progress {shown(value)} of {what} after {shown(known.latest)}"
         yield _breach(passing, GROWTH, said, known.latest_seq, part="progress")
 
 
@@ -307,7 +285,6 @@ def _number(value: object) -> float | None:
 FAMILY: Final = Family(
     checks=(
         Decider(("PROG-001", "PROG-002"), given_token, ("request",)),
-        Decider(("PROG-006",), progress_values, ("notification",), ("notifications/progress",)),
         Decider(
             ("PROG-003", "PROG-004", "PROG-005", "PROG-007"),
             reported_progress,

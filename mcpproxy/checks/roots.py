@@ -3,12 +3,12 @@
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/roots
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member
-from mcpproxy.checks.embedded import REPLY_CARRIERS, Reply, each_reply
+from mcpproxy.checks.embedded import REPLY_CARRIERS, Reply, judge_replies
 from mcpproxy.checks.table import Decider, EventDecider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Response
 from mcpproxy.protocol.wording import shown
@@ -33,8 +33,12 @@ class Roots:
     unannounced: tuple[int, int] | None = None
 
 
-def outside_file_system(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
+def outside_file_system(passing: Passing, history: History) -> Iterable[Breach]:
     """ROOT-001"""
+    return judge_replies(passing, history, "roots/list", (_outside,))
+
+
+def _outside(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
     for index, uri in enumerate(_uris(reply.result)):
         if isinstance(uri, str) and not uri.lower().startswith("file://"):
             said = f"client listed the root {shown(uri)}, whose URI does not begin with file://"
@@ -77,12 +81,10 @@ def _uris(result: JSON) -> list[JSON]:
     return [member(root, "uri") for root in listed] if isinstance(listed, list) else []
 
 
-_CHECK: Final = each_reply("roots/list", outside_file_system)
-
 FAMILY: Final = Family(
     checks=(
-        Decider(("ROOT-001",), _CHECK, ("response",), ROOTS),
-        Decider(("ROOT-001",), _CHECK, ("request",), REPLY_CARRIERS),
+        Decider(("ROOT-001",), outside_file_system, ("response",), ROOTS),
+        Decider(("ROOT-001",), outside_file_system, ("request",), REPLY_CARRIERS),
     ),
     events=(EventDecider(("ROOT-002",), unannounced_change),),
     notes=(

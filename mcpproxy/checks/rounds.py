@@ -19,7 +19,7 @@ SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")
 MAX_ROUNDS: Final = 256
 MAX_DECLARED: Final = 8
 MAX_CALLERS: Final = 256
-"""So many results that asked for input, so many declarations, and those of so many servers, are remembered."""
+"""So many results that asked for input and so many declarations are remembered, each of so many callers."""
 
 _ADDED: Final = ("_meta", "inputResponses", "requestState")
 

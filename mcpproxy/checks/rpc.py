@@ -23,7 +23,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
 )
 from mcpproxy.protocol.jsontext import repeated_names
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
 from mcpproxy.session.history import Asked, History, Side
@@ -365,7 +365,7 @@ def _wrong_side(method: str, passing: Passing, history: History) -> Iterator[Bre
     if revisions:
         said = f"{sender} sent the request {method}, which only the {other(sender)} sends"
         yield Breach("RPC-019", "R-021", said, passing.at + "/method")
-    elif not _extended(history):
+    elif not _extended(passing, history):
         said = f"{sender} sent the request {shortened(method)}, which no revision defines"
         yield Breach("RPC-019", "R-021", said, passing.at + "/method", at_most="warning")
 
@@ -385,7 +385,7 @@ def _unknown_notification(method: str, passing: Passing, history: History) -> It
     if any((found := methods.defined(method, r)) and found.kind == "request" for r in revisions):
         return  # A request without its id: RPC-014.
     if not revisions:
-        if _extended(history):
+        if _extended(passing, history):
             return
         prefixed = f"notifications/{method}"
         hint = f" (is {prefixed} meant?)" if methods.known_anywhere(prefixed) else ""
@@ -398,12 +398,17 @@ def _unknown_notification(method: str, passing: Passing, history: History) -> It
     yield Breach("PROTO-006", "R-022", said, passing.at + "/method")
 
 
-def _extended(history: History) -> bool:
-    """Whether a peer declared experimental or extension capabilities, which may bring methods."""
-    for capabilities in (history.client_capabilities, history.server_capabilities):
-        if capabilities and (capabilities.get("experimental") or capabilities.get("extensions")):
+def _extended(passing: Passing, history: History) -> bool:
+    """Whether an extension may bring this method: a known one, or any that a peer declared."""
+    message = passing.message
+    assert isinstance(message, Request | Notification)
+    declared = [history.client_capabilities, history.server_capabilities]
+    if history.stateless_seq is not None or passing.stateless:
+        if any(message.method in names for names in methods.EXTENSIONS.values()):
             return True
-    return False
+        asked = (message.params, *(asked.params for asked in history.client.pending.values()))
+        declared += [as_object(member(params, "_meta", CAPABILITIES_KEY)) for params in asked]
+    return any(c.get("experimental") or c.get("extensions") for c in declared if c)
 
 
 def unknown_method_code(passing: Passing, history: History) -> Iterator[Breach]:

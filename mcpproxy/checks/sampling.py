@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
-from mcpproxy.checks.embedded import ASK_CARRIERS, REPLY_CARRIERS, Ask, Reply, each_ask, each_reply
+from mcpproxy.checks.embedded import ASK_CARRIERS, REPLY_CARRIERS, Ask, Reply, judge_asks, judge_replies
 from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request
+from mcpproxy.protocol.methods import defined
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
@@ -31,7 +32,13 @@ FINISHED: Final = ("endTurn", "stopSequence")
 # The request
 
 
-def fractional_limit(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+def asked(passing: Passing, history: History) -> Iterable[Breach]:
+    """SAMP-001, SAMP-002, SAMP-003, SAMP-004"""
+    judges = (_fractional_limit, _mixed_results, _unbalanced_use, _wrong_roles)
+    return judge_asks(passing, history, "sampling/createMessage", judges)
+
+
+def _fractional_limit(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
     """SAMP-001: tokens come in whole numbers"""
     limit = member(ask.params, "maxTokens")
     if isinstance(limit, float) and not limit.is_integer():
@@ -40,7 +47,7 @@ def fractional_limit(ask: Ask, passing: Passing, history: History) -> Iterator[B
         yield Breach("SAMP-001", "R-174", said, ask.at + "/params/maxTokens", at_most="warning")
 
 
-def mixed_results(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+def _mixed_results(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
     """SAMP-002"""
     for pointer, message in _messages(ask):
         types = {str(block.get("type")) for block in _blocks(message)}
@@ -50,7 +57,7 @@ def mixed_results(ask: Ask, passing: Passing, history: History) -> Iterator[Brea
             yield Breach("SAMP-002", "R-175", said, pointer + "/content")
 
 
-def unbalanced_use(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+def _unbalanced_use(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
     """SAMP-003"""
     open_uses: list[str] = []
     last = ""
@@ -71,7 +78,7 @@ def unbalanced_use(ask: Ask, passing: Passing, history: History) -> Iterator[Bre
         yield Breach("SAMP-003", "R-176", said, last + "/content")
 
 
-def wrong_role(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
+def _wrong_roles(ask: Ask, passing: Passing, history: History) -> Iterator[Breach]:
     """SAMP-004"""
     for pointer, message in _messages(ask):
         yield from _wrong_role("server", message, pointer)
@@ -94,6 +101,8 @@ def unprompted(passing: Passing, history: History) -> Iterable[Breach]:
     busy = any(asked is not history.initialize for asked in client.pending.values())
     if busy or passing.sender != SERVER or history.blind or history.scattered or not client.was_read:
         return ()
+    if not all(defined(message.method, revision) for revision in passing.candidates):
+        return ()  # Nor would it be right at another time.
     if member(message.params, "_meta", RELATED_TASK) is not None:
         return ()  # The request it belongs to was answered with a task, which goes on.
     if history.over_http and history.initialize and client.last_answered_seq > history.initialize.seq:
@@ -105,7 +114,12 @@ def unprompted(passing: Passing, history: History) -> Iterable[Breach]:
 # The result
 
 
-def tool_choice(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
+def answered(passing: Passing, history: History) -> Iterable[Breach]:
+    """SAMP-004, SAMP-005"""
+    return judge_replies(passing, history, "sampling/createMessage", (_result_role, _tool_choice))
+
+
+def _tool_choice(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
     """SAMP-005"""
     used = [block for block in _blocks(reply.result) if block.get("type") == "tool_use"]
     reason = reply.result.get("stopReason")
@@ -138,7 +152,7 @@ def _disobeyed(reply: Reply, ask: Ask, used: list[JSONObject], reason: JSON) -> 
     yield Breach("SAMP-005", "R-178", said, reply.at + "/content", (ask.seq,))
 
 
-def result_role(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
+def _result_role(reply: Reply, passing: Passing, history: History) -> Iterator[Breach]:
     """SAMP-004"""
     yield from _wrong_role("client", reply.result, reply.at)
 
@@ -168,17 +182,15 @@ def _list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
 
 
-_ASK_RULES: Final = ("SAMP-001", "SAMP-002", "SAMP-003", "SAMP-004")
-_ASKED: Final = each_ask(*SAMPLING, fractional_limit, mixed_results, unbalanced_use, wrong_role)
-_REPLY_RULES: Final = ("SAMP-004", "SAMP-005")
-_REPLIED: Final = each_reply(*SAMPLING, result_role, tool_choice)
+_ASKED: Final = ("SAMP-001", "SAMP-002", "SAMP-003", "SAMP-004")
+_ANSWERED: Final = ("SAMP-004", "SAMP-005")
 
 FAMILY: Final = Family(
     checks=(
-        Decider(_ASK_RULES, _ASKED, ("request",), SAMPLING),
-        Decider(_ASK_RULES, _ASKED, ("response",), ASK_CARRIERS),
-        Decider(_REPLY_RULES, _REPLIED, ("response",), SAMPLING),
-        Decider(_REPLY_RULES, _REPLIED, ("request",), REPLY_CARRIERS),
+        Decider(_ASKED, asked, ("request",), SAMPLING),
+        Decider(_ASKED, asked, ("response",), ASK_CARRIERS),
+        Decider(_ANSWERED, answered, ("response",), SAMPLING),
+        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS),
         Decider(("SAMP-006",), unprompted, ("request",), (*SAMPLING, "elicitation/create")),
     ),
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, shortened
+from mcpproxy.checks.rounds import SUPPORTED
 from mcpproxy.checks.table import ASKS, Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
 from mcpproxy.protocol.shapes import Part, Violation, violations
@@ -27,7 +28,7 @@ OWN_RULES: Final = re.compile(
     | [a-z/]+/list/result/nextCursor
     | .*/_meta/progressToken
     | notifications/cancelled/params(/requestId)?
-    | notifications/progress/params/(progress|total|message)
+    | server/discover/params(/_meta)?
     """,
     re.VERBOSE,
 )
@@ -36,6 +37,10 @@ OWN_RULES: Final = re.compile(
 _SAMPLING: Final = r"(sampling/createMessage|.*/inputRequests/[^/]+)/params"
 _SAMPLED: Final = r"(sampling/createMessage/result|.*/inputResponses/[^/]+)"
 _ELICITATION: Final = r"(elicitation/create|.*/inputRequests/[^/]+)/params"
+_CONTENT: Final = (
+    r"(tools/call/result|.*/messages/\d+|sampling/createMessage/result|.*/inputResponses/[^/]+)"
+    r"(/content(/\d+)?)+"
+)
 _ELICITED: Final = r"(elicitation/create/result|.*/inputResponses/[^/]+)"
 
 _TASK: Final = (
@@ -70,26 +75,45 @@ NAMED: Final = (
     ("MRTR-008", "R-260", r".*/params/inputResponses(/[^/]+)?"),
     ("TOOL-003", "R-140", r"tools/call/result/structuredContent"),
     ("TOOL-005", "R-142", r"tools/call/result/(content|isError)"),
+    ("CONT-001", "R-151", _CONTENT + r"/type"),
+    ("CONT-004", "R-154", r"(?!tools/list).*/annotations(/(audience(/\d+)?|priority|lastModified))?"),
+    ("CONT-002", "R-152", _CONTENT + r"(/(text|data|mimeType|uri|name|title|description|size))?"),
+    ("CONT-002", "R-152", _CONTENT + r"/(id|input|toolUseId|isError|structuredContent)"),
+    ("CONT-002", "R-152", _CONTENT + r"/resource(/(uri|mimeType|text|blob))?"),
     ("SUB-001", "R-243", r"subscriptions/listen/params/notifications.*"),
     ("SUB-009", "R-251", r"subscriptions/listen/result/_meta(/io\.modelcontextprotocol~1subscriptionId)?"),
     ("TASK-005", "R-194", _TASK + r"/taskId"),
     ("TASK-007", "R-196", _TASK + r"/(createdAt|lastUpdatedAt|ttl)"),
+    ("PROG-006", "R-121", r"notifications/progress/params/(progress|total|message)"),
+    ("ICON-001", "R-204", r".*/icons(/\d+(/(src|mimeType|theme|sizes(/\d+)?))?)?"),
+    ("META-001", "R-205", r".*/_meta"),
 )
 """The rule and requirement that speak of a member: a JSON Pointer after the method it belongs to."""
 
 
 def message_shape(passing: Passing, history: History) -> Iterable[Breach]:
     """RPC-023, LOG-001, SAMP-001, ELIC-001, ELIC-002, ELIC-003, ELIC-004, ELIC-005, SUB-001, SUB-009,
-    TASK-005, TASK-007, TOOL-003, TOOL-005
+    TASK-005, TASK-007, TOOL-003, TOOL-005, PROG-006, ICON-001, META-001, CONT-001, CONT-002, CONT-004
     """
     message = passing.message
     if len(passing.candidates) != 1:
         return ()
     if isinstance(message, Request | Notification):
         return _misshapen(passing, message.method, "params", message.params)
-    if isinstance(message, Response) and passing.answers is not None:
+    if (
+        isinstance(message, Response)
+        and passing.answers is not None
+        and not _asks_elsewhere(passing, message)
+    ):
         return _misshapen(passing, passing.answers.method, "result", message.result)
     return ()
+
+
+def _asks_elsewhere(passing: Passing, message: Response) -> bool:
+    """Whether it is a result that its method cannot have, so that its members mean nothing: MRTR-001."""
+    result, asked = message.result, passing.answers
+    asks_back = isinstance(result, dict) and result.get("resultType") == "input_required"
+    return asks_back and asked is not None and asked.method not in SUPPORTED
 
 
 def _misshapen(passing: Passing, method: str, part: Part, value: "JSON | Absent") -> Iterable[Breach]:

@@ -92,53 +92,54 @@ def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 @dataclass(slots=True)
 class Introductions:
-    """The first frame in which each introduced itself; by caller, where only that tells servers apart."""
+    """The first frame in which each introduced itself, and who has left it out since.
 
-    client: int = 0
-    servers: dict[str, int] = field(default_factory=dict[str, int])
+    Callers are listed by server and credentials, since over HTTP nothing else tells servers apart; the
+    client of a pipe stands under ``PIPE``.
+    """
+
+    first: dict[str, int] = field(default_factory=dict[str, int])
     told: set[str] = field(default_factory=set[str])
+
+
+PIPE: Final = "client"
+
+
+def _introduction(passing: Passing, history: History) -> tuple[str, bool] | None:
+    """Who speaks, and whether it says its name; ``None`` where that tells nothing."""
+    message = passing.message
+    if not passing.stateless:
+        return None
+    if isinstance(message, Response) and isinstance(message.result, dict):
+        return history.caller, member(message.result, "_meta", SERVER_INFO_KEY) is not None
+    if isinstance(message, Request) and not history.over_http:
+        return PIPE, member(message.params, "_meta", CLIENT_INFO_KEY) is not None
+    return None
 
 
 def anonymous(passing: Passing, history: History) -> Iterable[Breach]:
     """STAT-003: to say nothing may be configured; to say it now and then is not"""
-    if not passing.stateless:
+    found = _introduction(passing, history)
+    if found is None or found[1]:
         return ()
-    message = passing.message
-    if isinstance(message, Response):
-        known = history.beyond(Introductions)
-        first = known.servers.get(history.caller, 0)
-        if not first or history.caller in known.told or not isinstance(message.result, dict):
-            return ()
-        if member(message.result, "_meta", SERVER_INFO_KEY) is not None:
-            return ()
-        said = f"server left out {SERVER_INFO_KEY}, which it sent in frame {first}"
-        return (Breach("STAT-003", "R-212", said, passing.at + "/result/_meta", (first,), at_most="info"),)
-    first = history.of(Introductions).client
-    if not isinstance(message, Request) or not first or "client" in history.of(Introductions).told:
+    known = history.beyond(Introductions)
+    first = known.first.get(found[0], 0)
+    if not first or found[0] in known.told:
         return ()
-    if member(message.params, "_meta", CLIENT_INFO_KEY) is not None:
-        return ()
-    said = f"client left out {CLIENT_INFO_KEY}, which it sent in frame {first}"
-    return (Breach("STAT-003", "R-212", said, passing.at + "/params/_meta", (first,), at_most="info"),)
+    key, part = (CLIENT_INFO_KEY, "params") if passing.sender == CLIENT else (SERVER_INFO_KEY, "result")
+    said = f"{passing.sender} left out {key}, which it sent in frame {first}"
+    return (Breach("STAT-003", "R-212", said, f"{passing.at}/{part}/_meta", (first,), at_most="info"),)
 
 
 def note_introduction(passing: Passing, history: History) -> None:
     """Who has said its name, and who left it out afterwards."""
-    message = passing.message
-    if not passing.stateless:
+    if (found := _introduction(passing, history)) is None:
         return
-    if isinstance(message, Request):
-        known = history.of(Introductions)
-        if member(message.params, "_meta", CLIENT_INFO_KEY) is None:
-            known.told.update(["client"] if known.client else [])
-        else:
-            known.client = known.client or passing.seq
-    elif isinstance(message, Response) and isinstance(message.result, dict):
-        known = history.beyond(Introductions)
-        if member(message.result, "_meta", SERVER_INFO_KEY) is None:
-            known.told.update([history.caller] if history.caller in known.servers else [])
-        elif history.caller not in known.servers and len(known.servers) < MAX_REMEMBERED:
-            known.servers[history.caller] = passing.seq
+    known, (who, named) = history.beyond(Introductions), found
+    if not named:
+        known.told.update([who] if who in known.first else [])
+    elif who not in known.first and len(known.first) < MAX_REMEMBERED:
+        known.first[who] = passing.seq
 
 
 # What a result says of itself

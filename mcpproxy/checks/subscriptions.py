@@ -271,6 +271,8 @@ def request_scoped(passing: Passing, history: History) -> Iterable[Breach]:
         return ()
     message = passing.message
     assert isinstance(message, Notification)
+    if history.over_http and message.method == "notifications/message":
+        return ()  # LOG-006 knows where log messages belong over HTTP.
     token = member(message.params, "progressToken")
     if (
         found is not None

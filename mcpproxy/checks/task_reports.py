@@ -14,7 +14,7 @@ from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Response
 from mcpproxy.protocol.tasks import TRANSITIONS, State, instant, reported
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.history import History
-from mcpproxy.session.tasks import MAX_REMEMBERED, Task, Tasks
+from mcpproxy.session.tasks import MAX_REMEMBERED, Task, Tasks, is_later
 
 REVISION: Final = "2025-11-25"
 """The one revision that has these tasks."""
@@ -78,18 +78,16 @@ def reports(passing: Passing, history: History) -> list[Report]:
     return found
 
 
-def is_later(passing: Passing, report: Report, known: Task) -> bool:
-    """Whether a report certainly was made after what is known: asked for after that, or by its own time."""
-    if passing.answers is not None and passing.answers.seq > known.seq:
-        return True
+def _later(passing: Passing, report: Report, known: Task) -> bool:
+    """Whether a report certainly is newer than what is known."""
     updated = instant(report.value.get("lastUpdatedAt"))
-    return updated is not None and known.updated is not None and updated > known.updated
+    return is_later(passing.answers, updated, known.seq, known.updated)
 
 
 def status_step(passing: Passing, report: Report) -> Iterator[Breach]:
     """What is final stays as it is."""
     known = report.known
-    if known is None or report.state is None or not is_later(passing, report, known):
+    if known is None or report.state is None or not _later(passing, report, known):
         return
     if known.state.final and passing.answers is not None and passing.answers.method == "tasks/cancel":
         return  # That it was cancelled at all is the mistake, and told as such.
@@ -174,7 +172,7 @@ def remember_reports(passing: Passing, history: History) -> None:
         if report.makes:
             _remember_making(passing, tasks, task, report)
         if report.state is not None:
-            later = is_later(passing, report, task)
+            later = _later(passing, report, task)
             step = TRANSITIONS[task.state][report.state]
             if later or (step.breaks is None and not report.makes) or task.state is State.UNSEEN:
                 task.state, task.seq = step.to, passing.seq

@@ -58,7 +58,7 @@ def run(argv: list[str]) -> int:
         extend.append("VER")
         families.append(pinned(ranges.read(options.versions)))
     selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)
-    rules = rules.and_also(selection.wanted, families)
+    rules = rules.and_also(selection.wanted or (), families)
     found = traces.whole([trace for path in options.paths for trace in traces.expand(path)])
     as_text: bool = options.format == "text"
     look = style()

@@ -3,9 +3,8 @@
 import textwrap
 from collections.abc import Iterator
 
-from mcpproxy import catalogue
 from mcpproxy.cli.rules import level_word
-from mcpproxy.cli.selection import resolve, unknown
+from mcpproxy.cli.selection import known_rules, resolve, unknown
 from mcpproxy.cli.terminal import emit, style
 from mcpproxy.cli.usage import Parser, UsageError
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
@@ -19,8 +18,11 @@ def run(argv: list[str]) -> int:
     """Explain each rule named."""
     parser = Parser("explain", "Explain a rule: what it means, why it matters, what to do instead.")
     parser.add_argument("rules", nargs="+", metavar="RULE", help="a code (PROTO-007) or a name")
+    parser.add_argument(
+        "--rules", dest="folders", action="append", default=[], metavar="DIR", help="and those in this folder"
+    )
     options = parser.parse_args(argv)
-    known = catalogue.load()
+    known = known_rules(options.folders)
     chosen: list[Rule] = []
     for named in options.rules:
         codes = resolve(known, named)

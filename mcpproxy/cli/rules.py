@@ -3,8 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from mcpproxy import catalogue
-from mcpproxy.cli.selection import family, unknown
+from mcpproxy.cli.selection import family, known_rules, unknown
 from mcpproxy.cli.terminal import emit, style
 from mcpproxy.cli.usage import Parser
 from mcpproxy.protocol.revisions import VERSIONS
@@ -31,8 +30,11 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "--coverage", action="store_true", help="the map instead: each requirement, and what decides it"
     )
+    parser.add_argument(
+        "--rules", dest="folders", action="append", default=[], metavar="DIR", help="and those in this folder"
+    )
     options = parser.parse_args(argv)
-    known = catalogue.load()
+    known = known_rules(options.folders)
     if options.coverage:
         return _coverage(known, as_json=options.format == "json")
     rules = sorted(known.rules.values(), key=lambda rule: rule.code)

@@ -35,6 +35,8 @@ options:
   --label NAME           what to call the server (default: taken from COMMAND)
   --live text|json|off   how findings are told on stderr while they happen (default: text)
   --quiet                say nothing on stderr; the server's own stderr still passes
+  --enforce RULE,...     refuse requests that break one of these rules, instead of only flagging them;
+                         may be given again
   --grace SECONDS        how long the server may take to leave when the host has gone (default: 5)
   -h, --help             show this
 
@@ -42,7 +44,7 @@ The exit code is the server's; 128+N if signal N ended it, 127 if there is no su
 cannot be run, 2 if the arguments are wrong or nothing can be recorded there.
 """
 
-_VALUED = ("--trace", "--trace-dir", "--rotate", "--label", "--live", "--grace")
+_VALUED = ("--trace", "--trace-dir", "--rotate", "--label", "--live", "--grace", "--enforce")
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -57,6 +59,7 @@ class Options:
         self.rotate = "null"
         self.live: Mode = "text"
         self.grace_s = 5.0
+        self.enforce: list[str] = []
         self.quiet = False
         self.command: list[str] = []
 
@@ -72,6 +75,11 @@ def run(argv: list[str]) -> int:
     if not options.command:
         sys.stdout.write(USAGE % paths.state_dir())
         return 0
+    make = None
+    if options.enforce:
+        from mcpproxy.cli.enforce import gated
+
+        make = gated("run", options.enforce)
     label = paths.safe(options.label) or paths.label_for(options.command)
     journal, trace = None, ""
     try:
@@ -104,6 +112,7 @@ def run(argv: list[str]) -> int:
         grace_s=options.grace_s,
         quiet=options.quiet,
         greeting=greeting,
+        make=make,
     )
 
 
@@ -156,6 +165,8 @@ def _set(options: Options, name: str, value: str) -> None:
             options.trace_dir = value
         case "--label":
             options.label = value
+        case "--enforce":
+            options.enforce.append(value)
         case "--rotate":
             from mcpproxy.cli.rotation import rotation_member
 

@@ -2,42 +2,58 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from mcpproxy import catalogue
 from mcpproxy.cli.usage import UsageError, nearest
 from mcpproxy.protocol.rules import Catalogue
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The codes of the rules that a run is about."""
+    """The codes of the rules that a run is about; ``None``: all that are on by default."""
 
-    wanted: frozenset[str]
+    wanted: frozenset[str] | None = None
+    ignored: frozenset[str] = frozenset()
 
     @classmethod
     def of(
         cls,
-        catalogue: Catalogue,
+        known: Catalogue,
         select: list[str] | None = None,
         ignore: list[str] | None = None,
         extend: list[str] | None = None,
     ) -> "Selection":
         """From the values of ``--select``, ``--ignore`` and ``--extend-select``, comma-separated lists.
 
-        Without ``select`` all rules but those that are off by default.
-
         Raises:
             UsageError: a name that is neither a rule nor a family.
         """
+        ignored = _codes(known, "--ignore", ignore or [])
+        if select is None and not extend:
+            return cls(None, ignored)
         if select is None:
-            chosen = frozenset(code for code, rule in catalogue.rules.items() if not rule.opt_in)
+            chosen = frozenset(code for code, rule in known.rules.items() if not rule.opt_in)
         else:
-            chosen = _codes(catalogue, "--select", select)
-        chosen |= _codes(catalogue, "--extend-select", extend or [])
-        return cls(chosen - _codes(catalogue, "--ignore", ignore or []))
+            chosen = _codes(known, "--select", select)
+        return cls(chosen | _codes(known, "--extend-select", extend or []), ignored)
 
     def takes(self, code: str) -> bool:
         """Whether findings of the rule ``code`` are wanted."""
-        return code in self.wanted
+        return code not in self.ignored and (self.wanted is None or code in self.wanted)
+
+
+def known_rules(folders: list[str]) -> Catalogue:
+    """The built-in rules and those in ``folders``.
+
+    Raises:
+        CustomRuleError: what a folder holds cannot be used.
+    """
+    if not folders:
+        return catalogue.load()
+    from mcpproxy import ruleset  # all checks, which a list of the built-in rules does not need
+
+    return ruleset.load(map(Path, folders)).catalogue
 
 
 def family(code: str) -> str:
@@ -45,28 +61,28 @@ def family(code: str) -> str:
     return code.rpartition("-")[0]
 
 
-def resolve(catalogue: Catalogue, named: str) -> frozenset[str]:
+def resolve(known: Catalogue, named: str) -> frozenset[str]:
     """The codes that a code, a rule name or a family stands for; empty if it is none of them."""
     wanted = named.strip().casefold()
-    known = {c: r.name for c, r in catalogue.rules.items()}
-    return frozenset(c for c, name in known.items() if wanted in (c.casefold(), name, family(c).casefold()))
+    names = {c: r.name for c, r in known.rules.items()}
+    return frozenset(c for c, name in names.items() if wanted in (c.casefold(), name, family(c).casefold()))
 
 
-def unknown(where: str, catalogue: Catalogue, named: str) -> UsageError:
+def unknown(where: str, known: Catalogue, named: str) -> UsageError:
     """The error for a name that is no rule, with the nearest one there is."""
     names: Mapping[str, None] = dict.fromkeys(
-        [*catalogue.rules, *(r.name for r in catalogue.rules.values()), *map(family, catalogue.rules)]
+        [*known.rules, *(r.name for r in known.rules.values()), *map(family, known.rules)]
     )
     guess = nearest(named.strip(), names)
     next_step = f"did you mean {guess}?" if guess else "see mcpproxy rules"
     return UsageError(where, f"{named.strip()!r} is no rule and no family of rules", next_step)
 
 
-def _codes(catalogue: Catalogue, option: str, values: Iterable[str]) -> frozenset[str]:
+def _codes(known: Catalogue, option: str, values: Iterable[str]) -> frozenset[str]:
     codes: set[str] = set()
     for named in ",".join(values).split(","):
-        found = resolve(catalogue, named)
+        found = resolve(known, named)
         if not found and named.strip():
-            raise unknown(option, catalogue, named)
+            raise unknown(option, known, named)
         codes |= found
     return frozenset(codes)

@@ -174,7 +174,7 @@ class HttpJudge:
         if exchange.method == "POST":
             exchange.stream = Stream(exchange.number, True, tuple(r.id for r in exchange.requests))
             return
-        last = exchange.fields.get("last-event-id")
+        last = exchange.last_event_id
         if not last:
             exchange.stream = Stream(exchange.number, False)
         elif (cursor := session.events.get(last)) is not None:
@@ -236,7 +236,10 @@ class HttpJudge:
 
     def _received(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
         """A body or an SSE event from the server (or from us in its place)."""
-        if frame.by_proxy or (frame.event is None and not frame.raw):
+        event = frame.event
+        if event is not None and event.retry is not None and exchange.stream is not None:
+            exchange.stream.retry_ms = event.retry
+        if frame.by_proxy or not _says_something(frame):
             return []
         if frame.event is not None:
             self._note_event(exchange, frame)
@@ -265,8 +268,6 @@ class HttpJudge:
             session = self._open_legacy(exchange, frame)
         if session is None or session.legacy:
             return
-        if event.retry is not None and exchange.stream is not None:
-            exchange.stream.retry_ms = event.retry
         if event.id:
             exchange.named_events += 1
             seen = exchange.seen = session.events.get(event.id)
@@ -386,7 +387,8 @@ class HttpJudge:
             self._take_back(exchange)
         elif head.status == 404 and exchange.method == "POST":
             self._note_404(exchange, session, head)
-        if exchange.stream is not None:
+        if exchange.stream is not None and exchange.streams:
+            # A GET that was refused, for want of a token perhaps, has not carried the stream.
             exchange.stream.closed_ns, exchange.stream.left = end.observed_at_ns, end.by == "client"
         for key in exchange.delivered:
             session.delivered.pop(key, None)
@@ -468,6 +470,16 @@ class HttpJudge:
         if exchange.method != "POST" or exchange.initialize is not None or session.id is not None:
             return STATEFUL[1:]
         return STREAMABLE
+
+
+def _says_something(frame: Frame) -> bool:
+    """Whether a body or a part of a stream from the server is more than nothing.
+
+    A client takes neither a comment for an event nor what the stream's end has left without its blank line.
+    """
+    if (event := frame.event) is None:
+        return bool(frame.raw)
+    return frame.terminated and bool(frame.raw or event.id or event.name)
 
 
 def _keep(table: dict[K, V], key: K, value: V) -> None:

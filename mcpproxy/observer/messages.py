@@ -137,6 +137,8 @@ class MessageJudge:
     # From frames to messages
 
     def _frame(self, frame: Frame) -> list[Finding]:
+        if frame.by_proxy:
+            return []
         if frame.exchange:
             self._history.over_http = True
             return self._alone(frame)
@@ -219,6 +221,8 @@ class MessageJudge:
         for check in self._dispatch.checks_for(kind, method):
             for breach in check(passing, history):
                 found += self._weigh((breach,), frame.seq, frame.sender, passing.candidates)
+        if frame.refused:
+            return found
         self._remember(passing)
         for write in self._dispatch.notes_for(kind, method):
             write(passing, history)

@@ -21,7 +21,9 @@ from typing import Final, Literal, cast, get_args
 
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, line, since, until
 
-Keyword = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info", "contract"]
+Keyword = Literal[
+    "MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info", "contract"
+]
 Level = Literal["error", "warning", "info"]
 
 SEVERITY: Final[Mapping[Keyword, Level | None]] = {

@@ -98,7 +98,7 @@ def event_frame(sender: Sender, block: SseBlock) -> Frame:
 
 
 def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
-    """The same bytes in frames of ``PIECE_BYTES``, none of which is judged. There are ``at_least`` so many."""
+    """The same bytes in ``at_least`` so many frames of up to ``PIECE_BYTES``, none of which is judged."""
     raw, event = frame.raw, frame.event
     if event is not None:
         raw = event.before + (b"" if event.after is None else raw + event.after)

@@ -75,6 +75,9 @@ _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal
 """Journal kind -> place in every triple of streams: the client's, the server's, the server's stderr."""
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
 _SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
+_REFUSED: Final[dict[int, int]] = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
+_OWN: Final[dict[int, int]] = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
+_ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN
 
 
 @dataclass(slots=True)
@@ -321,6 +324,8 @@ class Recording:
             self._file_lines(place, self._framers[place].end())
             if place < 2:
                 self._event(Eof(_SENDERS[place], at_ns))
+        elif kind in _REFUSED or kind in _OWN:
+            self._file_refusal(kind, payload, at_ns)
         elif kind == journal.SIGNAL:
             name = payload.decode("ascii", "replace")
             if self._assembly is None:
@@ -366,6 +371,19 @@ class Recording:
             filed.seq = seq
             if filed.judge.error:
                 self._tell_judge_error()
+
+    def _file_refusal(self, kind: int, line: bytes, at_ns: int) -> None:
+        """File a line that was refused, or our answer to it: neither belongs to a peer's stream of lines."""
+        filed, place = self._filed, _REFUSED.get(kind, _OWN.get(kind, 0))
+        self._passed[place] += len(line)
+        filed.seq += 1
+        raw = line.removesuffix(b"\n")
+        frame = Frame(filed.seq, _SENDERS[place], raw, at_ns, len(raw) < len(line))
+        frame.refused, frame.by_proxy = kind in _REFUSED, kind in _OWN
+        filed.at_ns = at_ns
+        filed.tally.frames[frame.sender] += 1
+        self._writer.write(encode_frame(frame))
+        self._judge(frame)
 
     def _file_all(self, events: Iterable[Recorded]) -> None:
         """File what the connections brought to light."""
@@ -503,7 +521,7 @@ class Recording:
         """Take a record of the journal that will not be filed."""
         kind, payload, at_ns, _ = entry
         at_ns -= self._started_ns
-        if (place := _STREAMS.get(kind)) is not None:
+        if (place := _ALL_BYTES.get(kind)) is not None:
             self._passed[place] += len(payload)
         elif kind == journal.GAP:
             for place, count in enumerate(_lost(gap_of(payload, at_ns))):

@@ -42,6 +42,12 @@ SIGNAL: Final = 7  # payload: the signal's name in ASCII, received by the wrappe
 GAP: Final = 8  # payload: JSON, {"reason": str, "client": bytes, "server": bytes, "stderr": bytes}
 EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}; the last record
 
+# stdio with enforced rules alone; each a whole line, between lines of the stream it would belong to.
+CLIENT_REFUSED: Final = 10  # payload: a line that the client sent and the server did not get
+SERVER_REFUSED: Final = 11  # payload: a line that the server sent and the client did not get
+CLIENT_OWN: Final = 12  # payload: what we answered the server in the client's place
+SERVER_OWN: Final = 13  # payload: what we answered the client in the server's place
+
 # HTTP alone. There CLIENT and SERVER are bytes as the peer sent them, before we change anything.
 CONNECT: Final = 16  # payload: JSON, {"client": "ip:port", "upstream": "host:port"}
 OWN: Final = 17  # payload: bytes that we sent to the client in the server's place

@@ -5,7 +5,8 @@ origin, the client leaves the proxy or, comparing the addresses, stops. Two plac
 
 - the ``endpoint`` event of the HTTP+SSE transport (2024-11-05), when it is a whole URL: always rewritten,
   without it the transport cannot work here;
-- with ``--rewrite-origin``: ``WWW-Authenticate`` and protected-resource metadata.
+- with ``--rewrite-origin``: ``WWW-Authenticate``, protected-resource metadata, and, for a server that is its
+  own authorization server, the metadata of that: its issuer and every endpoint on the same origin.
 
 A `Rewriter` stands in the way of one connection's answers, and only of those that may hold such a place.
 What it does not understand passes as it is. It holds back no more than one head, one event, one document.
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 DOCUMENT_BYTES: Final = 1 << 20
 """The longest metadata document that is rewritten."""
 
-_METADATA: Final = b"/.well-known/oauth-protected-resource"
+_METADATA: Final = re.compile(
+    rb"[^?]*/\.well-known/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)(?:[/?]|\Z)"
+)
+"""Where the documents are; the path of what they describe may stand before or behind (RFC 8414, RFC 9728)."""
+
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
 _BLOCK: Final = re.compile(rb"(.*?)(?:\r\n\r\n|\n\n|\r\r)", re.DOTALL)
@@ -64,9 +69,11 @@ class Rewriting:
         port = f":{upstream.port}"
         if upstream.port == (443 if upstream.is_tls else 80):
             port = f"(?:{port})?"
-        path = f"({re.escape(upstream.path)}(?![^\\s\"'?#,]))?" if upstream.path else "()"
+        # JSON may write a slash as \/, and some servers do.
+        path = re.escape(upstream.path).replace("/", "(?P=slash)")
+        path = f"(?P<path>{path}(?![^\\s\"'?#,]))?" if path else "(?P<path>)"
         secure = "s" if upstream.is_tls else ""
-        theirs = f"http{secure}://(?:{names}){port}(?![A-Za-z0-9.:@-]){path}"
+        theirs = f"http{secure}:(?P<slash>\\\\?/)(?P=slash)(?:{names}){port}(?![A-Za-z0-9.:@-]){path}"
         self._theirs = re.compile(theirs.encode("ascii"), re.IGNORECASE)
 
     def rewriter(self) -> Rewriter:
@@ -77,7 +84,11 @@ class Rewriting:
         """``text`` with upstream's origin replaced by ours, which the client knows by ``host``."""
         ours = f"{self._scheme}://".encode() + host
         endpoint = self._endpoint.encode("ascii")
-        return self._theirs.sub(lambda match: ours + (endpoint if match[1] else b""), text)
+
+        def our(match: re.Match[bytes]) -> bytes:
+            return (ours + (endpoint if match["path"] else b"")).replace(b"/", match["slash"])
+
+        return self._theirs.sub(our, text)
 
 
 class Rewriter:
@@ -169,7 +180,7 @@ class Rewriter:
             return self._new_head(head)
         if is_empty:
             return self._new_head(head)
-        is_metadata = route.asked.path.startswith(_METADATA) and is_plain
+        is_metadata = _METADATA.match(route.asked.path) is not None and is_plain
         if is_metadata and not (isinstance(self._body, Length) and self._body.left > DOCUMENT_BYTES):
             self._head = self._new_head(head)
             self._stage = _DOCUMENT

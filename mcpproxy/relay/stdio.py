@@ -89,6 +89,7 @@ def run(
     grace_s: float = GRACE_S,
     quiet: bool = False,
     greeting: str = "",
+    make: Callable[[Journal | None, int, float, bool], Relay] | None = None,
 ) -> int:
     """Start ``command``, relay until it has gone, and return its exit code as a shell would.
 
@@ -99,6 +100,7 @@ def run(
         grace_s: how long the server may take to leave, once it has to.
         quiet: say nothing of our own on stderr.
         greeting: what to say there when the server has started.
+        make: makes another kind of ``Relay`` in its place.
 
     Returns:
         The server's exit code, 128 + N when signal N ended it, 127 when there is no such command and
@@ -107,7 +109,7 @@ def run(
     occupy_standard()
     inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
     wakeup = _catch_signals()
-    relay = Relay(journal, wakeup, grace_s, quiet)
+    relay = (make or Relay)(journal, wakeup, grace_s, quiet)
     server: Server | None = None
     error: OSError | None = None
     try:

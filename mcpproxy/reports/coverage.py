@@ -86,7 +86,9 @@ def as_objects(found: Iterable[Row]) -> list[dict[str, object]]:
 
 
 def _row(id: str, requirements: list[Requirement]) -> Row:
-    by_state: dict[State, Requirement] = {_state(requirement): requirement for requirement in reversed(requirements)}
+    by_state: dict[State, Requirement] = {
+        _state(requirement): requirement for requirement in reversed(requirements)
+    }
     state = min(by_state, key=STRONGEST.index)
     rules = tuple(requirement.rule for requirement in requirements)
     return Row(id, rules, state, requirements[0].text, by_state[state].unobservable)

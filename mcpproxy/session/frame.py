@@ -49,7 +49,9 @@ class Frame:
     stream. ``continues`` is true for a piece of a line too long to hold: the next frame of the same
     sender goes on with it, and neither is judged. Over HTTP, ``exchange`` and ``connection`` count
     from 1 and ``event`` is set for a frame in an SSE stream; an event without data is a frame with
-    empty ``raw``. ``by_proxy`` marks a body that mcpproxy sent in the server's place.
+    empty ``raw``. ``by_proxy`` marks what mcpproxy sent in the place of ``sender``; nobody is judged by
+    it. ``refused`` marks a request that mcpproxy answered itself: the other side never saw it, so it is
+    judged and has not happened.
     """
 
     seq: int
@@ -62,6 +64,7 @@ class Frame:
     connection: int = 0
     event: SseEvent | None = None
     by_proxy: bool = False
+    refused: bool = False
     _message: Message | None = field(default=None, init=False, repr=False, compare=False)
 
     @property

@@ -158,7 +158,7 @@ class History:
     blind: bool = False
     over_http: bool = False
     scattered: bool = False  # over HTTP: what it sent may be counted elsewhere, or have passed unseen
-    caller: str = ""  # of a stateless request over HTTP: the server asked, and with which credentials
+    caller: str = ""  # of a stateless request over HTTP: the server asked, a blank, Authorization
 
     initialize: Asked | None = None  # the latest initialize request
     initialize_answered: bool = False

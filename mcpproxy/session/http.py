@@ -209,6 +209,18 @@ class HttpExchange:
         return bool(self.messages) and not self.requests
 
     @property
+    def last_event_id(self) -> str:
+        """The event after which the client resumes; empty if it does not.
+
+        The SSE standard has this field in UTF-8, and what can only write Latin-1 does that.
+        """
+        value = self.fields.get("last-event-id") or ""
+        try:
+            return value.encode("latin-1").decode()
+        except UnicodeError:
+            return value
+
+    @property
     def status(self) -> int:
         """The response's status, 0 while there is none."""
         return self.response.status if self.response else 0

@@ -43,6 +43,16 @@ class Task:
     deleted: bool = False
 
 
+def is_later(asked: Asked | None, at: datetime | None, seq: int, updated: datetime | None) -> bool:
+    """Whether a report certainly was made after the one that came in frame ``seq`` and named ``updated``.
+
+    It was if it answers ``asked``, which came after that frame, or if it says so by its own time.
+    """
+    if asked is not None and asked.seq > seq:
+        return True
+    return at is not None and updated is not None and at > updated
+
+
 @dataclass(slots=True, eq=False)
 class Listing:
     """One walk through tasks/list: from its first request to the page without a next, in ``end_seq``."""

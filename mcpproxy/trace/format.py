@@ -145,8 +145,9 @@ _HTTP_ONLY: Final = _HEADER[_HEADER.index("mode") :]
 
 def encode_frame(frame: Frame, session: str = "") -> bytes:
     """A frame as a line; ``session`` names the HTTP session that it belongs to, if it is known."""
-    if frame.terminated and not frame.continues and not frame.exchange and is_embeddable(frame):
-        return _USUAL[frame.sender] % (frame.seq, frame.observed_at_ns, frame.raw)
+    if frame.terminated and not (frame.continues or frame.exchange or frame.by_proxy or frame.refused):
+        if is_embeddable(frame):
+            return _USUAL[frame.sender] % (frame.seq, frame.observed_at_ns, frame.raw)
     return b"".join(frame_parts(frame, session))
 
 
@@ -166,6 +167,10 @@ def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
         b"" if frame.terminated else b'"eol":"",',
         b'"continues":true,' if frame.continues else b"",
     )
+    if frame.by_proxy and not frame.exchange:
+        head += b'"by":"proxy",'
+    if frame.refused:
+        head += b'"refused":true,'
     if is_embeddable(frame):
         return head + b'"message":', frame.raw, b"}\n"
     return head, _bytes_member(frame.raw), b"}\n"
@@ -362,6 +367,8 @@ def _frame(members: JSONObject, raw: bytes) -> Frame:
         member(members, "t", int),
         _terminated(members),
         member(members, "continues", bool, False),
+        by_proxy=member(members, "by", str, "") == "proxy",
+        refused=member(members, "refused", bool, False),
     )
     return read_frame_members(members, frame) if "exchange" in members else frame
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from mcpproxy.protocol.revisions import REVISIONS
 from tests.live.played import PLAYED, Side, findings
-from tests.live.rows import ROWS, SECTION, Row, requirement_of
+from tests.live.rows import ROWS
+from tests.live.table import SECTION, Row, requirement_of
 
 
 def lines() -> Iterator[str]:
@@ -19,8 +20,8 @@ def lines() -> Iterator[str]:
             if row.requirement == id:
                 breach, lawful = found(row, "breaks"), found(row, "lawful")
                 yield f"{known} {span(row.revisions)} | {row.about} | {breach} | {lawful} |"
-        if requirement.unobservable:
-            yield f"{known} {span(tuple(requirement.keywords))} | unobservable: {requirement.unobservable} | | |"
+        if why := requirement.unobservable:
+            yield f"{known} {span(tuple(requirement.keywords))} | unobservable: {why} | | |"
 
 
 def found(row: Row, side: Side) -> str:

@@ -16,14 +16,11 @@ are given by name with ``_`` for ``-``; ``None`` leaves a usual one out. In mess
 ``$REVISION`` is the protocol revision and ``$SESSION`` a session id that no other conversation has.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
-from mcpproxy.session.frame import CLIENT, Sender
+from mcpproxy.protocol.jsonrpc import JSONObject
 
 MCP: Final = "/mcp"
 
@@ -113,7 +110,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """Initialize, its answer with a session id, and the initialized notification; nothing where there is none."""
+    """Initialize, its answer with a session id, the initialized notification; nothing where there is none."""
 
     session: str | None
 
@@ -156,8 +153,8 @@ def opened(session: str | None = "$SESSION") -> Handshake:
 # What the server does
 
 
-def answer(body: Body, status: int = 200, *, on: str = "", **fields: str | None) -> Response:
-    return Response(status, body, on, {"Content-Type": "application/json", **named(fields)})
+def answer(body: Body, code: int = 200, *, on: str = "", **fields: str | None) -> Response:
+    return Response(code, body, on, {"Content-Type": "application/json", **named(fields)})
 
 
 def status(code: int, *, on: str = "", **fields: str | None) -> Response:
@@ -189,79 +186,3 @@ def breaks_off(*, on: str = "") -> Break:
 
 def named(fields: Fields) -> Fields:
     return {name.replace("_", "-"): value for name, value in fields.items()}
-
-
-# What is said
-
-
-def request(id: int, method: str, **params: JSON) -> JSONObject:
-    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
-
-
-def notification(method: str, **params: JSON) -> JSONObject:
-    return {"jsonrpc": "2.0", "method": method, "params": params}
-
-
-def result(id: int, **members: JSON) -> JSONObject:
-    return {"jsonrpc": "2.0", "id": id, "result": members}
-
-
-def error(id: int | None, code: int, message: str) -> JSONObject:
-    answered: JSONObject = {} if id is None else {"id": id}
-    return {"jsonrpc": "2.0", **answered, "error": {"code": code, "message": message}}
-
-
-INITIALIZE: Final = request(
-    0,
-    "initialize",
-    protocolVersion="$REVISION",
-    capabilities={"roots": {"listChanged": True}},
-    clientInfo={"name": "client", "version": "1.0"},
-)
-
-
-def welcome(version: str) -> JSONObject:
-    """The answer to initialize."""
-    return result(
-        0,
-        protocolVersion=version,
-        capabilities={"tools": {"listChanged": True}},
-        serverInfo={"name": "server", "version": "1.0"},
-    )
-
-
-WELCOME: Final = welcome("$REVISION")
-INITIALIZED: Final = notification("notifications/initialized")
-
-
-def spelled(body: Body, sender: Sender, revision: str, session: str) -> bytes:
-    """A body as ``sender`` says it in ``revision``."""
-    if isinstance(body, dict) and revision in STATELESS:
-        body = _asked(body) if sender == CLIENT else _told(body)
-    text = body if isinstance(body, str) else json.dumps(body)
-    return filled(text, revision, session).encode()
-
-
-def filled(text: str, revision: str, session: str) -> str:
-    return text.replace("$REVISION", revision).replace("$SESSION", session)
-
-
-def _asked(message: JSONObject) -> JSONObject:
-    """With what each message of a client says of itself where there is no handshake."""
-    params = message.get("params")
-    known = params if isinstance(params, dict) else {}
-    given = known.get("_meta")
-    meta: JSONObject = {**(given if isinstance(given, dict) else {}), VERSION_KEY: "$REVISION"}
-    if "id" in message:
-        meta["io.modelcontextprotocol/clientInfo"] = {"name": "client", "version": "1.0"}
-        meta[CAPABILITIES_KEY] = {}
-    return {**message, "params": {**known, "_meta": meta}}
-
-
-def _told(message: JSONObject) -> JSONObject:
-    """With what each result says of itself there."""
-    members = message.get("result")
-    if not isinstance(members, dict):
-        return message
-    cached: JSONObject = {"ttlMs": 0, "cacheScope": "private"} if "tools" in members else {}
-    return {**message, "result": {"resultType": "complete", **cached, **members}}

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from tests.live.conversation import Conversation
-from tests.live.rows import ROWS, Row
-from tests.live.stage import Found, Recording, Verdict, check
+from tests.live.rows import ROWS
+from tests.live.stage import Recording
+from tests.live.table import Row
+from tests.live.verdict import Found, Verdict, judged
 
 Side = Literal["breaks", "lawful"]
 
@@ -62,4 +64,4 @@ def _recorded(name: str) -> Verdict:
             recording.stop()
         finally:
             recording.kill()
-        return check(recording.trace, sessions[0].row.idle_s)
+        return judged(recording.trace, sessions[0].row.idle_s)

@@ -1,35 +1,26 @@
-"""Plays conversations through a running ``mcpproxy http``, both peers at once, and asks what it found.
+"""Plays conversations through a running ``mcpproxy http``, both peers at once.
 
 One thread plays client and server in turn. A step is over when the other peer has read exactly the bytes
 that were sent, so what is recorded comes in the order in which it is written down, and that the proxy
 changes nothing is seen on the way. Nothing is waited for but bytes, ends of streams and exits.
 """
 
-import io
-import json
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias, TypedDict
+from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from mcpproxy.checks.breach import member
-from mcpproxy.cli import check as command
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import STATELESS, since
-from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, RequestHead, ResponseHead, Sender
-from mcpproxy.trace.format import finding_object
-from mcpproxy.trace.reader import open_trace
+from mcpproxy.session.frame import CLIENT, SERVER, Sender
 from tests.live.conversation import (
-    INITIALIZE,
-    INITIALIZED,
-    WELCOME,
     Body,
     Break,
     Conversation,
@@ -45,11 +36,10 @@ from tests.live.conversation import (
     Stream,
     Text,
     answer,
-    filled,
     post,
-    spelled,
     status,
 )
+from tests.live.messages import INITIALIZE, INITIALIZED, WELCOME, filled, spelled
 from tests.relay.hosts import DEADLINE_S, HOME
 from tests.relay.http_peers import Peer, Upstream
 
@@ -57,21 +47,6 @@ MCPPROXY: Final = (sys.executable, "-m", "mcpproxy", "http")
 
 FOREIGN: Final = "https://attacker.example"
 """A site whose pages the proxy is told to let through, so that it is the server that has to refuse them."""
-
-
-class Found(TypedDict):
-    """A finding, as far as it matters here, as the JSON report has it."""
-
-    rule: str
-    severity: str
-    blame: str
-    message: str
-    frame: int
-    requirement: str
-
-
-Verdict: TypeAlias = dict[str, list[Found]]
-"""The findings in each conversation, by its title."""
 
 
 class Recording:
@@ -195,8 +170,8 @@ class Play:
     def _shake_hands(self, step: Handshake) -> None:
         if self.revision in STATELESS:
             return
-        issued = {} if step.session is None else {"Mcp_Session_Id": step.session}
-        for said in (post(INITIALIZE), answer(WELCOME, **issued), post(INITIALIZED), status(202)):
+        welcome = answer(WELCOME, Mcp_Session_Id=step.session)
+        for said in (post(INITIALIZE), welcome, post(INITIALIZED), status(202)):
             self.take(said)
 
     def _hang_up(self, line: Line, first: Peer, second: Peer) -> None:
@@ -309,52 +284,3 @@ class Play:
     def _session(self) -> str:
         """The session id that this conversation has to itself."""
         return str(uuid5(NAMESPACE_URL, self.title))
-
-
-def check(trace: Path, idle_s: int = 0) -> Verdict:
-    """What ``mcpproxy check`` finds, by the title of the conversation in which it is.
-
-    With ``idle_s`` the recording is made to end so much later: nobody waits for minutes in a test.
-
-    Raises:
-        AssertionError: the recording is not whole, or something else was found while it was made.
-    """
-    recorded: list[Found] = []
-    titles: dict[int, str] = {}  # by connection
-    spoken: dict[int, str] = {}  # by number of a head or a frame
-    for record in open_trace(str(trace)).events():
-        if isinstance(record, Finding):
-            recorded.append(json.loads(json.dumps(finding_object(record))))
-        elif isinstance(record, RequestHead | ResponseHead | Frame):
-            if isinstance(record, RequestHead):
-                titles[record.connection] = dict(record.headers)["User-Agent"]
-            spoken[record.seq] = titles[record.connection]
-    found = _report(trace)
-    assert found == recorded
-    if idle_s:
-        _end_later(trace, idle_s)
-        found = _report(trace)
-    verdict: Verdict = {title: [] for title in titles.values()}
-    for finding in found:
-        verdict[spoken[finding["frame"]]].append(finding)
-    return verdict
-
-
-def _report(trace: Path) -> list[Found]:
-    """The findings in a whole recording, as the command reports them."""
-    said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    with redirect_stdout(said):
-        code = command.run([str(trace), "--format", "json"])
-    said.seek(0)
-    report = json.load(said)
-    assert code == report["summary"]["exit_code"] < 2
-    assert report["summary"]["incomplete"] == 0
-    return report["traces"][0]["findings"]
-
-
-def _end_later(trace: Path, idle_s: int) -> None:
-    """Put the clock forward between the last thing that was recorded and the end."""
-    *records, last = trace.read_bytes().splitlines(keepends=True)
-    close = json.loads(last)
-    close["t"] += idle_s * 1_000_000_000
-    trace.write_bytes(b"".join(records) + json.dumps(close, separators=(",", ":")).encode() + b"\n")

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.live.played import PLAYED, Session, findings
-from tests.live.rows import CATALOGUE, ROWS, SECTION, requirement_of
+from tests.live.rows import ROWS
+from tests.live.table import CATALOGUE, SECTION, requirement_of
 
 
 @pytest.mark.parametrize("session", PLAYED, ids=lambda session: session.title)

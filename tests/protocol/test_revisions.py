@@ -25,7 +25,7 @@ def test_a_revision_splits_the_list(index: int) -> None:
 
 
 def test_an_unknown_name_is_never_newer() -> None:
-    with pytest.raises(ValueError, match="not in tuple"):
+    with pytest.raises(ValueError, match="is no published revision"):
         since("3000-01-01")
-    with pytest.raises(ValueError, match="not in tuple"):
+    with pytest.raises(ValueError, match="is no published revision"):
         until("3000-01-01")

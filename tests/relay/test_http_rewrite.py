@@ -18,7 +18,15 @@ ROUTER = Reverse(UPSTREAM, "/mcp", Guard(True, [], []))
 STREAM = b"GET /sse HTTP/1.1\r\nHost: localhost:8765\r\nAccept: text/event-stream\r\n\r\n"
 POST = b"POST /mcp HTTP/1.1\r\nHost: localhost:8765\r\nContent-Length: 0\r\n\r\n"
 METADATA = b"GET /.well-known/oauth-protected-resource HTTP/1.1\r\nHost: localhost:8765\r\n\r\n"
+AUTHORIZATION = METADATA.replace(b"protected-resource", b"authorization-server")
+OPENID = METADATA.replace(b"oauth-protected-resource", b"openid-configuration")
 HEAD = METADATA.replace(b"GET", b"HEAD")
+
+OWN_ISSUER = (
+    b'{"issuer": "http://127.0.0.1:9000", "authorization_endpoint": "http://127.0.0.1:9000/authorize", '
+    b'"token_endpoint": "http://127.0.0.1:9000/token?a=b", "jwks_uri": "http://127.0.0.1:9000/jwks", '
+    b'"registration_endpoint": "http://127.0.0.1:9000/register", "service_documentation": "https://x.example/"}'
+)
 
 SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -143,6 +151,55 @@ CASES: dict[str, tuple[list[bytes], bool, bytes, list[tuple[bytes, bytes]]]] = {
         b'HTTP/1.0 200 OK\r\n\r\n{"resource": "http://127.0.0.1:9000"}',
         [],  # how long it is nobody knows: it passes
     ),
+    "metadata of the authorization server": (
+        [AUTHORIZATION, POST],
+        True,
+        sized(OWN_ISSUER) + OK,
+        [
+            (
+                sized(OWN_ISSUER),
+                sized(OWN_ISSUER.replace(b"//127.0.0.1:9000", b"//localhost:8765")).replace(
+                    b"content-length", b"Content-Length"
+                ),
+            )
+        ],
+    ),
+    "metadata of the authorization server, not asked for": ([AUTHORIZATION], False, sized(OWN_ISSUER), []),
+    "metadata of an OpenID provider below a path": (
+        [OPENID.replace(b"GET /", b"GET /tenant/")],
+        True,
+        sized(b'{"issuer": "http://127.0.0.1:9000/tenant"}'),
+        [
+            (
+                sized(b'{"issuer": "http://127.0.0.1:9000/tenant"}'),
+                sized(b'{"issuer": "http://localhost:8765/tenant"}').replace(
+                    b"content-length", b"Content-Length"
+                ),
+            )
+        ],
+    ),
+    "metadata whose slashes are escaped": (
+        [AUTHORIZATION.replace(b" HTTP", b"/api/mcp?x HTTP")],
+        True,
+        sized(rb'{"issuer": "http:\/\/127.0.0.1:9000\/api\/mcp", "x": "http:\/\/127.0.0.1:90001\/"}'),
+        [
+            (
+                sized(rb'{"issuer": "http:\/\/127.0.0.1:9000\/api\/mcp", "x": "http:\/\/127.0.0.1:90001\/"}'),
+                sized(
+                    rb'{"issuer": "http:\/\/localhost:8765\/mcp", "x": "http:\/\/127.0.0.1:90001\/"}'
+                ).replace(b"content-length", b"Content-Length"),
+            )
+        ],
+    ),
+    "what only looks like metadata": (
+        [
+            AUTHORIZATION.replace(b"server HTTP", b"servers HTTP"),
+            AUTHORIZATION.replace(b"GET /", b"GET /x?/"),
+        ],
+        True,
+        sized(OWN_ISSUER) * 2,
+        [],
+    ),
     "other documents": ([POST], True, sized(b'{"url": "http://127.0.0.1:9000/"}'), []),
     "answers without bodies": (
         [HEAD, POST, POST],
@@ -242,6 +299,23 @@ def test_the_endpoint_event_on_the_wire_and_in_the_journal(
         records = proxy.stop()
     assert stream(records, journal.SERVER).startswith(said)
     assert journal.NOTE in kinds(records)
+
+
+def test_metadata_on_the_wire_and_in_the_journal(upstream: http_peers.Upstream, tmp_path: Path) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, "--rewrite-origin") as proxy:
+        client = proxy.connect()
+        client.send(request(line=b"GET /.well-known/oauth-authorization-server HTTP/1.1"))
+        server = upstream.accept()
+        server.read_head()
+        said = sized(b'{"issuer": "%s"}' % upstream.origin.encode())
+        server.send(said[:-9])
+        server.send(said[-9:])
+        heard = sized(b'{"issuer": "http://127.0.0.1:8765"}').replace(b"content", b"Content", 1)
+        heard = heard.replace(b"-length", b"-Length")
+        assert client.read(len(heard)) == heard
+        records = proxy.stop()
+    assert stream(records, journal.SERVER) == said
+    assert b"the metadata named upstream's own address" in stream(records, journal.NOTE)
 
 
 def test_a_challenge_on_the_wire(upstream: http_peers.Upstream, tmp_path: Path) -> None:

@@ -8,7 +8,8 @@
     {"response": 200, "x": 1, "headers": {...}}   a head alone
     {"answer": {...}, "x": 1, "status": 200}      head, JSON body and end
     {"accepted": 202, "x": 1}                     head and end
-    {"event": {"id": "1", "name": "message", "retry": 100, "data": {...}}, "x": 1}     an SSE event
+    {"event": {"id": "1", "name": "message", "retry": 100, "data": {...}}, "x": 1}     an SSE event; with
+        nothing in it a comment, with "terminated": false one that lacks its blank line
     {"body": "text", "x": 1}   {"end": 1, "cut": true, "by": "client"}
 
 A POST has the usual headers: Content-Type, Accept, and what a client of this session or revision adds. One
@@ -164,8 +165,9 @@ class Wire:
         data = event.get("data")
         raw = b"" if data is None else data.encode() if isinstance(data, str) else _raw(data)
         carried = SseEvent(b"data: ", b"\n\n", event.get("id"), event.get("name"), event.get("retry"))
-        connection = self._connections.get(x, x)
-        return Frame(self.next(), "server", raw, at_ns, exchange=x, connection=connection, event=carried)
+        connection, ended = self._connections.get(x, x), event.get("terminated", True)
+        seq = self.next()
+        return Frame(seq, "server", raw, at_ns, ended, exchange=x, connection=connection, event=carried)
 
     def _end(self, x: int, at_ns: int, cut: bool = False, by: Any = None) -> ExchangeEnd:
         return ExchangeEnd(x, self._connections.get(x, x), cut, by, at_ns)
