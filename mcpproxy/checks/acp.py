@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
-from mcpproxy.checks.table import ACP_ONLY, ASKS, Decider, Family, Note
+from mcpproxy.checks.table import ACP_ONLY, Decider, Family, Note
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.revisions import ACP
@@ -321,8 +321,10 @@ FAMILY: Final = Family(
         Decider(("ACP-002", "ACP-005"), undeclared_method, ("request",), (), ACP_ONLY),
         Decider(("ACP-003",), undeclared_directories, ("request",), _SETUP, ACP_ONLY),
         Decider(("ACP-004",), undeclared_content, ("request",), ("session/prompt",), ACP_ONLY),
-        Decider(("ACP-009",), relative_path, ASKS, tuple(acp.PATHS), ACP_ONLY),
-        Decider(("ACP-010",), foreign_method, ASKS, (), ACP_ONLY),
+        Decider(("ACP-009",), relative_path, ("request",), tuple(acp.PATHS), ACP_ONLY),
+        Decider(("ACP-009",), relative_path, ("notification",), ("session/update",), ACP_ONLY),
+        Decider(("ACP-010",), foreign_method, ("request",), (), ACP_ONLY),
+        Decider(("ACP-010",), foreign_method, ("notification",), (), ACP_ONLY),
         Decider(("ACP-011",), incomplete_opening, ("request",), ("initialize",), ACP_ONLY),
         Decider(("ACP-011",), incomplete_answer, ("response",), ("initialize",), ACP_ONLY),
         Decider(("ACP-011",), incomplete_request, ("request",), (*_SETUP, "session/prompt"), ACP_ONLY),

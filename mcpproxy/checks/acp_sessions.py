@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
-from mcpproxy.checks.table import ACP_ONLY, ANSWERS, ASKS, Decider, Family, Note
+from mcpproxy.checks.table import ACP_ONLY, ANSWERS, Decider, Family, Note
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.wording import shown
@@ -251,8 +251,10 @@ _PROMPT: Final = ("session/prompt",)
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("ACP-006",), hasty_request, ASKS, (), ACP_ONLY),
-        Decider(("ACP-007",), unknown_session, ASKS, acp.USES_SESSION, ACP_ONLY),
+        Decider(("ACP-006",), hasty_request, ("request",), (), ACP_ONLY),
+        Decider(("ACP-006",), hasty_request, ("notification",), (), ACP_ONLY),
+        Decider(("ACP-007",), unknown_session, ("request",), acp.USES_SESSION, ACP_ONLY),
+        Decider(("ACP-007",), unknown_session, ("notification",), ("session/cancel",), ACP_ONLY),
         Decider(("ACP-008",), stop_reason, ANSWERS, _PROMPT, ACP_ONLY),
         Decider(("ACP-008",), idle_state, ("notification",), ("session/update",), ACP_ONLY),
     ),

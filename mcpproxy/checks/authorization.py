@@ -49,6 +49,18 @@ def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         yield Breach("AUTH-001", "R-099", said, None, (exchange.request.seq,), at_most="warning")
 
 
+def invalid_token_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """AUTH-001: what the server itself calls an invalid token"""
+    if exchange.status == 401 or "authorization" not in exchange.fields:
+        return
+    if (
+        _bearer(exchange.response_fields)
+        and _parameters(exchange.response_fields).get("error") == "invalid_token"
+    ):
+        said = f"server refused a token as invalid with status {exchange.status} instead of 401"
+        yield Breach("AUTH-001", "R-099", said, None, (exchange.request.seq,))
+
+
 def _expiry(token: str) -> float | None:
     """When a JSON Web Token ends (RFC 7519, section 4.1.4), in seconds since 1970."""
     parts = token.split(".")
@@ -174,6 +186,8 @@ def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Fra
     if exchange.status != 403 or "authorization" not in exchange.fields or "origin" in exchange.fields:
         return
     given = _parameters(exchange.response_fields)
+    if given.get("error") == "invalid_token":
+        return  # That is no matter of scope: AUTH-001 says so.
     if not _bearer(exchange.response_fields) or given.get("error") != "insufficient_scope":
         lacking = 'error="insufficient_scope"'
     elif missing := [name for name in ("scope", "resource_metadata") if name not in given]:
@@ -218,6 +232,7 @@ def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 FAMILY: Final = Family(
     http=(
         HttpDecider(("AUTH-001",), expired_token, ("success",), MCP),
+        HttpDecider(("AUTH-001",), invalid_token_status, ("refusal",), MCP),
         HttpDecider(("AUTH-002",), unguided_challenge, ("refusal",), STREAMABLE),
         HttpDecider(("AUTH-002",), undiscoverable, ("refusal",), OTHER, ("GET",)),
         HttpDecider(("AUTH-003",), dropped_token, ("request",), STREAMABLE),

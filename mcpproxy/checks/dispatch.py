@@ -6,15 +6,26 @@ same kind of message costs a look into a dictionary.
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 from mcpproxy.checks.breach import Check, HttpCheck
 from mcpproxy.checks.table import Decider, EventDecider, Family, HttpDecider, Kind, Moment, Note, Write
 from mcpproxy.protocol.revisions import Protocol
+from mcpproxy.session.frame import Sender
 from mcpproxy.session.http import Traffic
 
 REMEMBERED: Final = 1024
 """So many kinds of message at once: peers choose the names of methods."""
+
+
+Passed: TypeAlias = tuple[Kind, str, Sender, tuple[str, ...]]
+"""What is known of a message before anybody looks into it: its kind, the method (for an answer that of
+the request answered), who sent it, and the revisions that it may be of."""
+
+F = TypeVar("F")
+
+Gated: TypeAlias = tuple[tuple[bytes, ...], F]
+"""A function, and what must occur in the frame for it to matter; empty if it always does."""
 
 
 class Dispatch:
@@ -38,8 +49,8 @@ class Dispatch:
         )
         self._speaking: Final[dict[Protocol, Dispatch]] = {protocol: self}
         remembered = lru_cache(maxsize=REMEMBERED)
-        self.checks_for: Final[Callable[[Kind, str], tuple[Check, ...]]] = remembered(self._checks)
-        self.notes_for: Final[Callable[[Kind, str], tuple[Write, ...]]] = remembered(self._notes)
+        self.checks_for: Final[Callable[[Passed], tuple[Gated[Check], ...]]] = remembered(self._checks)
+        self.notes_for: Final[Callable[[Passed], tuple[Gated[Write], ...]]] = remembered(self._notes)
         self.http_checks_for: Final[Callable[[Moment, Traffic, str], tuple[HttpCheck, ...]]] = remembered(
             self._http_checks
         )
@@ -56,21 +67,13 @@ class Dispatch:
         rows = (row for f in self.families for row in (*f.checks, *f.http, *f.events))
         return frozenset(code for row in rows for code in row.rules)
 
-    def _checks(self, kind: Kind, method: str) -> tuple[Check, ...]:
-        """The checks of a message of this kind and method."""
-        return tuple(
-            row.check
-            for row in self.messages
-            if kind in row.kinds and (not row.methods or method in row.methods)
-        )
+    def _checks(self, passed: "Passed") -> "tuple[Gated[Check], ...]":
+        """The checks of such a message."""
+        return tuple((row.mentions, row.check) for row in self.messages if _concerns(row, passed))
 
-    def _notes(self, kind: Kind, method: str) -> tuple[Write, ...]:
-        """What the families write down of a message of this kind and method."""
-        return tuple(
-            row.write
-            for row in self.notes
-            if kind in row.kinds and (not row.methods or method in row.methods)
-        )
+    def _notes(self, passed: "Passed") -> "tuple[Gated[Write], ...]":
+        """What the families write down of such a message."""
+        return tuple((row.mentions, row.write) for row in self.notes if _concerns(row, passed))
 
     def _http_checks(self, moment: Moment, traffic: Traffic, method: str) -> tuple[HttpCheck, ...]:
         """The checks of an exchange of this kind at this moment."""
@@ -79,3 +82,13 @@ class Dispatch:
             for row in self.exchanges
             if moment in row.moments and traffic in row.traffic and (not row.methods or method in row.methods)
         )
+
+
+def _concerns(row: Decider | Note, passed: Passed) -> bool:
+    kind, method, sender, candidates = passed
+    return (
+        kind in row.kinds
+        and (not row.methods or method in row.methods)
+        and row.sender in (None, sender)
+        and (not row.within or any(revision in row.within for revision in candidates))
+    )

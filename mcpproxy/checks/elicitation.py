@@ -17,11 +17,11 @@ from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.credentials import names_secret
 from mcpproxy.checks.embedded import ASK_CARRIERS, REPLY_CARRIERS, Ask, Reply, judge_asks, judge_replies
 from mcpproxy.checks.table import Decider, Family, Note
-from mcpproxy.protocol.contract import breaks
+from mcpproxy.protocol.forms import misfits
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Notification, Request
 from mcpproxy.protocol.shapes import violations
 from mcpproxy.protocol.wording import shown, token
-from mcpproxy.session.frame import SERVER
+from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import History
 
 CREATE: Final = ("elicitation/create",)
@@ -135,34 +135,13 @@ def _unfit_content(reply: Reply, passing: Passing, history: History) -> Iterator
         return
     if member(asked.params, "mode") == "url":
         return
-    at = reply.at + "/content"
-    for mismatch in breaks(content, member(asked.params, "requestedSchema"), passing.candidates[0]):
-        name = (
-            mismatch.pointer.split("/")[1].replace("~1", "/").replace("~0", "~") if mismatch.pointer else ""
+    for misfit in misfits(content, member(asked.params, "requestedSchema"), passing.candidates[0]):
+        where = shortened(misfit.pointer.lstrip("/")) or "it"
+        said = f"client sent the content of a form in which {where} {misfit.what}"
+        at_most: Severity | None = "info" if misfit.annotated else None
+        yield Breach(
+            "ELIC-007", "R-186", said, f"{reply.at}/content{misfit.pointer}", (asked.seq,), at_most=at_most
         )
-        if isinstance(content.get(name, ""), dict | None):
-            continue  # No form can hold it, whatever the schema: the shapes say so.
-        about = f"{mismatch.pointer.lstrip('/')} " if mismatch.pointer else "content "
-        said = f"client sent the content of a form in which {shortened(about)}{mismatch.what}"
-        yield Breach("ELIC-007", "R-186", said, at + mismatch.pointer, (asked.seq,))
-    for name, schema, _ in _fields(asked):
-        value, format = content.get(name), schema.get("format")
-        pattern = FORMATS.get(format) if isinstance(format, str) else None
-        if pattern and isinstance(value, str) and schema.get("type") == "string" and not pattern.match(value):
-            said = f"client sent the content of a form in which {shown(name)} is not of the format {format}"
-            # JSON Schema lets validators pass over formats.
-            yield Breach("ELIC-007", "R-186", said, at + token(name), (asked.seq,), at_most="info")
-
-
-FORMATS: Final = {
-    "email": re.compile(r"[^@\s]+@[^@\s]+\Z"),
-    "uri": re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S*\Z"),
-    "date": re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\Z"),
-    "date-time": re.compile(
-        r"\d{4}-\d\d-\d\d[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z"
-    ),
-}
-"""What a text of each format looks like, generously."""
 
 
 # Completion

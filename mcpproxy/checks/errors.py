@@ -9,14 +9,14 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#err
 from collections.abc import Iterable
 from typing import Final
 
-from mcpproxy.checks.breach import Breach, Passing, as_object, member
+from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.era import MODERN_CODES
 from mcpproxy.checks.servers import missing_meta, server
 from mcpproxy.checks.stateless import REMOVED
 from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.methods import declares, needs
-from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
 from mcpproxy.session.frame import Severity
 from mcpproxy.session.history import Asked, History
 
@@ -61,6 +61,18 @@ def _not_implemented(asked: Asked, history: History) -> str:
     return ""
 
 
+def other_version_code(passing: Passing, history: History) -> Iterable[Breach]:
+    """PROTO-008: a version that the server itself does not list is refused as such"""
+    code, asked = _code(passing, history), passing.answers
+    if code not in INSTEAD or asked is None or missing_meta(asked.params):
+        return ()
+    named, listed = member(asked.params, "_meta", VERSION_KEY), server(history).listed
+    if listed is None or not isinstance(named, str) or named in listed.versions:
+        return ()
+    said = f"server refused version {shortened(named)}, which it does not list, with {code} instead of -32022"
+    return (Breach("PROTO-008", "R-219", said, passing.at + "/error/code", (asked.seq, listed.seq)),)
+
+
 def reserved_code(passing: Passing, history: History) -> Iterable[Breach]:
     """ERR-003, ERR-004, ERR-005"""
     code = _code(passing, history)
@@ -88,6 +100,7 @@ def reserved_code(passing: Passing, history: History) -> Iterable[Breach]:
 FAMILY: Final = Family(
     checks=(
         Decider(("ERR-002",), missing_method, ("error",)),
+        Decider(("PROTO-008",), other_version_code, ("error",)),
         Decider(("ERR-003", "ERR-004", "ERR-005"), reserved_code, ("error",)),
     ),
 )

@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.era import shows_modern
+from mcpproxy.checks.servers import missing_meta
 from mcpproxy.checks.table import CONTENT, STATELESS, Decider, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
 from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, mirrors, same
@@ -139,18 +140,44 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
 
 def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-007: a missing version header alone may be taken for an older client's"""
+    """HDR-007: a missing version header alone may be taken for an older client's, where those are served"""
     assert frame is not None
     head = exchange.response
     if head is None or not exchange.succeeded or "HDR-007" in exchange.reported:
         return
     if exchange.server not in history.modern_servers and not shows_modern(exchange, frame):
         return
-    broken = exchange.reported & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}
-    contradicts = "PROTO-008" in exchange.reported and exchange.fields.get(VERSION) is not None
-    if broken or contradicts:
+    related = (exchange.request.seq,)
+    if _mismatched(exchange):
         said = f"server served a request whose headers contradict its body, with {exchange.status}"
-        yield Breach("HDR-007", "R-236", said, None, (exchange.request.seq,), frame=head.seq)
+        yield Breach("HDR-007", "R-236", said, None, related, frame=head.seq)
+    elif "HDR-001" in exchange.reported and exchange.server in history.modern_only:
+        said = f"server served a request without MCP-Protocol-Version, with {exchange.status}"
+        related = (exchange.request.seq, history.modern_only[exchange.server])
+        yield Breach("HDR-007", "R-236", said, None, related, at_most="warning", frame=head.seq)
+
+
+def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-007: the code says something else than that the headers are wrong"""
+    assert frame is not None
+    if exchange.succeeded or not _mismatched(exchange) or exchange.server not in history.modern_servers:
+        return
+    if any(missing_meta(request.params) for request in exchange.requests):
+        return  # That is wrong, too, and has a code of its own.
+    for message in singles(frame)[0]:
+        code = member(as_object(message.error), "code") if isinstance(message, ErrorResponse) else None
+        if code in (-32600, -32602, -32603):
+            said = f"server refused a request whose headers contradict its body with {code} instead of -32020"
+            yield Breach("HDR-007", "R-236", said, "/error/code", (exchange.request.seq,), at_most="warning")
+
+
+def _mismatched(exchange: HttpExchange) -> bool:
+    """Whether headers are wrong or missing, whatever else is wrong; the version header must be there."""
+    if exchange.reported & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}:
+        return True
+    header = exchange.fields.get(VERSION)
+    named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
+    return header is not None and any(isinstance(name, str) and name != header for name in named)
 
 
 def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -205,7 +232,9 @@ def missing_capability(passing: Passing, history: History) -> Checked:
     declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
     if not isinstance(required, dict):
         said = "server refused for want of capabilities without an object that names them"
-    elif required and declared is not None and _covers(declared, required):
+    elif not required:
+        said = "server refused for want of capabilities and named none"
+    elif declared is not None and _covers(declared, required):
         said = "server refused for want of capabilities that the request declares"
     else:
         return
@@ -255,6 +284,7 @@ FAMILY: Final = Family(
         ),
         HttpDecider(("PROTO-008",), unlisted_version, ("request",), STATELESS, ("POST",)),
         HttpDecider(("HDR-007",), accepted_mismatch, CONTENT, STATELESS, ("POST",)),
+        HttpDecider(("HDR-007",), other_refusal, ("body",), STATELESS, ("POST",)),
         HttpDecider(
             ("ERR-002", "PROTO-008", "PROTO-009", "HDR-007"), error_status, CONTENT, STATELESS, ("POST",)
         ),

@@ -6,7 +6,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#_me
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -15,7 +15,7 @@ from mcpproxy.checks.described import METHODS, described
 from mcpproxy.checks.table import ASKS, Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
-from mcpproxy.protocol.wording import kind, shown, token
+from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.history import History
 
 KNOWN: Final = frozenset(
@@ -40,12 +40,163 @@ KNOWN: Final = frozenset(
 )
 """The keys that some revision defines. A client may use those of a newer one before it knows the server's."""
 
-_LABEL: Final = r"[^\W\d_](?:[^\W_]|-)*(?<!-)"
+CACHED_LENGTH: Final = 256
+"""A longer key is looked at each time."""
+
+OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
+
+# A label begins with a letter and ends with a letter or digit; a name does so with ASCII ones, or is empty.
+_LABEL: Final = r"[^\W\d_](?:-*[^\W_])*"
 _PREFIX: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-_NAME: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")
+_NAME: Final = re.compile(r"(?:[A-Za-z0-9](?:[._-]*[A-Za-z0-9])*)?")
 
-_OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
+# W3C Trace Context, sections 3.2.2 and 3.3.1; W3C Baggage, section 3.3.1.
+_TRACEPARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
+_STATE: Final = re.compile(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{1,256}")
+_BAGGAGE: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=[ \t]*[!#-+\--:<-\[\]-~]*[ \t]*(;.*)?")
 
-_TRACEPARENT: Final = re.compile(
-    r"(?!ff)(?:00|[0-9a-f]{2}(?=.{53}(?:-|$)))-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:(?<!^00.{53})-.*)?"
+MAX_STATES: Final = 32
+
+
+def asked_meta(passing: Passing, history: History) -> Iterable[Breach]:
+    """META-002, META-003, META-004"""
+    message = passing.message
+    assert isinstance(message, Request | Notification)
+    params = message.params
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(meta, dict) or meta.keys() <= KNOWN:
+        return ()
+    return _judged(passing, meta, passing.at + "/params/_meta")
+
+
+def answered_meta(passing: Passing, history: History) -> Iterable[Breach]:
+    """META-002, META-003, META-004"""
+    message = passing.message
+    assert isinstance(message, Response)
+    meta = message.result.get("_meta") if isinstance(message.result, dict) else None
+    if not isinstance(meta, dict) or meta.keys() <= KNOWN:
+        return ()
+    return _judged(passing, meta, passing.at + "/result/_meta")
+
+
+def listed_meta(passing: Passing, history: History) -> Iterator[Breach]:
+    """META-002, META-003 for what a result lists"""
+    for pointer, item in described(passing):
+        meta = item.get("_meta")
+        if isinstance(meta, dict) and not meta.keys() <= KNOWN:
+            yield from _judged(passing, meta, pointer + "/_meta")
+
+
+def _judged(passing: Passing, meta: JSONObject, at: str) -> Iterator[Breach]:
+    sender, candidates = passing.sender, passing.candidates
+    for key, value in meta.items():
+        if key in KNOWN:
+            continue
+        if key in TRACING and candidates == STATELESS:
+            if fault := TRACING[key](value):
+                said = f"{sender} sent a {key} that {fault}: {shown(value)}"
+                yield Breach("META-004", "R-208", said, at + token(key))
+        elif fault := key_fault(key):
+            yield Breach(
+                "META-002", "R-206", f"{sender} sent the _meta key {shown(key)}, {fault}", at + token(key)
+            )
+        elif all(is_reserved(key, revision) for revision in candidates):
+            said = f"{sender} sent the _meta key {shown(key)}, which MCP reserves and does not define"
+            yield Breach("META-003", "R-207", said, at + token(key))
+
+
+def extension_names(passing: Passing, history: History) -> Iterable[Breach]:
+    """META-005"""
+    if not passing.stateless:
+        return ()
+    message = passing.message
+    if isinstance(message, Request):
+        names, at = ("params", "_meta", CAPABILITIES_KEY), f"/params/_meta{token(CAPABILITIES_KEY)}"
+    else:
+        names, at = ("result", "capabilities"), "/result/capabilities"
+    extensions = as_object(member(message.value, *names, "extensions"))
+    return _extension_names(passing, extensions, passing.at + at) if extensions else ()
+
+
+def _extension_names(passing: Passing, extensions: JSONObject, at: str) -> Iterator[Breach]:
+    for name in extensions:
+        fault = key_fault(name) if "/" in name else "which has no prefix"
+        if fault:
+            said = f"{passing.sender} declared the extension {shown(name)}, {fault}"
+            yield Breach("META-005", "R-209", said, f"{at}/extensions{token(name)}")
+
+
+def key_fault(key: str) -> str:
+    """What is wrong with the name of a key, as a relative clause; empty if nothing is."""
+    return _key_fault(key) if len(key) <= CACHED_LENGTH else _key_fault.__wrapped__(key)
+
+
+@lru_cache(maxsize=1024)
+def _key_fault(key: str) -> str:
+    prefix, slash, name = key.partition("/") if "/" in key else ("", "", key)
+    if slash and not _PREFIX.fullmatch(prefix):
+        return "whose prefix is not labels of letters, digits and hyphens with dots between them"
+    if _NAME.fullmatch(name):
+        return ""
+    return (
+        "whose name does not begin and end with a letter or digit, or has other characters than . _ - inside"
+    )
+
+
+def is_reserved(key: str, revision: str) -> bool:
+    """Whether the prefix of ``key`` is MCP's in ``revision``.
+
+    In 2025-06-18 the owner's label stands before the last (``mcp.dev/``), from 2025-11-25 on it is the
+    second (``dev.mcp/``).
+    """
+    prefix, slash, _ = key.rpartition("/")
+    labels = prefix.split(".") if slash else []
+    if revision == "2025-06-18":
+        return not OWNERS.isdisjoint(labels[:-1])
+    return len(labels) > 1 and labels[1] in OWNERS
+
+
+def _traceparent_fault(value: JSON) -> str:
+    found = _TRACEPARENT.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return "is not version, trace id, parent id and flags in lower-case hexadecimal"
+    version, trace, parent, more = found.groups()
+    if version == "ff" or (version == "00" and more):
+        return "has a version that does not go with it"
+    return "has an id of zeros alone" if not trace.strip("0") or not parent.strip("0") else ""
+
+
+def _tracestate_fault(value: JSON) -> str:
+    members = _members(value)
+    if members is None or not all(_STATE.fullmatch(item) for item in members):
+        return "is no list of key=value"
+    return f"has more than {MAX_STATES} members" if len(members) > MAX_STATES else ""
+
+
+def _baggage_fault(value: JSON) -> str:
+    members = _members(value)
+    return "" if members is not None and all(map(_BAGGAGE.fullmatch, members)) else "is no list of key=value"
+
+
+def _members(value: JSON) -> list[str] | None:
+    """The members of a list with commas, those that are empty left out."""
+    return [m for part in value.split(",") if (m := part.strip(" \t"))] if isinstance(value, str) else None
+
+
+TRACING: Final[Mapping[str, Callable[[JSON], str]]] = {
+    "traceparent": _traceparent_fault,
+    "tracestate": _tracestate_fault,
+    "baggage": _baggage_fault,
+}
+"""The keys that 2026-07-28 leaves to W3C, and what may be wrong with their values."""
+
+
+FAMILY: Final = Family(
+    checks=(
+        Decider(("META-002", "META-003", "META-004"), asked_meta, ASKS),
+        Decider(("META-002", "META-003", "META-004"), answered_meta, ("response",)),
+        Decider(("META-002", "META-003"), listed_meta, ("response",), METHODS),
+        Decider(("META-005",), extension_names, ("request",)),
+        Decider(("META-005",), extension_names, ("response",), ("server/discover",)),
+    ),
 )

@@ -75,11 +75,18 @@ NAMED: Final = (
     ("MRTR-008", "R-260", r".*/params/inputResponses(/[^/]+)?"),
     ("TOOL-003", "R-140", r"tools/call/result/structuredContent"),
     ("TOOL-005", "R-142", r"tools/call/result/(content|isError)"),
+    ("PROM-002", "R-162", r"prompts/get/result/messages(/\d+(/(role|content))?)?"),
     ("CONT-001", "R-151", _CONTENT + r"/type"),
     ("CONT-004", "R-154", r"(?!tools/list).*/annotations(/(audience(/\d+)?|priority|lastModified))?"),
     ("CONT-002", "R-152", _CONTENT + r"(/(text|data|mimeType|uri|name|title|description|size))?"),
     ("CONT-002", "R-152", _CONTENT + r"/(id|input|toolUseId|isError|structuredContent)"),
     ("CONT-002", "R-152", _CONTENT + r"/resource(/(uri|mimeType|text|blob))?"),
+    ("RES-001", "R-155", r"resources/list/result/resources/\d+(/(uri|name))?"),
+    ("RES-001", "R-155", r"resources/templates/list/result/resourceTemplates/\d+(/(uriTemplate|name))?"),
+    ("RES-001", "R-155", r"prompts/list/result/prompts/\d+(/name|/arguments/\d+(/name)?)?"),
+    ("RES-003", "R-157", r"resources/read/result/contents(/\d+(/(uri|text|blob))?)?"),
+    ("PROM-001", "R-161", r"prompts/get/params/arguments(/.*)?"),
+    ("COMP-002", "R-165", r"completion/complete/params(/(ref|argument|context)(/.*)?)?"),
     ("SUB-001", "R-243", r"subscriptions/listen/params/notifications.*"),
     ("SUB-009", "R-251", r"subscriptions/listen/result/_meta(/io\.modelcontextprotocol~1subscriptionId)?"),
     ("TASK-005", "R-194", _TASK + r"/taskId"),
@@ -93,7 +100,8 @@ NAMED: Final = (
 
 def message_shape(passing: Passing, history: History) -> Iterable[Breach]:
     """RPC-023, LOG-001, SAMP-001, ELIC-001, ELIC-002, ELIC-003, ELIC-004, ELIC-005, SUB-001, SUB-009,
-    TASK-005, TASK-007, TOOL-003, TOOL-005, PROG-006, ICON-001, META-001, CONT-001, CONT-002, CONT-004
+    TASK-005, TASK-007, TOOL-003, TOOL-005, PROG-006, ICON-001, META-001, CONT-001, CONT-002, CONT-004,
+    RES-001, RES-003, PROM-001, PROM-002, COMP-002, DISC-002, MRTR-002, MRTR-003, MRTR-008, PROTO-001
     """
     message = passing.message
     if len(passing.candidates) != 1:

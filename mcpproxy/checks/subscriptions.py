@@ -112,7 +112,7 @@ def _subscription_id(passing: Passing) -> JSON:
 
 def _in_params(passing: Passing, *names: str) -> JSON:
     message = passing.message
-    return member(message.params, *names) if isinstance(message, Request | Notification) else None
+    return member(message.params, *names) if isinstance(message, Notification) else None
 
 
 # How it begins
@@ -264,13 +264,17 @@ def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 
 def request_scoped(passing: Passing, history: History) -> Iterable[Breach]:
     """SUB-008"""
-    if passing.sender != SERVER:
-        return ()
-    found = belongs_to(passing, history)
-    if found is None and _subscription_id(passing) is None:
-        return ()
     message = passing.message
     assert isinstance(message, Notification)
+    meta = message.params.get("_meta") if isinstance(message.params, dict) else None
+    marked = isinstance(meta, dict) and ID_KEY in meta
+    if not marked and history.lasting is None:  # On stdio the id alone says so.
+        return ()
+    found = belongs_to(passing, history)
+    if found is None and not marked:
+        return ()
+    if passing.sender != SERVER:
+        return ()
     if history.over_http and message.method == "notifications/message":
         return ()  # LOG-006 knows where log messages belong over HTTP.
     token = member(message.params, "progressToken")

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from mcpproxy.checks.breach import Check, EventCheck, HttpCheck, Passing
 from mcpproxy.protocol.revisions import Protocol
+from mcpproxy.session.frame import Sender
 from mcpproxy.session.history import History
 from mcpproxy.session.http import Traffic
 
@@ -29,8 +30,10 @@ ANY_PROTOCOL: Final[tuple[Protocol, ...]] = ("mcp", "acp")
 class Decider:
     """One check and where it applies.
 
-    ``methods`` narrows it to messages of these methods (for an answer: of the request answered);
-    empty means all. ``protocols`` are those whose sessions it looks at.
+    ``methods`` narrows it to messages of these methods (for an answer: of the request answered),
+    ``sender`` to those of one peer, ``within`` to those that may be of these revisions; empty means
+    all. ``mentions`` narrows it to frames in whose text one of these occurs: the name of a member
+    without which nothing is wrong. ``protocols`` are those whose sessions it looks at.
     """
 
     rules: tuple[str, ...]
@@ -38,6 +41,9 @@ class Decider:
     kinds: tuple[Kind, ...]
     methods: tuple[str, ...] = ()
     protocols: tuple[Protocol, ...] = MCP_ONLY
+    sender: Sender | None = None
+    within: tuple[str, ...] = ()
+    mentions: tuple[bytes, ...] = ()
 
 
 Write: TypeAlias = Callable[[Passing, History], None]
@@ -48,13 +54,16 @@ class Note:
     """What a family remembers of a message, written after all checks have seen it.
 
     What it writes to is its own: ``history.of(Progress)`` gives the session's one ``Progress``.
-    ``kinds``, ``methods`` and ``protocols`` as for a check.
+    What narrows it is as for a check.
     """
 
     write: Write
     kinds: tuple[Kind, ...]
     methods: tuple[str, ...] = ()
     protocols: tuple[Protocol, ...] = MCP_ONLY
+    sender: Sender | None = None
+    within: tuple[str, ...] = ()
+    mentions: tuple[bytes, ...] = ()
 
 
 Moment = Literal["request", "success", "refusal", "body", "event", "end", "close", "over"]

@@ -127,7 +127,7 @@ def reused(passing: Passing, report: Report) -> Iterator[Breach]:
 
 def task_made(passing: Passing, history: History) -> Iterable[Breach]:
     """TASK-004, TASK-005, TASK-007: the answer that hands a task out"""
-    return _made(passing, history) if carries_task(passing) else ()
+    return _made(passing, history) if in_force(passing) and carries_task(passing) else ()
 
 
 def _made(passing: Passing, history: History) -> Iterator[Breach]:
@@ -160,9 +160,12 @@ def named(id: str) -> str:
 # What is remembered
 
 
+def remember_made(passing: Passing, history: History) -> None:
+    if in_force(passing) and carries_task(passing):
+        remember_reports(passing, history)
+
+
 def remember_reports(passing: Passing, history: History) -> None:
-    if passing.answers is not None and passing.answers.method in MAKERS and not carries_task(passing):
-        return
     tasks = history.of(Tasks)
     for report in reports(passing, history):
         task = report.known

@@ -30,6 +30,7 @@ from mcpproxy.checks.task_reports import (
     in_force,
     named,
     remember_answer,
+    remember_made,
     remember_refusal,
     remember_reports,
     task_made,
@@ -84,10 +85,10 @@ def task_support(passing: Passing, history: History) -> Iterable[Breach]:
 def answered_call(passing: Passing, history: History) -> Iterable[Breach]:
     """TASK-002, TASK-003: whether an answer is a task, and whether it should be one"""
     asked = passing.answers
-    if asked is None or history.negotiated != REVISION or not in_force(passing):
+    if asked is None or not in_force(passing):
         return ()
-    asks, made = "task" in (as_object(asked.params) or {}), carries_task(passing)
-    if not asks and not made and _support(history, asked.params) != "required":
+    asks = isinstance(asked.params, dict) and "task" in asked.params
+    if not asks and not carries_task(passing) and _support(history, asked.params) != "required":
         return ()
     return _answered_call(passing, asked, asks, history)
 
@@ -341,7 +342,8 @@ FAMILY: Final = Family(
         Note(forget_tools, ("notification",), ("notifications/tools/list_changed",)),
         Note(remember_missing, ("response",), ("tasks/get",)),
         Note(remember_reports, ("notification",), (STATUS,)),
-        Note(remember_reports, ("response",), (*MAKERS, *LOOKS)),
+        Note(remember_made, ("response",), MAKERS),
+        Note(remember_reports, ("response",), LOOKS),
         Note(remember_answer, ("response",), ("tasks/result",)),
         Note(remember_refusal, ("error",), NAMING),
         Note(remember_poll, ("request",), ("tasks/get",)),

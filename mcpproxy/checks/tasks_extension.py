@@ -105,6 +105,8 @@ OWED: Final[Mapping[State, tuple[str, str, Test]]] = {
 
 def task_shape(passing: Passing, history: History) -> Iterable[Breach]:
     """TASKX-002: its members, and that what is final stays so"""
+    if passing.answers is not None and not passing.stateless:
+        return ()
     task, pointer = _task(passing)
     return _misshapen(passing, history, task, pointer) if task is not None else ()
 
@@ -283,6 +285,8 @@ def experimental_capability(passing: Passing, history: History) -> Iterator[Brea
 
 
 def remember_task(passing: Passing, history: History) -> None:
+    if passing.answers is not None and not passing.stateless:
+        return
     task, _ = _task(passing)
     id = member(task, "taskId") if task is not None else None
     if task is None or not isinstance(id, str):

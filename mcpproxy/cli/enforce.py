@@ -13,7 +13,11 @@ from mcpproxy.cli.usage import UsageError
 from mcpproxy.observer.enforce import Enforcer, enforceable
 
 if TYPE_CHECKING:
+    import socket
+
     from mcpproxy.relay.gate import GatedRelay
+    from mcpproxy.relay.http import Settings
+    from mcpproxy.relay.http_gate import GatedProxy
     from mcpproxy.relay.journal import Journal
 
 
@@ -59,5 +63,23 @@ def gated(where: str, values: Iterable[str]) -> "Callable[[Journal | None, int, 
         from mcpproxy.relay.gate import GatedRelay
 
         return GatedRelay(journal, wakeup, grace_s, quiet, lambda: Enforcer(catalogue.load(), rules))
+
+    return make
+
+
+def gated_http(
+    where: str, values: Iterable[str], endpoint: str
+) -> "Callable[[Settings, socket.socket, Journal | None], GatedProxy]":
+    """As ``gated``, for the proxy before an HTTP server.
+
+    Raises:
+        UsageError: as ``enforced``.
+    """
+    rules = enforced(where, values)
+
+    def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "GatedProxy":
+        from mcpproxy.relay.http_gate import GatedProxy
+
+        return GatedProxy(settings, listener, journal, Enforcer(catalogue.load(), rules), endpoint)
 
     return make

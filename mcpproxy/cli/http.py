@@ -67,6 +67,7 @@ class Options:
     keeps_credentials: bool
     admin: str
     rotate: str = ""
+    enforce: Sequence[str] = ()
 
 
 def run(argv: list[str]) -> int:
@@ -79,7 +80,13 @@ def run(argv: list[str]) -> int:
     options = parse(argv)
     if sys.platform == "win32":
         _refuse("this needs fork, which Windows does not have", "run it in WSL or in a container")
+    make = None
+    if options.enforce:
+        from mcpproxy.cli.enforce import gated_http
+
+        make = gated_http("http", options.enforce, options.endpoint)
     settings, listener, here = prepare(options)
+    settings.make = make
     journal, trace = None, ""
     try:
         trace, journal = _new_recording(options, here)
@@ -136,6 +143,8 @@ def parse(argv: list[str]) -> Options:
         _refuse("--key needs --cert", "give the certificate as well")
     if args.allow_host and not args.forward:
         _refuse("--allow-host is for --forward", "leave it out")
+    if args.enforce and args.forward:
+        _refuse("--enforce is not for --forward", "stand before one server, with --upstream")
     if args.rewrite_origin and args.forward:
         _refuse("--rewrite-origin is not for --forward", "leave it out: there servers keep their own names")
     host, port = split_listen(args.listen)
@@ -163,6 +172,7 @@ def parse(argv: list[str]) -> Options:
         keeps_credentials=args.keep_credentials,
         admin=args.admin,
         rotate=args.rotate,
+        enforce=args.enforce,
     )
 
 
@@ -222,6 +232,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SIZE|DURATION",
         default="",
         help="go on in a new file after so much (100M) or so long (12h)",
+    )
+    add(
+        "--enforce",
+        metavar="RULE,...",
+        action="append",
+        default=[],
+        help="refuse requests of clients that break one of these rules, instead of only flagging them",
     )
     add("--live", choices=("text", "json", "off"), default="text", help="how findings are told on stderr")
     add("--quiet", action="store_true", help="say nothing on stderr")

@@ -8,19 +8,31 @@ A batch is refused as a whole, so that nobody gets part of one: each of its requ
 """
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mcpproxy.checks import STANDARD
+from mcpproxy.checks.breach import member
 from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.table import Decider
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import JSON, Batch, JSONObject, Message, Request
+from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Event, Finding, Frame
 
 INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a request that may not go on is answered: ``body`` is the JSON-RPC error (or an array of them)."""
+
+    body: bytes
+    rules: tuple[str, ...]
+    why: str
+    is_stateless: bool
 
 
 def _judges_requests(row: Decider) -> bool:
@@ -63,8 +75,8 @@ class Enforcer:
         """Take note of what nobody can refuse."""
         self._observer.observe(event)
 
-    def refusal(self, frame: Frame) -> bytes | None:
-        """The answer to a frame that must not go on, without a line feed; ``None`` if it may.
+    def refusal(self, frame: Frame) -> Verdict | None:
+        """What becomes of a frame that must not go on; ``None`` if it may.
 
         A frame that may go on has happened from then on; of one that may not, nothing is remembered.
         """
@@ -72,10 +84,18 @@ class Enforcer:
             frame.refused = True
             found = [finding for finding in self._observer.observe(frame) if self._forbids(finding, frame)]
             if found:
-                return _encoded(_answer(frame.message, found))
+                return _verdict(frame.message, found)
             frame.refused = False
         self._observer.observe(frame)
         return None
+
+    def look(self, event: Event) -> Verdict | None:
+        """As ``refusal``, for HTTP: an answer marked ``by_proxy`` is to follow, which takes it back."""
+        found = self._observer.observe(event)
+        if not isinstance(event, Frame) or not _requests(event.message):
+            return None
+        found = [finding for finding in found if self._forbids(finding, event)]
+        return _verdict(event.message, found) if found else None
 
     def _forbids(self, finding: Finding, frame: Frame) -> bool:
         """Whether the sender broke an enforced rule with this very frame; what is only notable may pass."""
@@ -113,6 +133,9 @@ def error(id: int | str | None, finding: Finding) -> JSONObject:
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": finding.message, "data": data}}
 
 
-def _encoded(answer: JSON) -> bytes:
+def _verdict(message: Message, found: list[Finding]) -> Verdict:
     # The standard library writes integers of any length and half characters as they came.
-    return json.dumps(answer, separators=(",", ":")).encode()
+    body = json.dumps(_answer(message, found), separators=(",", ":")).encode()
+    rules = tuple(dict.fromkeys(finding.rule for finding in found))
+    is_stateless = any(member(item.params, "_meta", VERSION_KEY) is not None for item in _requests(message))
+    return Verdict(body, rules, found[0].message, is_stateless)

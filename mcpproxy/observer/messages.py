@@ -216,15 +216,20 @@ class MessageJudge:
             method = message.method
         else:
             method = passing.answers.method if passing.answers else ""
-        kind = _KIND[type(message)]
-        found: list[Finding] = []
-        for check in self._dispatch.checks_for(kind, method):
+        passed = (_KIND[type(message)], method, frame.sender, passing.candidates)
+        raw, found = frame.raw, list[Finding]()
+        spelled_out = b"\\u" not in raw  # else a name may be there in another spelling
+        for mentions, check in self._dispatch.checks_for(passed):
+            if mentions and spelled_out and not _mentioned(mentions, raw):
+                continue
             for breach in check(passing, history):
                 found += self._weigh((breach,), frame.seq, frame.sender, passing.candidates)
         if frame.refused:
             return found
         self._remember(passing)
-        for write in self._dispatch.notes_for(kind, method):
+        for mentions, write in self._dispatch.notes_for(passed):
+            if mentions and spelled_out and not _mentioned(mentions, raw):
+                continue
             write(passing, history)
         return found
 
@@ -424,6 +429,13 @@ class MessageJudge:
         history.state = State.UNKNOWN
         for side in (history.client, history.server):
             side.held.release()
+
+
+def _mentioned(mentions: tuple[bytes, ...], raw: bytes) -> bool:
+    for mention in mentions:  # noqa: SIM110 # any() takes longer than the search
+        if mention in raw:
+            return True
+    return False
 
 
 def _retyped(id: RequestId) -> RequestId:

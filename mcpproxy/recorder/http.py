@@ -5,7 +5,8 @@ that can be blamed (heads and frames) is numbered by one counter, in the order o
 are counted over all connections. Credentials are masked here: neither the trace nor the judge sees them.
 
 A body that is compressed is filed twice: as ``Encoded`` records, the bytes that passed, and as the frames
-that they stand for. Where masking changes what they stand for, the encoded bytes are left out.
+that they stand for. Where masking changes what they stand for, the encoded bytes are left out. A note says of
+each body that it was masked.
 """
 
 import json
@@ -29,7 +30,7 @@ from mcpproxy.framing.http1 import (
 )
 from mcpproxy.recorder.bodies import BODY_BYTES, Body, Coded, EventBody, WholeBody, coding_of, in_pieces
 from mcpproxy.recorder.cost import Budget
-from mcpproxy.recorder.masking import Masker
+from mcpproxy.recorder.masking import ID_LENGTH, Masker
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     CLIENT,
@@ -41,8 +42,9 @@ from mcpproxy.session.frame import (
     RequestHead,
     ResponseHead,
     Sender,
+    SseEvent,
 )
-from mcpproxy.session.http import Fields
+from mcpproxy.session.http import SESSION, Fields
 from mcpproxy.trace.format import Recorded
 from mcpproxy.trace.http import Encoded
 
@@ -52,6 +54,9 @@ OPAQUE_BYTES: Final = 1 << 20
 _CONNECTION_COST: Final = 4 << 10
 """About what an open connection takes in a checkpoint."""
 
+_IDS: Final = 8
+"""So many session ids of a connection are looked for in its messages, the latest."""
+
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]+ [^ \r\n]+ HTTP/1\.[01]\r?\n")
 _BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
 
@@ -60,8 +65,8 @@ _BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
 class Half:
     """What one side says in an exchange, as far as it has come.
 
-    ``is_masked``: its content may hold credentials. Then ``kept`` holds back the encoded bytes until it is
-    known whether it does.
+    ``is_masked``: its content may be credentials. ``kept`` holds back the encoded bytes until it is known
+    whether something in them is masked; ``is_told`` after that was noted.
     """
 
     body: Body | None = None
@@ -69,6 +74,7 @@ class Half:
     is_over: bool = False
     is_long: bool = False  # a piece of it is filed, and another one follows
     is_masked: bool = False
+    is_told: bool = False
     kept: list[tuple[bytes, int]] = field(default_factory=list[tuple[bytes, int]])
     kept_bytes: int = 0
 
@@ -102,6 +108,13 @@ class Connection:
     opaque: dict[Side, int] = field(default_factory=dict[Side, int])  # bytes not told yet
     reasons: dict[Side, str] = field(default_factory=dict[Side, str])
     has_told_opaque: bool = False
+    ids: list[str] = field(default_factory=list[str])  # session ids, the latest last
+
+    def learn(self, ids: Iterable[str]) -> None:
+        """These session ids belong to it."""
+        for id in ids:
+            if len(id) >= ID_LENGTH and id not in self.ids:
+                self.ids = [*self.ids, id][-_IDS:]
 
 
 class HttpAssembly:
@@ -122,6 +135,7 @@ class HttpAssembly:
         salt: str = members.get("salt", "")
         self._salt = bytes.fromhex(salt) if salt else blake2b(start, digest_size=32).digest()
         self._connections: dict[int, Connection] = {}
+        self._learned: dict[str, None] = {}  # session ids out of URLs
         self._budget = Budget()
         self._exchange = 0
         self._had_gap = False
@@ -133,7 +147,12 @@ class HttpAssembly:
 
     def begin(self) -> None:
         """Make what is not in a checkpoint."""
-        self._mask = Masker(self._salt, keep=self._keep)
+        self._mask = Masker(self._salt, keep=self._keep, learned=self._learned)
+        for connection in self._connections.values():
+            for exchange in connection.exchanges.values():
+                for half, _ in _halves(exchange):
+                    for data, _ in half.kept:
+                        _show(half.coded, data)
 
     @property
     def held_bytes(self) -> int:
@@ -220,9 +239,8 @@ class HttpAssembly:
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
                 half = exchange.client if record.sender == CLIENT else exchange.server
-                if exchange.number == record.exchange and half.coded is not None and half.body is not None:
-                    for _ in half.coded.feed(record.data):
-                        pass
+                if exchange.number == record.exchange and half.body is not None:
+                    _show(half.coded, record.data)
 
     # Connections
 
@@ -314,6 +332,8 @@ class HttpAssembly:
     def _request(self, connection: Connection, start: RequestStart) -> RequestHead:
         exchange = self._exchange_of(connection, start.exchange)
         fields = Fields(start.headers)
+        connection.learn(fields.all(SESSION))
+        connection.learn(self._mask.ids_in(start.target, known=True))
         exchange.endpoint = self._is_endpoint(start, fields)
         exchange.client = self._half(exchange, CLIENT, fields)
         return RequestHead(
@@ -322,7 +342,7 @@ class HttpAssembly:
             connection.number,
             start.method,
             self._mask.url(start.target),
-            self._mask.headers(start.headers),
+            self._mask.headers(start.headers, connection.ids),
             exchange.endpoint,
             start.version,
             start.at_ns,
@@ -330,14 +350,16 @@ class HttpAssembly:
 
     def _response(self, connection: Connection, start: ResponseStart) -> ResponseHead:
         exchange = self._exchange_of(connection, start.exchange)
+        fields = Fields(start.headers)
+        connection.learn(fields.all(SESSION))
         if start.status >= 200:
-            exchange.server = self._half(exchange, SERVER, Fields(start.headers))
+            exchange.server = self._half(exchange, SERVER, fields)
         return ResponseHead(
             self._next(),
             exchange.number,
             connection.number,
             start.status,
-            self._mask.headers(start.headers),
+            self._mask.headers(start.headers, connection.ids),
             start.reason,
             start.version,
             start.by == "proxy",
@@ -378,24 +400,61 @@ class HttpAssembly:
             if half.body is not None:
                 yield from self._framed(connection, exchange, half, of, half.body.feed(data, at_ns))
             return
-        if not half.is_masked:
-            yield Encoded(exchange.number, connection.number, _sender(of), data, at_ns)
         if half.body is None:
+            if not half.is_masked and not half.is_told:
+                yield Encoded(exchange.number, connection.number, _sender(of), data, at_ns)
             return
-        if half.is_masked and isinstance(half.body, WholeBody) and half.kept_bytes <= BODY_BYTES:
-            half.kept.append((data, at_ns))
-            half.kept_bytes += len(data)
-        for content in coded.feed(data):
-            yield from self._framed(connection, exchange, half, of, half.body.feed(content, at_ns))
+        frames = self._decoded(connection, exchange, half, coded, of, data, at_ns)
+        if isinstance(half.body, EventBody):  # whether something is masked is known as soon as it is framed
+            frames = list(frames)
+            if not half.is_masked and not half.is_told:
+                yield Encoded(exchange.number, connection.number, _sender(of), data, at_ns)
+        else:
+            yield from self._keep_back(connection, exchange, half, of, data, at_ns)
+        yield from frames
         if coded.why:
             yield from self._unreadable(connection, exchange, half, of, data, at_ns)
+
+    def _decoded(
+        self,
+        connection: Connection,
+        exchange: Exchange,
+        half: Half,
+        coded: Coded,
+        of: Side,
+        data: bytes,
+        at_ns: int,
+    ) -> Iterator[Recorded]:
+        for content in coded.feed(data):
+            if half.body is not None:
+                yield from self._framed(connection, exchange, half, of, half.body.feed(content, at_ns))
+
+    def _keep_back(
+        self, connection: Connection, exchange: Exchange, half: Half, of: Side, data: bytes, at_ns: int
+    ) -> Iterator[Recorded]:
+        """Keep encoded bytes until it is known whether something in them is masked.
+
+        Of a body that is too long for that, those that may be credentials are left out, and those that may
+        only repeat a session id are not.
+        """
+        if half.kept_bytes <= BODY_BYTES:
+            half.kept.append((data, at_ns))
+            half.kept_bytes += len(data)
+            data = b""
+        if half.kept_bytes > BODY_BYTES or not (half.is_masked or connection.ids):
+            kept, half.kept = half.kept, []
+            for held, when_ns in [*kept, *([(data, at_ns)] if data else ())]:
+                if not half.is_masked:
+                    yield Encoded(exchange.number, connection.number, _sender(of), held, when_ns)
 
     def _unreadable(
         self, connection: Connection, exchange: Exchange, half: Half, of: Side, data: bytes, at_ns: int
     ) -> Iterator[Recorded]:
         """A body cannot be decoded. A piece that goes on says so to the judge, who concludes nothing then."""
         half.body = None
-        half.kept.clear()
+        kept, half.kept = half.kept, []
+        for held, when_ns in kept if not half.is_masked else ():
+            yield Encoded(exchange.number, connection.number, _sender(of), held, when_ns)
         if half.coded is not None:
             yield Note(connection.number, "not-decoded", half.coded.why, at_ns)
         if half.is_masked:  # in what nobody can read, nothing can be masked
@@ -440,7 +499,7 @@ class HttpAssembly:
         kept, half.kept = half.kept, []
         if kept and half.kept_bytes <= BODY_BYTES:
             frames = list(frames)
-            if any(self._mask.body(frame.raw) != frame.raw for frame in frames):
+            if any(self._masked(connection, half, frame) != frame.raw for frame in frames):
                 kept = []
             for data, when_ns in kept:
                 yield Encoded(exchange.number, connection.number, _sender(of), data, when_ns)
@@ -448,16 +507,47 @@ class HttpAssembly:
 
     def _framed(
         self, connection: Connection, exchange: Exchange, half: Half, of: Side, frames: Iterable[Frame]
-    ) -> Iterator[Frame]:
+    ) -> Iterator[Recorded]:
         for whole in frames:
-            if whole.event is not None and whole.event.name == "endpoint":
-                _mask_event(whole, self._mask.url(whole.raw.decode("latin-1")).encode("latin-1"))
-            elif half.is_masked:
-                _mask_event(whole, self._mask.body(whole.raw))
+            if self._mask_frame(connection, half, whole) and not half.is_told:
+                half.is_told = True
+                yield Note(
+                    connection.number, "masked", f"credentials in what the {of} sent", whole.observed_at_ns
+                )
             for frame in self._affordable(exchange, half, whole):
                 frame.seq, frame.exchange, frame.connection = self._next(), exchange.number, connection.number
                 frame.by_proxy = of == "proxy"
                 yield frame
+
+    def _masked(self, connection: Connection, half: Half, frame: Frame) -> bytes:
+        """The bytes of a frame, without what nobody is to read."""
+        if frame.event is not None and frame.event.name == "endpoint":
+            connection.learn(self._mask.ids_in(frame.raw.decode("latin-1")))
+            return self._mask.endpoint(frame.raw)
+        raw = self._mask.body(frame.raw) if half.is_masked else frame.raw
+        return self._mask.ids(raw, connection.ids)
+
+    def _mask_frame(self, connection: Connection, half: Half, frame: Frame) -> bool:
+        """Mask a frame and the event around it; whether that changed anything."""
+        masked, event = self._masked(connection, half, frame), frame.event
+        is_changed = masked != frame.raw
+        frame.raw = masked
+        if event is None or not (is_changed or connection.ids):
+            return is_changed
+        before, after = event.before, event.after
+        if is_changed and after is None:  # they repeat the frame's bytes
+            before = b""
+        around = SseEvent(
+            self._mask.ids(before, connection.ids),
+            None if after is None else self._mask.ids(after, connection.ids),
+            None if event.id is None else self._mask.text(event.id, connection.ids),
+            event.name,
+            event.retry,
+        )
+        is_changed = is_changed or around != event
+        if is_changed:
+            frame.event = around
+        return is_changed
 
     def _affordable(self, exchange: Exchange, half: Half, frame: Frame) -> Iterable[Frame]:
         """A frame, or its pieces where there is no memory to judge it."""
@@ -496,13 +586,10 @@ class HttpAssembly:
         return self.seq
 
 
-def _mask_event(frame: Frame, masked: bytes) -> None:
-    """Put ``masked`` in the place of the frame's bytes, also where the event around them repeats them."""
-    if masked == frame.raw:
-        return
-    frame.raw = masked
-    if frame.event is not None and frame.event.after is None:
-        frame.event = type(frame.event)(b"", None, frame.event.id, frame.event.name, frame.event.retry)
+def _show(coded: Coded | None, data: bytes) -> None:
+    """Feed a decoder what it had read before."""
+    for _ in coded.feed(data) if coded is not None else ():
+        pass
 
 
 def _halves(exchange: Exchange) -> tuple[tuple[Half, Sender], tuple[Half, Sender]]:

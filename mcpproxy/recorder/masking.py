@@ -6,7 +6,9 @@ What is masked, unless the user wants to keep it:
   Set-Cookie, Mcp-Session-Id, and whatever calls itself a token, a key, a secret or a password;
 - parameters of URLs, in request targets and in header fields that are URLs (Location, Referer);
 - form fields and JSON members of bodies that are not MCP: what an authorization server is sent and sends;
-- the session id in the URL that an ``endpoint`` event of the HTTP+SSE transport names.
+- of the URL that an ``endpoint`` event of the HTTP+SSE transport names, whatever may be the session id, under
+  any name or in the path; the same in the targets of the requests that follow;
+- a session id that turns up in a message on its own connection.
 
 A mask says what a rule may need to know and no more (see ``mcpproxy.session.mask``); equal values have equal
 masks within one recording, and nowhere else. Only the values change: all other bytes stay as they are.
@@ -14,6 +16,7 @@ masks within one recording, and nowhere else. Only the values change: all other 
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import unquote
 
@@ -30,7 +33,7 @@ SECRETS: Final = frozenset(
         "access_token", "refresh_token", "id_token", "token", "subject_token", "actor_token", "code",
         "code_verifier", "device_code", "user_code", "client_secret", "client_assertion", "assertion",
         "registration_access_token", "logout_token", "id_token_hint", "password", "passwd", "secret",
-        "api_key", "apikey", "auth", "sessionid", "session_id",
+        "api_key", "apikey", "auth", "sessionid", "session_id", "session", "sid", "mcp-session-id",
     }
 )  # fmt: skip
 """Parameters, form fields and JSON members whose values are credentials, or become one."""
@@ -43,18 +46,36 @@ _OPENING: Final = re.compile(rb"\s*[\[{]")
 _COLON: Final = re.compile(r"[ \t\r\n]*:[ \t\r\n]*")
 
 
-class Masker:
-    """Masks with the ``key`` of one recording; with ``keep`` it changes nothing."""
+ID_LENGTH: Final = 12
+"""What is shorter is masked where it stands as a session id, but not looked for elsewhere: anything might be
+equal to it, and it hides nothing."""
 
-    def __init__(self, key: bytes, *, keep: bool = False) -> None:
+_SEGMENT: Final = re.compile(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{16,}(?=[/?#]|\Z)")
+"""Part of a path that a human would not have thought of."""
+
+_REMEMBERED: Final = 4096
+
+
+class Masker:
+    """Masks with the ``key`` of one recording; with ``keep`` it changes nothing.
+
+    ``learned`` are session ids out of URLs, to which it adds.
+    """
+
+    def __init__(self, key: bytes, *, keep: bool = False, learned: dict[str, None] | None = None) -> None:
         self.key = key
         self.keep = keep
+        self._learned: dict[str, None] = {} if learned is None else learned
 
-    def headers(self, headers: Headers) -> Headers:
-        """Header fields, their credentials masked."""
+    def headers(self, headers: Headers, ids: Iterable[str] = ()) -> Headers:
+        """Header fields, their credentials masked, and ``ids`` where an event's id names one."""
         if self.keep:
             return headers
-        return tuple((name, self._field(name.lower(), value)) for name, value in headers)
+        masked = ((name, self._field(name.lower(), value)) for name, value in headers)
+        return tuple(
+            (name, self.text(value, ids) if name.lower() == "last-event-id" else value)
+            for name, value in masked
+        )
 
     def url(self, text: str) -> str:
         """A URL, a request target or a query: user and credentials among the parameters masked."""
@@ -62,7 +83,43 @@ class Masker:
             return text
         if "=" in text:
             text = _PARAMETER.sub(self._parameter, text)
+        if self._learned:
+            text = _SEGMENT.sub(self._segment, text)
         return _USER.sub(lambda found: self._masked(found[0]), text) if "@" in text else text
+
+    def endpoint(self, raw: bytes) -> bytes:
+        """The URL of an ``endpoint`` event, after what may be a session id in it was learned."""
+        text = raw.decode("latin-1")
+        if self.keep:
+            return raw
+        for value in self.ids_in(text):
+            self._learned[value] = None
+            if len(self._learned) > _REMEMBERED:
+                del self._learned[next(iter(self._learned))]
+        masked = self.url(text)
+        return raw if masked == text else masked.encode("latin-1")
+
+    def ids_in(self, url: str, *, known: bool = False) -> list[str]:
+        """What may be a session id in a URL; only those that were learned, if they are to be ``known``."""
+        values = [value for _, _, value in _PARAMETER.findall(url)] + _SEGMENT.findall(url)
+        values = [value.strip() for value in values if len(value) >= ID_LENGTH]
+        return [value for value in values if not known or value in self._learned]
+
+    def ids(self, raw: bytes, ids: Iterable[str]) -> bytes:
+        """A message, with the session ids masked that are known on its connection."""
+        if not self.keep:
+            for id in ids:
+                if (text := id.encode("latin-1", "replace")) in raw:
+                    raw = raw.replace(text, str(mask(id, self.key)).encode("ascii"))
+        return raw
+
+    def text(self, text: str, ids: Iterable[str]) -> str:
+        """The same in a text: the id of an event, and where it is named again."""
+        if not self.keep:
+            for id in ids:
+                if id in text:
+                    text = text.replace(id, str(mask(id, self.key)))
+        return text
 
     def body(self, raw: bytes) -> bytes:
         """The body of a message that is not MCP, or the data of an event there."""
@@ -87,11 +144,14 @@ class Masker:
     def _parameter(self, found: re.Match[str]) -> str:
         before, name, value = found.groups()
         inner = unquote(value) if "%" in value else value
-        is_secret = unquote(name).strip().lower() in SECRETS
+        is_secret = unquote(name).strip().lower() in SECRETS or value in self._learned
         # A URL may be the parameter of another, with a code of its own.
         if is_secret or (inner != value and self.url(inner) != inner):
             value = self._masked(value)
         return f"{before}{name}={value}"
+
+    def _segment(self, found: re.Match[str]) -> str:
+        return self._masked(found[0]) if found[0] in self._learned else found[0]
 
     def _json(self, text: str) -> str:
         parts: list[str] = []

@@ -97,15 +97,15 @@ class Gate:
             if not is_whole:
                 self._enforcer.observe(frame)
                 return None
-            answer = self._enforcer.refusal(frame)
+            verdict = self._enforcer.refusal(frame)
         except Exception as fault:
             self._enforcer = None
             self._say(f"a fault of mcpproxy, nothing is refused any more: {type(fault).__name__}: {fault}")
             return None
-        if answer is None:
+        if verdict is None:
             return None
         self._seq += 1  # our answer is a frame, too
-        return answer + b"\n"
+        return verdict.body + b"\n"
 
 
 Piece = tuple[int, int, bytes]

@@ -26,7 +26,7 @@ import time
 
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.dial import Dialer
-from mcpproxy.relay.endings import RECORDER_S, exit_payload
+from mcpproxy.relay.endings import exit_payload
 from mcpproxy.relay.hand import Hand
 from mcpproxy.relay.loop import READ, Timers, make_loop
 from mcpproxy.relay.resolve import Resolver
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 CONNECT_S: Final = 10.0
 """How long an upstream may take to accept a connection."""
 
+RECORDER_S: Final = 5.0
+"""How long the end waits for the recorder. Whoever stops a proxy waits longer, unlike a host that wraps."""
+
 _BACKLOG: Final = 4096
 _ACCEPTS_A_TURN: Final = 64
 _NEWS: Final = 0  # in the wake-up pipe, where signals are other numbers: the resolver has found something
@@ -75,6 +78,7 @@ class Settings:
         recorder_s: how long the end waits for the recorder to complete the trace.
         is_quiet: say nothing on stderr.
         greetings: what to say there when all is ready.
+        make: makes another kind of ``Proxy``, or ``None``.
     """
 
     def __init__(self, router: Router, upstream: str = "") -> None:
@@ -87,6 +91,7 @@ class Settings:
         self.recorder_s = RECORDER_S
         self.is_quiet = False
         self.greetings: list[str] = []
+        self.make: Callable[[Settings, socket.socket, Journal | None], Proxy] | None = None
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -130,7 +135,7 @@ def run(
     """
     occupy_standard()
     _raise_limit()
-    proxy = Proxy(settings, listener, journal)
+    proxy = (settings.make or Proxy)(settings, listener, journal)
     if recorder_main is not None:
         try:
             proxy.attach_recorder(fork_recorder(recorder_main, None, 0))
@@ -149,6 +154,7 @@ class Proxy:
     def __init__(self, settings: Settings, listener: socket.socket, journal: Journal | None) -> None:
         self.loop = make_loop(self._on_fault)
         self.timers = Timers(self._on_fault)
+        self.tunnel: type[Tunnel] = Tunnel
         self.router = settings.router
         self.upstream = settings.upstream
         self.rewriting = settings.rewriting
@@ -277,7 +283,7 @@ class Proxy:
             self._tls.shake(self.loop, self.timers, sock, lambda tls: self._begin(tls, peer))
 
     def _begin(self, sock: Sock, peer: str) -> None:
-        tunnel = Tunnel(self, sock, peer)
+        tunnel = self.tunnel(self, sock, peer)
         self._tunnels.add(tunnel)
         try:
             tunnel.start()

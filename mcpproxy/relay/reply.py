@@ -18,6 +18,7 @@ ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 """The answer to a CONNECT."""
 
 _REASONS: Final = {
+    200: "OK",
     400: "Bad Request",
     403: "Forbidden",
     431: "Request Header Fields Too Large",
@@ -27,10 +28,15 @@ _REASONS: Final = {
 }
 
 
-def reply(status: int, why: str, *, has_body: bool = True) -> bytes:
-    """A whole response, after which the connection is closed. ``has_body`` is false for HEAD."""
-    message = quoted(f"mcpproxy: {why}")
-    body = f'{{"jsonrpc":"2.0","error":{{"code":{CODE},"message":{message}}}}}'.encode("utf-8", "replace")
+def reply(status: int, why: str, *, has_body: bool = True, body: bytes = b"") -> bytes:
+    """A whole response, after which the connection is closed. ``has_body`` is false for HEAD.
+
+    ``body`` stands in the place of the error that says ``why``.
+    """
+    if not body:
+        message = quoted(f"mcpproxy: {why}")
+        error = f'{{"jsonrpc":"2.0","error":{{"code":{CODE},"message":{message}}}}}'
+        body = error.encode("utf-8", "replace")
     head = (
         f"HTTP/1.1 {status} {_REASONS[status]}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"

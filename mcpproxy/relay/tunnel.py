@@ -455,7 +455,7 @@ class Tunnel:
         """Answer in upstream's place, and end the connection."""
         self._drop_upstream()
         self._stage = _UNWANTED
-        out = reply(status, why, has_body=has_body)
+        out = self._reply(status, why, has_body=has_body)
         is_delivered = self._send_down(out)
         self._record(journals.OWN, now, out)
         if not is_delivered:
@@ -465,6 +465,9 @@ class Tunnel:
         self._proxy.timers.start(LINGER_S, self._close)
         self._watch()
         self._close_if_done()
+
+    def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
+        return reply(status, why, has_body=has_body)
 
     # Ends.
 

@@ -187,7 +187,7 @@ class _Reading:
             self._pieces += stream not in self._in_pieces
             self._in_pieces.add(stream) if frame.continues else self._in_pieces.discard(stream)
             return
-        if frame.by_proxy:
+        if frame.by_proxy or frame.refused:
             return
         session, message = self._session(frame.exchange), frame.message
         batch = frame.seq if isinstance(message, Batch) else 0

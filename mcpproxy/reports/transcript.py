@@ -160,6 +160,8 @@ class Transcript:
             name, id = self._event_words(frame, name, id, is_message=is_message)
         if not frame.terminated:
             id += _unfinished(frame)
+        if frame.refused or (frame.by_proxy and not frame.exchange):
+            id += " refused by mcpproxy" if frame.refused else " from mcpproxy"
         room = self._room(len(name) + len(id) + 5 + (len(str(frame.exchange)) + 2 if frame.exchange else 0))
         payload = ""
         if turn.kind == "malformed":

@@ -90,6 +90,8 @@ def frame_object(
         head |= {"session": conversation.look(frame) or None, "by_proxy": frame.by_proxy}
         if (sse := frame.event) is not None:
             head["event"] = {"id": sse.id, "name": sse.name, "retry": sse.retry}
+    elif frame.by_proxy or frame.refused:
+        head |= {"by_proxy": frame.by_proxy, "refused": frame.refused}
     if isinstance(frame.message, Batch):
         what: dict[str, object] = {"kind": "batch", "messages": [turn_object(turn) for turn in turns]}
     else:

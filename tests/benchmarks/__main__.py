@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks stdio|http|start [--rounds N] [--short]``: prints Markdown on stdout.
+"""``python -m tests.benchmarks stdio|http|start|judge [--rounds N] [--short]``: prints Markdown on stdout.
 
 ``--short`` takes seconds and is for the gate: like the long run it fails when a frame is lost or a byte
 changed, and never because of a time.
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from tests.benchmarks import http, start, stdio
+from tests.benchmarks import http, judge, start, stdio
 from tests.benchmarks.report import machine
 from tests.benchmarks.sessions import Kind, WrongBytesError
 
@@ -17,6 +17,7 @@ BENCHMARKS: Final[dict[str, Callable[[int, bool, tuple[Kind, ...]], str]]] = {
     "stdio": stdio.run,
     "http": http.run,
     "start": start.run,
+    "judge": judge.run,
 }
 
 KINDS: Final[dict[str, tuple[Kind, ...]]] = {

@@ -67,7 +67,7 @@ NO_ROOTS: Final = result(7, roots=[])
 TOOLS_CHANGED: Final = notification("notifications/tools/list_changed")
 CHANGED_AGAIN: Final = notification("notifications/tools/list_changed", _meta={"again": True})
 ROOTS_CHANGED: Final = notification("notifications/roots/list_changed")
-SAVED: Final = notification("notifications/com.example/saved")  # of an extension, and for any revision
+SAVED: Final = notification("notifications/com.example/saved")  # 2026-07-28 has none for a client to post
 
 
 def cancelled(id: int) -> JSONObject:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal, get_args
 
+from mcpproxy.errors import McpProxyError
 from tests.live.conversation import Conversation
 from tests.live.rows import ROWS
 from tests.live.stage import Recording
@@ -44,17 +45,37 @@ class Session:
 
 
 PLAYED: Final = tuple(
-    Session(row, side, revision) for row in ROWS for revision in row.revisions for side in get_args(Side)
+    sorted(
+        (
+            Session(row, side, revision)
+            for row in ROWS
+            for revision in row.revisions
+            for side in get_args(Side)
+        ),
+        key=lambda session: session.recording,
+    )
 )
+"""All of them, those of one recording together: whoever asks for a few in a row needs few recordings."""
 
 
 def findings(session: Session) -> list[Found]:
     """What is found in a session; its recording is made when the first of its sessions is asked for."""
-    return _recorded(session.recording)[session.title]
+    verdict = _recorded(session.recording)
+    if isinstance(verdict, Exception):
+        raise verdict
+    return verdict[session.title]
 
 
 @cache
-def _recorded(name: str) -> Verdict:
+def _recorded(name: str) -> Verdict | Exception:
+    """A recording, made and judged; or why it could not be, so that it is not tried for each session."""
+    try:
+        return _record(name)
+    except (AssertionError, OSError, McpProxyError) as error:
+        return error
+
+
+def _record(name: str) -> Verdict:
     sessions = [session for session in PLAYED if session.recording == name]
     with tempfile.TemporaryDirectory() as folder:
         recording = Recording(Path(folder))

@@ -83,7 +83,7 @@ class Recording:
             play.close()
 
     def stop(self) -> None:
-        """Stop the proxy; the recording is whole then."""
+        """Stop the proxy; its recorder may take a moment more."""
         self._process.send_signal(signal.SIGINT)
         _, said = self._process.communicate(timeout=DEADLINE_S)
         self.upstream.close()

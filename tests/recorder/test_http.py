@@ -16,6 +16,7 @@ from mcpproxy.recorder.fold import fold
 from mcpproxy.recorder.follow import JournalReader
 from mcpproxy.recorder.frozen import FrozenStateError, freeze, thaw
 from mcpproxy.recorder.http import HttpAssembly
+from mcpproxy.recorder.judge import observer
 from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.pipeline import Recording
 from mcpproxy.relay import journal
@@ -471,7 +472,7 @@ def test_every_split_gives_the_same_events() -> None:
     assert joined(assembled(split(CONVERSATION[1:-1], *range(longest)))) == WHOLE
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 400), min_size=2, max_size=6, unique=True).map(sorted))
 def test_any_split_gives_the_same_events(cuts: list[int]) -> None:
     assert joined(assembled(split(CONVERSATION[1:-1], *cuts))) == WHOLE
@@ -613,3 +614,80 @@ def test_a_signal_is_for_mcpproxy_alone(tmp_path: Path) -> None:
     JournalFolder(trace, [start(), (journal.SIGNAL, b"SIGTERM", STARTED_NS, 0), EXIT])
     record(trace)
     assert events(trace)[0] == Note(0, "stopped", "mcpproxy received SIGTERM", 0)
+
+
+# Session ids beyond their header
+
+LEGACY_ID = "c0ffee00-0000-4000-8000-00000badcafe"
+LEGACY = [
+    "/messages?sessionId={}",
+    "/messages/?session_id={}&v=1",
+    "/messages?transport={}",
+    "/messages/{}",
+    "/{}/messages?x=1",
+    "http://127.0.0.1:3001/messages?sessionId={}",
+]
+
+
+def legacy(uri: str, posted: str) -> list[Entry]:
+    """A session over HTTP+SSE: the stream, and a POST on another connection."""
+    endpoint = f"event: endpoint\ndata: {uri}\n\n".encode()
+    return [
+        start(endpoint="/sse"),
+        connect(1),
+        client(get("/sse", "Accept: text/event-stream")),
+        server(stream() + chunk(endpoint)),
+        connect(2),
+        client(post(wire.INITIALIZE, target=posted), number=2),
+        server(answer(b"Accepted", status="202 Accepted", kind="text/plain"), number=2),
+        server(chunk(b"event: message\ndata: " + wire.INITIALIZED + b"\n\n"), 20),
+        EXIT,
+    ]
+
+
+@pytest.mark.parametrize("uri", LEGACY)
+def test_the_session_id_of_the_first_transport_stands_nowhere_and_is_still_judged_by(
+    uri: str, tmp_path: Path
+) -> None:
+    named = uri.format(LEGACY_ID)
+    for posted, rules in ((named.removeprefix("http://127.0.0.1:3001"), []), ("/elsewhere", ["HTTP-002"])):
+        trace = tmp_path / f"{len(rules)}.jsonl"
+        JournalFolder(trace, legacy(named, posted))
+        assert fold(str(trace), observer)
+        assert LEGACY_ID not in trace.read_text()
+        found = list(read_trace(str(trace)).events())
+        assert [f.rule for f in found if isinstance(f, Finding) and f.rule == "HTTP-002"] == rules
+        said = [event for event in found if isinstance(event, Note) and event.what == "masked"]
+        assert [note.why for note in said] == ["credentials in what the server sent"]
+
+
+def test_a_session_id_that_a_message_repeats_is_masked_there() -> None:
+    id = wire.SESSION_ID
+    echo = PONG.replace(b"{}", b'{"_meta":{"session":"' + id.encode() + b'"}}')
+    event = b"id: " + id.encode() + b"_7\ndata: " + echo + b"\n\n"
+    entries = [
+        client(post(PING, f"Mcp-Session-Id: {id}")),
+        server(answer(echo)),
+        client(post(PING)),
+        server(answer(event, kind="text/event-stream")),
+        client(get("/mcp", f"Last-Event-ID: {id}_7")),
+        server(answer(gzip.compress(echo), "Content-Encoding: gzip")),
+        client(get("/mcp")),
+        server(answer(gzip.compress(event), "Content-Encoding: gzip", kind="text/event-stream")),
+    ]
+    found = assembled(entries)
+    assert id not in "".join(map(repr, found))
+    assert not any(isinstance(e, Encoded) for e in found)
+    assert [e.what for e in found if isinstance(e, Note)] == ["masked"] * 4
+    # The header, the event's id and where it is named again agree: the judge compares them.
+    heads = [dict(event.headers) for event in found if isinstance(event, RequestHead)]
+    (named,) = [event.event.id for event in found if isinstance(event, Frame) and event.event][:1]
+    assert heads[2]["Last-Event-ID"] == named == f"{heads[0]['Mcp-Session-Id']}_7"
+    kept = assembled(entries, start(keep_credentials=True))
+    assert body_bytes(kept, 1, "server") == echo
+    assert body_bytes(kept, 4, "server") == gzip.compress(event)
+
+
+def test_what_is_too_short_to_be_an_id_stays() -> None:
+    found = assembled([client(post(PING, "Mcp-Session-Id: jsonrpc")), server(answer(PONG))])
+    assert told(found)[1:4:2] == [PINGS, PONGS]

@@ -51,6 +51,9 @@ def test_options() -> None:
             "--rotate=1M",
             "--grace",
             "1.5",
+            "--enforce=ACP-001",
+            "--enforce",
+            "RPC-005,PROTO-005",
             "--",
             "cat",
             "--",
@@ -64,6 +67,7 @@ def test_options() -> None:
         "rotate": '{"bytes":1048576}',
         "live": "json",
         "grace_s": 1.5,
+        "enforce": ["ACP-001", "RPC-005,PROTO-005"],
         "quiet": True,
         "command": ["cat", "--", "-h"],
     }

@@ -39,6 +39,7 @@ ROWS: Final = (
         "a notification is taken with 200",
         breaks=(post(SAVED), status(200)),
         lawful=(post(SAVED), status(202)),
+        given=("R-022",),
         only=STATELESS,
     ),
     Row(
@@ -67,6 +68,7 @@ ROWS: Final = (
         "a notification is refused with 200",
         breaks=(post(SAVED), answer(NOT_NOW)),
         lawful=(post(SAVED), answer(NOT_NOW, 400)),
+        given=("R-022",),
         only=STATELESS,
     ),
     Row(

@@ -1,0 +1,204 @@
+"""ACP: which MCP servers an agent may be given, flagged and refused in every combination; what is no ACP."""
+
+import itertools
+import json
+from typing import Any, Final
+
+import pytest
+
+from mcpproxy import catalogue
+from mcpproxy.checks import STANDARD
+from mcpproxy.observer import Observer
+from mcpproxy.observer.enforce import Enforcer
+from mcpproxy.protocol import acp
+from mcpproxy.protocol.revisions import ACP
+from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Sender
+
+SERVERS: Final[dict[str, dict[str, Any]]] = {
+    "stdio": {"name": "files", "command": "/bin/files", "args": [], "env": []},
+    "http": {"type": "http", "name": "search", "url": "https://example.com/mcp", "headers": []},
+    "sse": {"type": "sse", "name": "events", "url": "https://example.com/sse", "headers": []},
+}
+
+MIXES: Final = [mix for size in range(4) for mix in itertools.permutations(SERVERS, size)]
+"""Every choice of servers in every order."""
+
+METHODS: Final = {
+    "acp-1": ("session/new", "session/load", "session/resume"),
+    "acp-2": ("session/new", "session/resume"),
+}
+
+ABSENT: Final = "absent"
+DECLARED: Final[dict[str, tuple[object, ...]]] = {
+    "acp-1": (True, False, None, ABSENT),
+    "acp-2": ({}, None, ABSENT),
+}
+
+
+def combinations(version: str) -> list[dict[str, object]]:
+    """Every way to declare, deny or leave out each transport that has a capability in ``version``."""
+    names = tuple(acp.TRANSPORTS[version])
+    choices = itertools.product(DECLARED[version], repeat=len(names))
+    return [{n: c for n, c in zip(names, choice, strict=True) if c != ABSENT} for choice in choices]
+
+
+def frame(seq: int, sender: Sender, message: dict[str, Any]) -> Frame:
+    return Frame(seq, sender, json.dumps({"jsonrpc": "2.0", **message}).encode(), seq)
+
+
+def handshake(version: str, transports: dict[str, object]) -> list[Frame]:
+    number, info = int(version[-1]), {"name": "example", "version": "1.0"}
+    params = {"protocolVersion": number, "clientInfo": info, "info": info}
+    agent: dict[str, Any] = (
+        {"mcpCapabilities": transports, "loadSession": True, "sessionCapabilities": {"resume": {}}}
+        if version == "acp-1"
+        else {"session": {"mcp": transports}}
+    )
+    result = {
+        "protocolVersion": number,
+        "agentInfo": info,
+        "info": info,
+        "agentCapabilities": agent,
+        "capabilities": agent,
+    }
+    return [
+        frame(1, CLIENT, {"id": 0, "method": "initialize", "params": params}),
+        frame(2, SERVER, {"id": 0, "result": result}),
+    ]
+
+
+def request(version: str, method: str, mix: tuple[str, ...]) -> Frame:
+    typed = {"type": "stdio"} if version == "acp-2" else {}
+    servers = [{**(typed if name == "stdio" else {}), **SERVERS[name]} for name in mix]
+    params = {"cwd": "/srv", "sessionId": "s-1", "mcpServers": servers}
+    return frame(3, CLIENT, {"id": 1, "method": method, "params": params})
+
+
+def allowed(version: str, transports: dict[str, object], name: str) -> bool:
+    if version == "acp-1" and name == "stdio":
+        return True
+    value = transports.get(name)
+    return value is True if version == "acp-1" else isinstance(value, dict)
+
+
+@pytest.mark.parametrize(("version", "method"), [(v, m) for v in ACP for m in METHODS[v]])
+def test_servers_on_undeclared_transports_are_flagged_and_refused_and_no_others(
+    version: str, method: str
+) -> None:
+    for transports in combinations(version):
+        opening = handshake(version, transports)
+        observer, enforcer = Observer(catalogue.load()), Enforcer(catalogue.load(), frozenset({"ACP-001"}))
+        for event in opening:
+            assert observer.observe(event) == []
+            assert enforcer.refusal(event) is None
+        for mix in MIXES:
+            case = f"{version} {method} {transports} {mix}"
+            refused = [name for name in mix if not allowed(version, transports, name)]
+            trial = request(version, method, mix)
+            trial.refused = True  # so that each mix meets the same session
+            found = observer.observe(trial)
+            assert [(f.rule, f.pointer) for f in found] == [
+                ("ACP-001", f"/params/mcpServers/{mix.index(name)}") for name in refused
+            ], case
+            verdict = enforcer.refusal(request(version, method, mix))
+            if not refused:
+                assert verdict is None, case
+                continue
+            assert verdict is not None, case
+            answer = json.loads(verdict.body)
+            assert (answer["jsonrpc"], answer["id"], answer["error"]["code"]) == ("2.0", 1, -32602), case
+            first = refused[0]
+            others = [n for n in ("http", "sse") if allowed(version, transports, n)]
+            assert answer["error"]["data"] == {
+                "requestedTransport": first,
+                "serverName": SERVERS[first]["name"],
+                "declaredCapability": False,
+                "supportedTransports": others if first == "stdio" else ["stdio", *others],
+            }, case
+            if first in acp.TRANSPORTS[version]:
+                assert acp.TRANSPORTS[version][first] in answer["error"]["message"], case
+        assert observer.revision == version
+
+
+def test_every_combination_is_there() -> None:
+    assert len(MIXES) == 16
+    assert {version: len(combinations(version)) for version in ACP} == {"acp-1": 16, "acp-2": 9}
+
+
+def told(*messages: tuple[Sender, dict[str, Any]]) -> list[Finding]:
+    observer = Observer(catalogue.load())
+    return [f for seq, (sender, m) in enumerate(messages, 1) for f in observer.observe(frame(seq, sender, m))]
+
+
+def initialize(**params: object) -> tuple[Sender, dict[str, Any]]:
+    return CLIENT, {"id": 0, "method": "initialize", "params": params}
+
+
+INFO: Final = {"name": "example", "version": "1.0"}
+
+OPENINGS: Final[dict[str, tuple[dict[str, object], bool]]] = {
+    "version 1": ({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": INFO}, True),
+    "version 1, with nothing else": ({"protocolVersion": 1}, True),
+    "version 2": ({"protocolVersion": 2, "capabilities": {}, "info": INFO}, True),
+    "both versions at once": (
+        {
+            "protocolVersion": 2,
+            "capabilities": {},
+            "info": INFO,
+            "clientCapabilities": {},
+            "clientInfo": INFO,
+        },
+        True,
+    ),
+    "MCP": ({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": INFO}, False),
+    "MCP with a number for its version": (
+        {"protocolVersion": 2, "capabilities": {}, "clientInfo": INFO},
+        False,
+    ),
+    "MCP with a date for a number": ({"protocolVersion": 20250618, "clientInfo": INFO}, False),
+    "true is no number": ({"protocolVersion": True}, False),
+}
+
+
+@pytest.mark.parametrize(("params", "is_acp"), OPENINGS.values(), ids=OPENINGS)
+def test_a_session_is_recognised_by_its_opening(params: dict[str, object], is_acp: bool) -> None:
+    observer = Observer(catalogue.load())
+    found = observer.observe(frame(1, CLIENT, {"id": 0, "method": "initialize", "params": params}))
+    found += observer.observe(frame(2, CLIENT, {"id": 1, "method": "session/new", "params": {}}))
+    rules = {finding.rule.partition("-")[0] for finding in found}
+    assert ("ACP" in rules) == is_acp
+    assert ("PROTO" in rules or "SEQ" in rules) != is_acp
+
+
+def test_a_session_stays_what_it_opened_as() -> None:
+    later = CLIENT, {"id": 9, "method": "session/prompt", "params": {}}
+    opening = initialize(protocolVersion="2025-06-18", capabilities={}, clientInfo=INFO)
+    answer = (
+        SERVER,
+        {"id": 0, "result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": INFO}},
+    )
+    started = CLIENT, {"method": "notifications/initialized"}
+    assert [f.rule for f in told(opening, answer, started, later)] == ["RPC-019"]
+
+
+def test_what_only_mcp_says_has_no_check_in_acp() -> None:
+    """A result may be null, an id may come again, and nobody sends notifications/initialized."""
+    rules = {code for row in STANDARD.speaking("acp").messages for code in row.rules}
+    assert not {
+        code for code in rules if code.partition("-")[0] in ("SEQ", "LIFE", "TOOL", "SCHEMA", "SHAPE")
+    }
+    assert not rules & {"RPC-005", "RPC-008", "RPC-010", "RPC-016", "RPC-019", "PROTO-005", "PROTO-006"}
+    requirements = catalogue.load().rules
+    for code in rules:
+        assert any(version in row.keywords for row in requirements[code].requirements for version in ACP), (
+            code
+        )
+
+
+@pytest.mark.parametrize(
+    ("path", "absolute"),
+    [("/srv", True), ("C:\\srv", True), ("c:/srv", True), ("\\\\host\\share", True), ("srv", False),
+     ("", False), ("./srv", False), ("C:srv", False), ("file:///srv", False), ("~/srv", False)],
+)  # fmt: skip
+def test_an_absolute_path_is_one_on_some_system(path: str, absolute: bool) -> None:
+    assert acp.is_absolute(path) == absolute

@@ -1,0 +1,348 @@
+"""``mcpproxy run --enforce``: a refused request is answered here, and the other side never sees it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpproxy import catalogue
+from mcpproxy.cli.enforce import enforced
+from mcpproxy.errors import McpProxyError
+from mcpproxy.framing.lines import LineFramer
+from mcpproxy.observer import Observer
+from mcpproxy.observer.enforce import Enforcer, enforceable
+from mcpproxy.relay import gate
+from mcpproxy.relay.gate import Gate
+from mcpproxy.session.frame import CLIENT, Event, Finding, Frame
+from mcpproxy.trace.reader import read_trace
+
+from .hosts import DEADLINE_S, HOME
+
+PEER: Final = str(Path(__file__).parent / "enforced_peer.py")
+Message = dict[str, Any]
+
+INFO: Final = {"name": "example", "version": "1.0"}
+MCP: Final[Message] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": INFO}
+ACP: Final[Message] = {
+    "protocolVersion": 1,
+    "agentCapabilities": {"mcpCapabilities": {"sse": True}},
+    "agentInfo": INFO,
+}
+OPEN_MCP: Final[Message] = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": INFO},
+}
+OPEN_ACP: Final[Message] = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": 1, "clientInfo": INFO},
+}
+INITIALIZED: Final[Message] = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def request(id: object, method: str, **params: object) -> Message:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+class Client:
+    """A client and its server with a proxy in between that enforces ``rules``."""
+
+    def __init__(self, folder: Path, rules: str, opening: Message) -> None:
+        self.trace = folder / "session.jsonl"
+        command = [sys.executable, PEER, json.dumps(opening)]
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "mcpproxy",
+                "--trace",
+                str(self.trace),
+                "--enforce",
+                rules,
+                "--",
+                *command,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=HOME,
+        )
+        self.stderr = b""
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=DEADLINE_S)
+
+    def send(self, *messages: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+        self.process.stdin.flush()
+
+    def receive(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+    def ask(self, message: object) -> Any:
+        self.send(message)
+        return self.receive()
+
+    def leave(self) -> list[Any]:
+        """Close stdin and wait for the end; what the server had heard by then."""
+        _, self.stderr = self.process.communicate(timeout=DEADLINE_S)
+        assert self.process.returncode == 0
+        return [json.loads(line) for line in self.stderr.splitlines() if line[:1] in (b"{", b"[")]
+
+    def recorded(self) -> list[Event | Finding]:
+        return list(read_trace(str(self.trace)).events())
+
+
+def test_an_agent_never_sees_a_server_that_it_cannot_reach(tmp_path: Path) -> None:
+    http = {"type": "http", "name": "search", "url": "https://example.com/mcp", "headers": []}
+    stdio = {"name": "files", "command": "/bin/files", "args": [], "env": []}
+    with Client(tmp_path, "ACP-001", ACP) as client:
+        client.ask(OPEN_ACP)
+        refused = client.ask(request(1, "session/new", cwd="/srv", mcpServers=[stdio, http]))
+        allowed = client.ask(request(1, "session/new", cwd="/srv", mcpServers=[stdio]))
+        heard = client.leave()
+        told = client.recorded()
+    assert refused["error"]["code"] == -32602
+    assert refused["error"]["data"] == {
+        "requestedTransport": "http",
+        "serverName": "search",
+        "declaredCapability": False,
+        "supportedTransports": ["stdio", "sse"],
+    }
+    assert "mcpCapabilities.http" in refused["error"]["message"]
+    assert allowed["result"] == {}
+    assert [message["id"] for message in heard] == [0, 1]
+    frames = [event for event in told if isinstance(event, Frame)]
+    assert [(f.sender, f.refused, f.by_proxy) for f in frames] == [
+        ("client", False, False),
+        ("server", False, False),
+        ("client", True, False),
+        ("server", False, True),
+        ("client", False, False),
+        ("server", False, False),
+    ]
+    # The refused request is told once, and has not happened: its id may come again, it needs no answer.
+    assert [(f.rule, f.blame, f.frame) for f in told if isinstance(f, Finding)] == [
+        ("ACP-001", "client", 3),
+        ("ACP-011", "server", 6),  # this peer answers session/new with nothing
+    ]
+
+
+def test_a_client_is_refused_with_rule_requirement_source_and_place(tmp_path: Path) -> None:
+    with Client(tmp_path, "undeclared-capability", MCP) as client:
+        client.ask(OPEN_MCP)
+        client.send(INITIALIZED)
+        refused = client.ask(request("a", "resources/read", uri="file:///a"))
+        assert client.ask(request("b", "tools/list"))["id"] == "b"
+        heard = client.leave()
+    assert refused["id"] == "a"
+    assert refused["error"]["code"] == -32600
+    assert refused["error"]["data"] == {
+        "rule": "PROTO-009",
+        "requirement": "R-044",
+        "source": "https://modelcontextprotocol.io/specification/2025-06-18/basic/lifecycle#operation",
+        "pointer": "/method",
+    }
+    assert [message["method"] for message in heard] == [
+        "initialize",
+        "notifications/initialized",
+        "tools/list",
+    ]
+
+
+def test_a_request_of_the_server_is_refused_to_the_server(tmp_path: Path) -> None:
+    asked = request(7, "sampling/createMessage", messages=[], maxTokens=1)
+    with Client(tmp_path, "PROTO-009", MCP) as client:
+        client.ask(OPEN_MCP)
+        client.send(INITIALIZED, {"jsonrpc": "2.0", "method": "_ask", "params": asked})
+        assert client.ask(request(1, "tools/list"))["id"] == 1  # and nothing before it
+        heard = client.leave()
+        told = client.recorded()
+    refusal = next(message for message in heard if "error" in message)
+    assert (refusal["id"], refusal["error"]["data"]["rule"]) == (7, "PROTO-009")
+    own = [event for event in told if isinstance(event, Frame) and (event.refused or event.by_proxy)]
+    assert [(f.sender, f.refused, f.by_proxy) for f in own] == [
+        ("server", True, False),
+        ("client", False, True),
+    ]
+    assert {f.blame for f in told if isinstance(f, Finding) and f.rule == "PROTO-009"} == {"server"}
+
+
+def test_a_batch_is_refused_as_a_whole(tmp_path: Path) -> None:
+    opening = {**MCP, "protocolVersion": "2025-03-26"}
+    hello = {**OPEN_MCP, "params": {**OPEN_MCP["params"], "protocolVersion": "2025-03-26"}}
+    with Client(tmp_path, "PROTO-009", opening) as client:
+        client.ask(hello)
+        client.send(INITIALIZED)
+        answers = client.ask([request(1, "tools/list"), INITIALIZED, request(2, "prompts/list")])
+        client.ask(request(3, "tools/list"))
+        heard = client.leave()
+    assert [(answer["id"], answer["error"]["data"]["pointer"]) for answer in answers] == [
+        (1, "/2/method"),
+        (2, "/2/method"),
+    ]
+    assert not any(isinstance(message, list) for message in heard)
+
+
+def test_the_last_line_is_judged_though_no_line_feed_ends_it(tmp_path: Path) -> None:
+    with Client(tmp_path, "PROTO-005", MCP) as client:
+        assert client.process.stdin is not None
+        client.process.stdin.write(json.dumps(request(1, "tools/list")).encode())
+        client.process.stdin.close()
+        assert client.receive()["error"]["data"]["rule"] == "PROTO-005"
+        assert client.process.stderr is not None
+        assert b"tools/list" not in client.process.stderr.read().replace(b"client sent tools/list", b"")
+
+
+# What may be named
+
+REFUSED: Final = {
+    "about responses": ("PROTO-007", "is not decided by a request alone"),
+    "about notifications": ("unknown-notification", "is not decided by a request alone"),
+    "known too late": ("SEQ-002", "is not decided by a request alone"),
+    "a family": ("ACP", "is a family"),
+    "no rule": ("ACP-999", "is no rule"),
+    "nothing": (" , ", "names no rule"),
+}
+
+
+@pytest.mark.parametrize(("named", "fact"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_enforced_is_said_in_one_line(named: str, fact: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mcpproxy", "--enforce", named, "--", "cat"],
+        capture_output=True,
+        env=HOME,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("mcpproxy: run: ")
+    assert fact in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_rules_are_named_by_code_or_name() -> None:
+    assert enforced("run", ["ACP-001, undeclared-capability", "rpc-005"]) == {
+        "ACP-001",
+        "PROTO-009",
+        "RPC-005",
+    }
+    with pytest.raises(McpProxyError, match="did you mean ACP-001"):
+        enforced("run", ["ACP-01"])
+
+
+def test_only_what_requests_alone_decide_can_be_enforced() -> None:
+    possible = enforceable()
+    assert {f"ACP-{n:03}" for n in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11)} <= possible
+    assert {"PROTO-001", "PROTO-005", "PROTO-009", "RPC-003", "RPC-004", "RPC-005", "SEQ-003"} <= possible
+    assert not possible & {
+        "ACP-008",
+        "PROTO-002",
+        "PROTO-006",
+        "PROTO-007",
+        "SEQ-001",
+        "SEQ-002",
+        "RPC-001",
+        "HTTP-001",
+    }
+
+
+# The gate by itself
+
+LINE: Final = st.one_of(
+    st.just(json.dumps(request(1, "tools/list")).encode()),
+    st.binary(max_size=20).map(lambda b: b.replace(b"\n", b"")),
+)
+
+
+@given(st.lists(LINE, max_size=8), st.booleans(), st.lists(st.integers(1, 60), min_size=1, max_size=20))
+def test_what_may_pass_passes_byte_by_byte_as_it_came(
+    lines: list[bytes], ends: bool, cuts: list[int]
+) -> None:
+    data = b"\n".join(lines) + (b"\n" if ends else b"")
+    said: list[str] = []
+    barrier = Gate(Enforcer(catalogue.load(), frozenset({"ACP-001"})), said.append)
+    passed: list[tuple[bytes, bytes | None]] = []
+    at = 0
+    while at < len(data):
+        step = cuts[at % len(cuts)]
+        passed += barrier.take(CLIENT, data[at : at + step], at)
+        at += step
+    passed += barrier.end(CLIENT)
+    assert b"".join(line for line, _ in passed) == data
+    assert {answer for _, answer in passed} <= {None}
+    assert said == []
+
+
+def test_a_line_too_long_to_hold_passes_and_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "LIMIT_BYTES", 8)
+    monkeypatch.setattr(gate, "LineFramer", lambda limit: LineFramer(limit))
+    said: list[str] = []
+    barrier = Gate(Enforcer(catalogue.load(), frozenset({"PROTO-005"})), said.append)
+    long = json.dumps(request(1, "tools/list")).encode()
+    pieces = barrier.take(CLIENT, long, 1)
+    assert not barrier.is_between_lines(CLIENT)
+    pieces += barrier.take(CLIENT, b"\n" + long + b"\n", 2)
+    assert barrier.is_between_lines(CLIENT)
+    assert b"".join(line for line, _ in pieces) == long + b"\n" + long + b"\n"
+    assert len(said) == 1
+
+
+class Faulty(Enforcer):
+    def refusal(self, frame: Frame) -> None:
+        raise RuntimeError("a wheel came off")
+
+
+def test_a_fault_of_ours_lets_everything_pass_and_is_told_once() -> None:
+    said: list[str] = []
+    barrier = Gate(Faulty(catalogue.load(), frozenset({"PROTO-005"})), said.append)
+    line = json.dumps(request(1, "tools/list")).encode() + b"\n"
+    assert barrier.take(CLIENT, line * 2, 1) == [(line, None), (line, None)]
+    assert said == ["a fault of mcpproxy, nothing is refused any more: RuntimeError: a wheel came off"]
+
+
+def test_what_is_only_notable_may_pass() -> None:
+    enforcer = Enforcer(catalogue.load(), frozenset({"RPC-003"}))
+    odd = Frame(1, CLIENT, b'{"jsonrpc":"2.0","id":1.0,"method":"ping"}')
+    assert [f.severity for f in Observer(catalogue.load()).observe(odd)] == ["info"]
+    assert enforcer.refusal(Frame(1, CLIENT, odd.raw)) is None
+    verdict = enforcer.refusal(Frame(2, CLIENT, b'{"jsonrpc":"2.0","id":[1],"method":"ping"}'))
+    assert verdict is not None
+    assert json.loads(verdict.body)["id"] is None
+
+
+@pytest.mark.parametrize("id", [2**70, -1, "", "\ud800", "seven"])
+def test_the_answer_repeats_the_id(id: object) -> None:
+    enforcer = Enforcer(catalogue.load(), frozenset({"PROTO-005"}))
+    verdict = enforcer.refusal(Frame(1, CLIENT, json.dumps(request(id, "tools/list")).encode()))
+    assert verdict is not None
+    assert json.loads(verdict.body)["id"] == id
+
+
+def test_without_the_option_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+    script = (
+        "import sys; from mcpproxy.cli import run; code = run.run(sys.argv[1:]);"
+        "print(sorted(m for m in sys.modules if 'gate' in m or 'enforce' in m or m == 'orjson'), file=sys.stderr)"
+    )
+    trace = str(tmp_path / "t.jsonl")
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script, "--quiet", "--trace", trace, "--", "cat"],
+        input=b"{}\n", capture_output=True, env=HOME, timeout=DEADLINE_S,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (b"{}\n", b"[]\n")

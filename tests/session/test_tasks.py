@@ -1,0 +1,77 @@
+"""What is remembered of tasks and subscriptions: apart from each other, and not without end."""
+
+from mcpproxy.protocol.tasks import State, instant
+from mcpproxy.session import extension_tasks, subscriptions, tasks
+from mcpproxy.session.extension_tasks import ExtensionTasks
+from mcpproxy.session.history import Asked
+from mcpproxy.session.subscriptions import Subscription, Subscriptions
+from mcpproxy.session.tasks import Task, Tasks, is_later
+
+
+def asked(id: int | str, seq: int = 1) -> Asked:
+    return Asked(seq, "client", id, "subscriptions/listen", {}, 0, ("2026-07-28",), True)
+
+
+def test_each_peer_has_tasks_of_its_own() -> None:
+    known = Tasks()
+    known.add("server", Task("t", state=State.WORKING))
+    known.add("client", Task("t", state=State.FAILED))
+    known.add("client", Task("u"))
+    assert [task.id for task in known.open("client")] == ["u"]
+    assert [task.id for task in known.open("server")] == ["t"]
+    assert known.get("server", 7) is None
+
+
+def test_the_oldest_tasks_are_forgotten() -> None:
+    known = Tasks()
+    for number in range(tasks.MAX_REMEMBERED + 1):
+        known.add("server", Task(str(number)))
+    assert len(known.by_id) == tasks.MAX_REMEMBERED
+    assert known.get("server", "0") is None
+    assert known.get("server", "1") is not None
+
+
+def test_a_report_is_later_if_it_was_asked_for_later_or_says_so() -> None:
+    early, late = instant("2025-11-25T10:00:00Z"), instant("2025-11-25T10:00:01Z")
+    assert is_later(asked(1, seq=5), None, 4, late)
+    assert is_later(None, late, 4, early)
+    assert not is_later(asked(1, seq=3), early, 4, early)
+    assert not is_later(None, late, 4, None)
+    assert not is_later(None, None, 4, early)
+
+
+def test_a_caller_finds_only_its_own_tasks() -> None:
+    known = ExtensionTasks()
+    mine = known.known("server token-1", "t")
+    assert known.known("server token-1", "t") is mine
+    assert known.known("server token-2", "t") is not mine
+    assert known.get("server token-3", "t") is None
+
+
+def test_the_oldest_tasks_of_an_extension_are_forgotten() -> None:
+    known = ExtensionTasks()
+    for number in range(extension_tasks.MAX_REMEMBERED + 1):
+        known.known("", str(number))
+    assert len(known.by_id) == extension_tasks.MAX_REMEMBERED
+    assert known.get("", "0") is None
+
+
+def test_an_id_of_the_other_type_is_another_subscription() -> None:
+    known = Subscriptions()
+    known.add(Subscription(asked(1), None))
+    known.add(Subscription(asked("2"), None))
+    assert known.by_id.get("1") is None
+    assert known.retyped("1") is known.by_id[1]
+    assert known.retyped(2) is known.by_id["2"]
+    assert known.retyped(1) is None
+    assert known.retyped(None) is None
+
+
+def test_who_forgets_a_subscription_knows_it() -> None:
+    known = Subscriptions()
+    for id in range(subscriptions.MAX_REMEMBERED):
+        known.add(Subscription(asked(id), None))
+    assert not known.forgetful
+    known.add(Subscription(asked("one more"), None))
+    assert known.forgetful
+    assert 0 not in known.by_id
