@@ -69,6 +69,11 @@ def complete(id: object, **members: object) -> dict[str, object]:
     return result(id, resultType="complete", ttlMs=0, cacheScope="private", **members)
 
 
+def acknowledged(id: object) -> dict[str, object]:
+    meta = {"io.modelcontextprotocol/subscriptionId": id}
+    return notification("notifications/subscriptions/acknowledged", _meta=meta, notifications={})
+
+
 def discovered(id: object, *versions: str) -> dict[str, object]:
     return complete(id, supportedVersions=list(versions), capabilities={"tools": {}})
 
@@ -411,6 +416,7 @@ ERAS: Final[dict[str, Script]] = {
         (C, modern(1, "tools/call", name="add", arguments={}), []),
         (S, result(1, resultType="complete", content=[]), []),
         (C, modern(2, "subscriptions/listen", notifications={}), []),
+        (S, acknowledged(2), []),
         (C, modern(3, "tools/list"), []),
         (S, complete(3, tools=[]), []),
         (Eof(C), []),

@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member
 from mcpproxy.checks.table import Decider, Family
+from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
 
 MOST: Final = 100
@@ -26,5 +27,5 @@ def too_many_values(passing: Passing, history: History) -> Iterable[Breach]:
 
 
 FAMILY: Final = Family(
-    checks=(Decider(("COMP-001",), too_many_values, ("response",), ("completion/complete",)),),
+    checks=(Decider(("COMP-001",), too_many_values, ("response",), ("completion/complete",), sender=SERVER),),
 )

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member
-from mcpproxy.checks.embedded import ASK_CARRIERS, Ask, asks, may_ask
+from mcpproxy.checks.embedded import ASK_CARRIERS, ASKING, Ask, asks, may_ask
 from mcpproxy.checks.table import LEGACY, Decider, Family, HttpDecider, Note
 from mcpproxy.protocol.jsonrpc import Notification
-from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 from mcpproxy.session.http import HttpExchange, HttpHistory
@@ -100,13 +100,13 @@ _ASKS: Final = ("DEPR-001", "DEPR-002", "DEPR-005")
 
 FAMILY: Final = Family(
     checks=(
-        Decider(_ASKS, asked_feature, ("response",), ASK_CARRIERS),
+        Decider(_ASKS, asked_feature, ("response",), ASK_CARRIERS, within=STATELESS, mentions=ASKING),
         Decider(_ASKS, asked_feature, ("request",), tuple(FEATURES)),
-        Decider(("DEPR-003",), logging, ("notification",), ("notifications/message",)),
+        Decider(("DEPR-003",), logging, ("notification",), ("notifications/message",), within=STATELESS),
     ),
     http=(HttpDecider(("DEPR-004",), http_with_sse, ("request",), LEGACY, ("POST",)),),
     notes=(
-        Note(_note, ("response",), ASK_CARRIERS),
+        Note(_note, ("response",), ASK_CARRIERS, within=STATELESS, mentions=ASKING),
         Note(_note, ("request",), tuple(FEATURES)),
         Note(_note, ("notification",), ("notifications/message",)),
     ),

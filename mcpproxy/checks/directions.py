@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, shortened
-from mcpproxy.checks.servers import server, shows_itself
-from mcpproxy.checks.table import ANSWERS, STATELESS, Decider, HttpDecider, Note
+from mcpproxy.checks.servers import server
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.protocol.revisions import STATELESS as REVISIONS
-from mcpproxy.session.frame import CLIENT, SERVER, Frame
+from mcpproxy.session.frame import SERVER, Frame
 from mcpproxy.session.history import Asked, History
 from mcpproxy.session.http import SESSION, HttpExchange, HttpHistory, is_answer
 
@@ -37,19 +36,14 @@ def _only_stateless(history: History) -> bool:
 def server_request(passing: Passing, history: History) -> Iterable[Breach]:
     """STAT-006"""
     message = passing.message
-    if passing.sender != SERVER or not isinstance(message, Request) or not _only_stateless(history):
+    if not isinstance(message, Request) or not _only_stateless(history) or not server(history).modern:
         return ()
-    if not server(history).modern or _clients_alone(message.method):
-        return ()
-    return (_reversed(message.method, passing.at, None),)
+    return () if _clients_alone(message.method) else (_reversed(message.method, passing.at, None),)
 
 
-def earlier_server_request(passing: Passing, history: History) -> Iterable[Breach]:
-    """STAT-006: by this answer the server shows that it should have known"""
-    if not passing.stateless or not (waiting := history.of(Reversed).asked):
-        return ()
-    if not _only_stateless(history) or not shows_itself(passing):
-        return ()
+def earlier_server_requests(history: History) -> tuple[Breach, ...]:
+    """STAT-006: of a server that shows only now that it should have known better"""
+    waiting = history.of(Reversed).asked if _only_stateless(history) else []
     return tuple(_reversed(asked.method, "", asked.seq) for asked in waiting)
 
 
@@ -67,23 +61,17 @@ def _clients_alone(method: str) -> bool:
 def note_server_request(passing: Passing, history: History) -> None:
     """A request of the server, until it is known which era it speaks."""
     message = passing.message
-    if passing.sender == SERVER and passing.asked is not None and _only_stateless(history):
-        asked = history.of(Reversed).asked
-        if not server(history).modern and len(asked) < MAX_REMEMBERED and isinstance(message, Request):
-            asked.extend([] if _clients_alone(message.method) else [passing.asked])
-
-
-def note_era(passing: Passing, history: History) -> None:
-    """Once it is known, nothing waits for it any more."""
-    if passing.stateless and history.of(Reversed).asked and shows_itself(passing):
-        history.of(Reversed).asked.clear()
+    assert isinstance(message, Request)
+    if passing.asked is None or not _only_stateless(history) or server(history).modern:
+        return
+    waiting = history.of(Reversed).asked
+    if len(waiting) < MAX_REMEMBERED and not _clients_alone(message.method):
+        waiting.append(passing.asked)
 
 
 def client_response(passing: Passing, history: History) -> Iterable[Breach]:
     """STAT-007: on a pipe"""
-    if passing.sender != CLIENT or history.over_http or not _only_stateless(history):
-        return ()
-    if not server(history).modern:
+    if history.over_http or not _only_stateless(history) or not server(history).modern:
         return ()
     said = "client sent a response; in this revision it sends none"
     related = (passing.answers.seq,) if passing.answers else ()
@@ -97,12 +85,3 @@ def posted_response(exchange: HttpExchange, history: HttpHistory, frame: Frame |
     for message in exchange.messages:
         if is_answer(message):
             yield Breach("STAT-007", "R-216", "client sent a response; in this revision it sends none", "")
-
-
-CHECKS: Final = (
-    Decider(("STAT-006",), server_request, ("request",)),
-    Decider(("STAT-006",), earlier_server_request, ANSWERS),
-    Decider(("STAT-007",), client_response, ANSWERS),
-)
-HTTP: Final = (HttpDecider(("STAT-007",), posted_response, ("request",), STATELESS, ("POST",)),)
-NOTES: Final = (Note(note_server_request, ("request",)), Note(note_era, ANSWERS))

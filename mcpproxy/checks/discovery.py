@@ -3,11 +3,12 @@
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/discover
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.capabilities import LISTS
+from mcpproxy.checks.directions import earlier_server_requests
 from mcpproxy.checks.servers import (
     Listed,
     Server,
@@ -20,8 +21,8 @@ from mcpproxy.checks.servers import (
 )
 from mcpproxy.checks.table import ANSWERS, Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
-from mcpproxy.protocol.methods import declares, needs
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
+from mcpproxy.protocol.methods import declares
+from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
 
@@ -29,20 +30,28 @@ from mcpproxy.session.history import History
 
 
 def undiscoverable(passing: Passing, history: History) -> Iterable[Breach]:
-    """DISC-001: told once it is certain that the server speaks the revision, whichever came first"""
-    if not passing.stateless or passing.answers is None:
-        return ()
+    """DISC-001"""
     known, message = server(history), passing.message
-    if passing.answers.method == "server/discover":
-        refused = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
-        if refused and known.served and not known.unknown:
-            return (_undiscoverable(passing, passing.seq, known.served),)
-    elif known.unknown and not known.served and shows_itself(passing):
-        return (_undiscoverable(passing, known.unknown, passing.seq),)
+    refused = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
+    if passing.stateless and refused and known.served and not known.unknown:
+        return (_undiscoverable(passing.seq, known.served),)
     return ()
 
 
-def _undiscoverable(passing: Passing, refused: int, served: int) -> Breach:
+def shown_at_last(passing: Passing, history: History) -> Iterable[Breach]:
+    """DISC-001, STAT-006: what was not to be told before the server had shown which era it speaks"""
+    if not passing.stateless or passing.answers is None:
+        return ()
+    known = server(history)
+    if (known.served and known.modern) or not shows_itself(passing):
+        return ()
+    found = () if known.modern else earlier_server_requests(history)
+    if known.unknown and not known.served and passing.answers.method != "server/discover":
+        found = (*found, _undiscoverable(known.unknown, passing.seq))
+    return found
+
+
+def _undiscoverable(refused: int, served: int) -> Breach:
     said = f"server does not know server/discover, although frame {served} shows a {STATELESS[0]} server"
     return Breach("DISC-001", "R-221", said, None, (served,), frame=refused, candidates=STATELESS)
 
@@ -67,22 +76,19 @@ def listed_versions(passing: Passing, history: History) -> Iterable[Breach]:
 # What a client makes of it
 
 
-def unlisted_version(passing: Passing, history: History) -> Iterable[Breach]:
+def unlisted_version(message: Request, passing: Passing, history: History) -> Iterator[Breach]:
     """PROTO-008: over HTTP this is seen with the exchange, since only a connection tells clients apart"""
-    message = passing.message
-    if not passing.stateless or history.over_http or not isinstance(message, Request):
-        return ()
     known = server(history)
-    if (known.listed is None and known.refused is None) or message.method == "server/discover":
-        return ()
+    if history.over_http or (known.listed is None and known.refused is None):
+        return
     named = member(message.params, "_meta", VERSION_KEY)
     broken, seq, versions = _latest_list(known)
-    if not isinstance(named, str) or named in versions or not any(v in STATELESS for v in versions):
-        return ()
-    listed = shortened(", ".join(versions))
-    said = f"client asks for {shortened(named)}; frame {seq} lists {listed}"
-    at = passing.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"
-    return (Breach(*broken, said, at, (seq,), candidates=STATELESS[:1]),)
+    if message.method == "server/discover" or not isinstance(named, str) or named in versions:
+        return
+    if any(version in STATELESS for version in versions):
+        said = f"client asks for {shortened(named)}; frame {seq} lists {shortened(', '.join(versions))}"
+        at = passing.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"
+        yield Breach(*broken, said, at, (seq,), candidates=STATELESS[:1])
 
 
 def _latest_list(known: Server) -> tuple[tuple[str, str], int, tuple[str, ...]]:
@@ -93,33 +99,19 @@ def _latest_list(known: Server) -> tuple[tuple[str, str], int, tuple[str, ...]]:
     return ("PROTO-008", "R-223"), known.listed.seq, known.listed.versions
 
 
-def elicitation_modes(passing: Passing, history: History) -> Iterable[Breach]:
-    """PROTO-009: a client that declares elicitation names at least one mode, or none at all"""
-    message = passing.message
-    if not passing.stateless or not isinstance(message, Request):
-        return ()
-    declared = as_object(member(message.params, "_meta", CAPABILITIES_KEY, "elicitation"))
-    if not declared or "form" in declared or "url" in declared:
-        return ()
-    at = passing.at + "/params/_meta/io.modelcontextprotocol~1clientCapabilities/elicitation"
-    said = "client declared elicitation with members, but neither the form nor the url mode"
-    return (Breach("PROTO-009", "R-052", said, at),)
-
-
 # What a server declares, and what it serves
 
 
 def undeclared_service(passing: Passing, history: History) -> Iterable[Breach]:
     """PROTO-009: the server answers a feature request although its DiscoverResult lacks the feature"""
     asked = passing.answers
-    if asked is None or not passing.stateless or (listed := server(history).listed) is None:
+    if asked is None or not passing.stateless:
         return ()
-    for need in needs(asked.method, STATELESS[0]):
-        plain = need.declared_by == "server" and need.condition == "always" and "." not in need.path
-        if plain and not declares(listed.capabilities, need.path):
-            said = f"server answered {asked.method} with a result, but frame {listed.seq} does not declare "
-            return (_undeclared(("PROTO-009", "R-045"), said + need.path, "/result", passing, listed),)
-    return ()
+    listed = server(history).listed
+    if listed is None or (lacks := listed.lacks.get(asked.method)) is None:
+        return ()
+    said = f"server answered {asked.method} with a result, but frame {listed.seq} does not declare {lacks}"
+    return (_undeclared(("PROTO-009", "R-045"), said, "/result", passing, listed),)
 
 
 def undeclared_log(passing: Passing, history: History) -> Iterable[Breach]:
@@ -158,17 +150,16 @@ def _undeclared(broken: tuple[str, str], said: str, at: str, passing: Passing, l
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("DISC-001",), undiscoverable, ANSWERS),
-        Decider(("DISC-002",), listed_versions, ("response",), ("server/discover",)),
-        Decider(("PROTO-008",), unlisted_version, ("request",)),
-        Decider(("PROTO-009",), elicitation_modes, ("request",)),
-        Decider(("PROTO-009",), undeclared_service, ("response",)),
-        Decider(("PROTO-009",), undeclared_log, ("notification",), ("notifications/message",)),
-        Decider(("PROTO-009",), unserved_list, ("error",), LISTS),
+        Decider(("DISC-001",), undiscoverable, ("error",), ("server/discover",), sender=SERVER),
+        Decider(("DISC-001", "STAT-006"), shown_at_last, ANSWERS, sender=SERVER, within=STATELESS),
+        Decider(("DISC-002",), listed_versions, ("response",), ("server/discover",), sender=SERVER),
+        Decider(("PROTO-009",), undeclared_service, ("response",), sender=SERVER, within=STATELESS),
+        Decider(("PROTO-009",), undeclared_log, ("notification",), ("notifications/message",), sender=SERVER),
+        Decider(("PROTO-009",), unserved_list, ("error",), LISTS, sender=SERVER, within=STATELESS),
     ),
     notes=(
-        Note(note_server, ANSWERS),
-        Note(note_refusal, ("error",)),
-        Note(note_discovery, ("response",), ("server/discover",)),
+        Note(note_server, ANSWERS, sender=SERVER, within=STATELESS),
+        Note(note_refusal, ("error",), sender=SERVER, within=STATELESS),
+        Note(note_discovery, ("response",), ("server/discover",), sender=SERVER),
     ),
 )

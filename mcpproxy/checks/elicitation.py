@@ -15,10 +15,20 @@ from urllib.parse import SplitResult, urlsplit
 from mcpproxy.checks import embedded
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.credentials import names_secret
-from mcpproxy.checks.embedded import ASK_CARRIERS, REPLY_CARRIERS, Ask, Reply, judge_asks, judge_replies
+from mcpproxy.checks.embedded import (
+    ASK_CARRIERS,
+    ASKING,
+    BRINGING,
+    REPLY_CARRIERS,
+    Ask,
+    Reply,
+    judge_asks,
+    judge_replies,
+)
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.forms import misfits
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Notification, Request
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.shapes import violations
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.frame import SERVER, Severity
@@ -28,6 +38,7 @@ CREATE: Final = ("elicitation/create",)
 COMPLETE: Final = ("notifications/elicitation/complete",)
 
 URL_REQUIRED: Final = -32042
+MENTIONED: Final = (b"-32042",)
 
 COMPOSED: Final = ("$ref", "allOf", "anyOf", "not", "if", "$dynamicRef", "properties", "patternProperties")
 """Keywords that have no place in the schema of a form field, whatever its type."""
@@ -271,15 +282,15 @@ _ANSWERED: Final = ("ELIC-006", "ELIC-007")
 FAMILY: Final = Family(
     checks=(
         Decider(_ASKED, asked, ("request",), CREATE),
-        Decider(_ASKED, asked, ("response",), ASK_CARRIERS),
+        Decider(_ASKED, asked, ("response",), ASK_CARRIERS, within=STATELESS, mentions=ASKING),
         Decider(_ANSWERED, answered, ("response",), CREATE),
-        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS),
+        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS, within=STATELESS, mentions=BRINGING),
         Decider(("ELIC-009",), unknown_completion, ("notification",), COMPLETE),
-        Decider(("ELIC-010",), incomplete_error, ("error",)),
+        Decider(("ELIC-010",), incomplete_error, ("error",), sender=SERVER, mentions=MENTIONED),
     ),
     notes=(
         *embedded.NOTES,
         Note(_note_elicitation, ("request",), CREATE),
-        Note(_note_error, ("error",)),
+        Note(_note_error, ("error",), sender=SERVER, mentions=MENTIONED),
     ),
 )

@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.table import Note
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Response
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import token
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import Asked, History
@@ -28,6 +29,10 @@ REPLY_CARRIERS: Final = ("tools/call", "prompts/get", "resources/read", "tasks/u
 
 POLLED_BY: Final[Mapping[str, str]] = {"tasks/update": "tasks/get"}
 """A request that brings input although another than itself was answered with the wish for it."""
+
+ASKING: Final = (b"inputRequests",)
+BRINGING: Final = (b"inputResponses",)
+"""What a frame mentions that carries any."""
 
 TELLING: Final[Mapping[str, str]] = {
     "action": "elicitation/create",
@@ -171,7 +176,7 @@ def _note_round(passing: Passing, history: History) -> None:
         history.beyond(Rounds).latest.append(Round(asked, history.caller, by_key, state, passing.seq))
 
 
-NOTES: Final = (Note(_note_round, ("response",), ASK_CARRIERS),)
+NOTES: Final = (Note(_note_round, ("response",), ASK_CARRIERS, within=STATELESS, mentions=ASKING),)
 
 JudgeAsk: TypeAlias = Callable[[Ask, Passing, History], Iterable[Breach]]
 JudgeReply: TypeAlias = Callable[[Reply, Passing, History], Iterable[Breach]]

@@ -15,9 +15,8 @@ from mcpproxy.checks.servers import missing_meta, server
 from mcpproxy.checks.stateless import REMOVED
 from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol.jsonrpc import ErrorResponse
-from mcpproxy.protocol.methods import declares, needs
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
-from mcpproxy.session.frame import Severity
+from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import Asked, History
 
 JSON_RPC: Final = (-32700, -32600, -32601, -32602, -32603)
@@ -55,9 +54,8 @@ def _not_implemented(asked: Asked, history: History) -> str:
     if asked.method in REMOVED:
         return f"{STATELESS[0]} does not have"
     listed = server(history).listed
-    for need in needs(asked.method, STATELESS[0]):
-        if need.declared_by == "server" and listed and not declares(listed.capabilities, need.path):
-            return f"it does not declare in frame {listed.seq}"
+    if listed is not None and asked.method in listed.lacks:
+        return f"it does not declare in frame {listed.seq}"
     return ""
 
 
@@ -99,8 +97,10 @@ def reserved_code(passing: Passing, history: History) -> Iterable[Breach]:
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("ERR-002",), missing_method, ("error",)),
-        Decider(("PROTO-008",), other_version_code, ("error",)),
-        Decider(("ERR-003", "ERR-004", "ERR-005"), reserved_code, ("error",)),
+        Decider(("ERR-002",), missing_method, ("error",), sender=SERVER, within=STATELESS),
+        Decider(("PROTO-008",), other_version_code, ("error",), sender=SERVER, within=STATELESS),
+        Decider(
+            ("ERR-003", "ERR-004", "ERR-005"), reserved_code, ("error",), sender=SERVER, within=STATELESS
+        ),
     ),
 )

@@ -24,11 +24,11 @@ SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 _FETCHABLE: Final = re.compile(r"(https?|data):", re.IGNORECASE)
 
 
-def icons_of_listed(passing: Passing, history: History) -> Iterator[Breach]:
+def icons_of_listed(passing: Passing, history: History) -> Iterable[Breach]:
     """ICON-001"""
-    for pointer, item in described(passing):
-        if "icons" in item:
-            yield from _unfetchable(passing, item, pointer)
+    if b'"icons"' not in passing.frame.raw:
+        return ()  # Most lists have none, and may be long.
+    return [breach for pointer, item in described(passing) for breach in _unfetchable(passing, item, pointer)]
 
 
 def icons_of_peers(passing: Passing, history: History) -> Iterable[Breach]:
@@ -49,7 +49,7 @@ def icons_of_peers(passing: Passing, history: History) -> Iterable[Breach]:
 
 def icons_of_stateless_peers(passing: Passing, history: History) -> Iterable[Breach]:
     """ICON-001 for who is speaking in a message that stands alone"""
-    if not passing.stateless:
+    if not passing.stateless or b'"icons"' not in passing.frame.raw:
         return ()
     message = passing.message
     if isinstance(message, Request):

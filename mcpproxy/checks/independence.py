@@ -10,7 +10,6 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
 from mcpproxy.checks.servers import missing_meta, server
-from mcpproxy.checks.table import STATELESS, Decider, HttpDecider, Note
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
@@ -108,11 +107,8 @@ def _bare(params: object) -> "JSON":
     return {name: value for name, value in found.items() if name != "_meta"}
 
 
-def note_number(passing: Passing, history: History) -> None:
+def note_number(message: Request, history: History) -> None:
     """How a caller counts, over HTTP."""
-    message = passing.message
-    if not passing.stateless or not history.over_http or not isinstance(message, Request):
-        return
     by_caller, id = history.beyond(Ids).by_caller, message.id
     if not isinstance(id, int):
         return
@@ -121,11 +117,3 @@ def note_number(passing: Passing, history: History) -> None:
         known.last = id
     elif len(by_caller) < MAX_REMEMBERED:
         by_caller[history.caller] = Counted(id, id)
-
-
-CHECKS: Final = (Decider(("STAT-009",), wanted_session, ("error",)),)
-HTTP: Final = (
-    HttpDecider(("STAT-009",), wanted_http_session, ("body",), STATELESS, ("POST",)),
-    HttpDecider(("STAT-010",), repeated_lost, ("request",), STATELESS, ("POST",)),
-)
-NOTES: Final = (Note(note_number, ("request",)),)

@@ -12,14 +12,23 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.embedded import TELLING, asks
-from mcpproxy.checks.rounds import SUPPORTED, Round, Rounds, bare, note_request, note_round, rounds
+from mcpproxy.checks.rounds import (
+    SUPPORTED,
+    Round,
+    Rounds,
+    bare,
+    note_declared,
+    note_retry,
+    note_round,
+    rounds,
+)
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
 from mcpproxy.protocol.methods import Need, applies, declares, needs
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
 from mcpproxy.protocol.wording import token
-from mcpproxy.session.frame import CLIENT
+from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import History
 
 OTHERS: Final = tuple(
@@ -131,13 +140,16 @@ def retry(passing: Passing, history: History) -> Iterable[Breach]:
     if not passing.stateless or not isinstance(params, dict):
         return ()
     if "requestState" in params:
-        return _with_state(message, params, passing, rounds(history))
+        unseen = history.blind or history.scattered
+        return _with_state(message, params, passing, rounds(history), unseen)
     if "inputResponses" in params:
         return _without_state(message, params, passing, rounds(history), history)
     return ()
 
 
-def _with_state(request: Request, params: JSONObject, passing: Passing, known: Rounds) -> Iterator[Breach]:
+def _with_state(
+    request: Request, params: JSONObject, passing: Passing, known: Rounds, unseen: bool
+) -> Iterator[Breach]:
     state, at = params["requestState"], passing.at + "/params/requestState"
     same = [earlier for earlier in known.latest if earlier.state == state and earlier.state is not None]
     taken_up = [earlier for earlier in same if earlier.concerns(request)]
@@ -148,6 +160,8 @@ def _with_state(request: Request, params: JSONObject, passing: Passing, known: R
             f"client sent the requestState of frame {same[-1].seq} with another request than it was given for"
         )
         yield Breach("MRTR-009", "R-261", said, at, (same[-1].seq,))
+    elif unseen:
+        return  # The result that gave it may have passed unseen.
     elif repeated := known.repeated(request, passing.frame.connection):
         last = repeated[-1]
         if all(earlier.state is None for earlier in repeated):
@@ -179,7 +193,9 @@ def _without_state(
             yield Breach(
                 "MRTR-009", "R-261", said, at + "/inputResponses", (others[-1].seq,), at_most="warning"
             )
-        elif not history.over_http:  # Another run of the same server may have asked for it.
+        elif (
+            not history.over_http and not history.blind
+        ):  # Another run of the same server may have asked for it.
             said = f"client sent {request.method} with inputResponses that nothing here asked for"
             yield Breach("MRTR-009", "R-261", said, at + "/inputResponses", at_most="info")
 
@@ -242,16 +258,47 @@ def _shown(value: "JSON") -> str:
     return shows[0] if len(shows) == 1 else ""
 
 
+ANSWERED: Final = (b"inputResponses", b"requestState")
+ASKED: Final = (b"input_required",)
+
 FAMILY: Final = Family(
     checks=(
-        Decider(("MRTR-001", "MRTR-002", "MRTR-003", "MRTR-004", "PROTO-009"), question, ("response",)),
+        Decider(
+            ("MRTR-001", "MRTR-002", "MRTR-003", "MRTR-004", "PROTO-009"),
+            question,
+            ("response",),
+            sender=SERVER,
+            within=STATELESS,
+            mentions=ASKED,
+        ),
         Decider(
             ("MRTR-005", "MRTR-006", "MRTR-007", "MRTR-008", "MRTR-009", "MRTR-010"),
             retry,
             ("request",),
             SUPPORTED,
+            sender=CLIENT,
+            within=STATELESS,
+            mentions=ANSWERED,
         ),
-        Decider(("MRTR-009",), misplaced, ("request",), OTHERS),
+        Decider(
+            ("MRTR-009",),
+            misplaced,
+            ("request",),
+            OTHERS,
+            sender=CLIENT,
+            within=STATELESS,
+            mentions=ANSWERED,
+        ),
     ),
-    notes=(Note(note_request, ("request",)), Note(note_round, ("response",))),
+    notes=(
+        Note(
+            note_declared,
+            ("request",),
+            sender=CLIENT,
+            within=STATELESS,
+            mentions=(b"elicitation", b"sampling", b"roots"),
+        ),
+        Note(note_retry, ("request",), SUPPORTED, sender=CLIENT, within=STATELESS, mentions=ANSWERED),
+        Note(note_round, ("response",), sender=SERVER, within=STATELESS, mentions=ASKED),
+    ),
 )

@@ -21,7 +21,6 @@ from mcpproxy.protocol.contract import Contract, contract
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Notification, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
-from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History, keep
 from mcpproxy.session.subscriptions import Subscriptions
 
@@ -156,7 +155,7 @@ def page(passing: Passing, history: History) -> Page | None:
         return None
     part, key = LISTS[asked.method]
     found, cursor = member(message.result, part), _cursor(asked.params)
-    if passing.sender != SERVER or not isinstance(found, list) or asked.cancelled:
+    if not isinstance(found, list) or asked.cancelled:
         return None
     known = listed(history, asked.method)
     walk = known.under_way.get(cursor) if cursor is not None else None
@@ -268,8 +267,7 @@ def _fresh_until_ns(passing: Passing) -> int:
 def remember_change(passing: Passing, history: History) -> None:
     """A change is announced: nothing is known of that list any more."""
     message = passing.message
-    if passing.sender != SERVER or not isinstance(message, Notification):
-        return
+    assert isinstance(message, Notification)
     for method in CHANGES[message.method]:
         known = listed(history, method)
         known.items.clear()
@@ -280,6 +278,5 @@ def remember_change(passing: Passing, history: History) -> None:
 
 def remember_call(passing: Passing, history: History) -> None:
     """A call was answered: what is listed from now on comes after it."""
-    if passing.sender == SERVER:
-        for method in _ANNOUNCED:
-            listed(history, method).calls += 1
+    for method in _ANNOUNCED:
+        listed(history, method).calls += 1

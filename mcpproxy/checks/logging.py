@@ -17,7 +17,9 @@ from mcpproxy.checks.breach import Breach, Passing, member
 from mcpproxy.checks.credentials import credentials_in
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification
+from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import Asked, History
 
 LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
@@ -185,13 +187,14 @@ def _note_request(passing: Passing, history: History) -> None:
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("LOG-001",), served_unknown_level, ("response",)),
-        Decider(("LOG-002",), below_level, ("notification",), MESSAGE),
+        Decider(("LOG-001",), served_unknown_level, ("response",), ("logging/setLevel",)),
+        Decider(("LOG-001",), served_unknown_level, ("response",), sender=SERVER, within=STATELESS),
+        Decider(("LOG-002",), below_level, ("notification",), MESSAGE, within=STATEFUL),
         Decider(("LOG-003",), credentials, ("notification",), MESSAGE),
-        Decider(("LOG-004", "LOG-005", "LOG-006"), unrequested, ("notification",), MESSAGE),
+        Decider(("LOG-004", "LOG-005", "LOG-006"), unrequested, ("notification",), MESSAGE, within=STATELESS),
     ),
     notes=(
         Note(_note_level, ("response",), ("logging/setLevel",)),
-        Note(_note_request, ("request",)),
+        Note(_note_request, ("request",), within=STATELESS, mentions=(b"logLevel",)),
     ),
 )

@@ -79,12 +79,16 @@ def answered_meta(passing: Passing, history: History) -> Iterable[Breach]:
     return _judged(passing, meta, passing.at + "/result/_meta")
 
 
-def listed_meta(passing: Passing, history: History) -> Iterator[Breach]:
+def listed_meta(passing: Passing, history: History) -> Iterable[Breach]:
     """META-002, META-003 for what a result lists"""
-    for pointer, item in described(passing):
-        meta = item.get("_meta")
-        if isinstance(meta, dict) and not meta.keys() <= KNOWN:
-            yield from _judged(passing, meta, pointer + "/_meta")
+    if b'"_meta"' not in passing.frame.raw:
+        return ()  # Most lists have none, and may be long.
+    return [
+        breach
+        for pointer, item in described(passing)
+        if isinstance(meta := item.get("_meta"), dict) and not meta.keys() <= KNOWN
+        for breach in _judged(passing, meta, pointer + "/_meta")
+    ]
 
 
 def _judged(passing: Passing, meta: JSONObject, at: str) -> Iterator[Breach]:
@@ -107,7 +111,7 @@ def _judged(passing: Passing, meta: JSONObject, at: str) -> Iterator[Breach]:
 
 def extension_names(passing: Passing, history: History) -> Iterable[Breach]:
     """META-005"""
-    if not passing.stateless:
+    if not passing.stateless or b'"extensions"' not in passing.frame.raw:
         return ()
     message = passing.message
     if isinstance(message, Request):

@@ -13,7 +13,7 @@ from mcpproxy.checks.listings import Item, listed
 from mcpproxy.checks.table import ANSWERS, Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.frame import CLIENT, Severity
+from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import Asked, History
 
 OTHER_MATTERS: Final = (-32601, -32603)
@@ -23,7 +23,7 @@ OTHER_MATTERS: Final = (-32601, -32603)
 def unrefused_prompt(passing: Passing, history: History) -> Iterable[Breach]:
     """PROM-003"""
     asked = passing.answers
-    if asked is None or asked.sender != CLIENT or asked.cancelled or history.blind:
+    if asked is None or asked.cancelled or history.blind:
         return ()
     known, name = listed(history, "prompts/list"), member(asked.params, "name")
     if known.changed_seq > asked.seq or not isinstance(name, str):
@@ -69,5 +69,5 @@ def _lacking(prompt: Item, asked: Asked) -> str | None:
 
 
 FAMILY: Final = Family(
-    checks=(Decider(("PROM-003",), unrefused_prompt, ANSWERS, ("prompts/get",)),),
+    checks=(Decider(("PROM-003",), unrefused_prompt, ANSWERS, ("prompts/get",), sender=SERVER),),
 )

@@ -14,9 +14,12 @@ from urllib.parse import unquote
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.content import blocks
 from mcpproxy.checks.listings import LISTS, listed
+from mcpproxy.checks.servers import is_modern
 from mcpproxy.checks.subscriptions import belongs_to
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Response
+from mcpproxy.protocol.methods import declares
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import Asked, History, keep
@@ -124,23 +127,21 @@ def not_found(passing: Passing, history: History) -> Iterable[Breach]:
     """RES-004"""
     message, asked = passing.message, passing.answers
     assert isinstance(message, ErrorResponse)
-    if asked is None or asked.sender != CLIENT or asked.cancelled:
+    if asked is None or asked.cancelled or (passing.stateless and not is_modern(passing, history)):
         return ()
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
-    right, retired = (-32602, -32002) if passing.stateless else (-32002, None)
-    if code in (right, -32601, -32603) or not isinstance(code, int):
-        return ()  # That it does not know the method, or is broken, is another matter.
-    if code == retired:
-        said = f"server said with {retired} that a resource is not there; the code is {right}"
-        return (Breach("RES-004", "R-158", said, passing.at + "/error/code", (asked.seq,)),)
+    right = -32602 if passing.stateless else -32002
+    # Not to know the method, or to be broken, is another matter; -32002 where it is retired is ERR-004's.
+    if not isinstance(code, int) or code in (right, -32601, -32603, -32002):
+        return ()
     if not isinstance(text, str) or not NOT_FOUND.search(text[:1_000]):
         return ()
     said = (
         f"server said with code {shown(code)} that a resource is not there, not with {right}: {shown(text)}"
     )
-    at = passing.at + "/error/code"
-    return (Breach("RES-004", "R-158", said, at, (asked.seq,), at_most="warning"),)
+    # That this is what it means only its words show.
+    return (Breach("RES-004", "R-158", said, passing.at + "/error/code", (asked.seq,), at_most="warning"),)
 
 
 def empty_contents(passing: Passing, history: History) -> Iterable[Breach]:
@@ -149,6 +150,8 @@ def empty_contents(passing: Passing, history: History) -> Iterable[Breach]:
     assert isinstance(message, Response)
     uri = member(asked.params, "uri") if asked is not None else None
     if asked is None or not isinstance(uri, str) or member(message.result, "contents") != []:
+        return ()
+    if not is_modern(passing, history):
         return ()
     resources, templates = (listed(history, method).whole for method in RESOURCE_LISTS)
     if history.blind or resources is None or templates is None:
@@ -186,8 +189,6 @@ def remember_subscription(passing: Passing, history: History) -> None:
     """A client subscribes, or wants to hear no more."""
     asked, uri = passing.asked, member(passing.message.value, "params", "uri")
     known = history.of(Subscribed)
-    if passing.sender != CLIENT:
-        return
     if asked is None or not isinstance(uri, str):
         known.forgetful = True
     elif asked.method == "resources/subscribe":
@@ -202,7 +203,7 @@ def unsubscribed_update(passing: Passing, history: History) -> Iterable[Breach]:
     message = passing.message
     assert isinstance(message, Notification)
     uri = member(message.params, "uri")
-    if passing.sender != SERVER or not isinstance(uri, str) or history.in_both_eras:
+    if not isinstance(uri, str) or history.in_both_eras:
         return ()
     at = passing.at + "/params/uri"
     if history.stateless_seq is not None:
@@ -215,9 +216,11 @@ def unsubscribed_update(passing: Passing, history: History) -> Iterable[Breach]:
         said = f"server sent an update of {shown(uri)}, which the subscription does not name"
         candidates = found.asked.candidates
         return (Breach("RES-006", "R-160", said, at, (found.asked.seq,), candidates=candidates),)
-    known = history.of(Subscribed)
+    known, declared = history.of(Subscribed), history.server_capabilities
     if history.blind or known.forgetful or not history.client.was_read or history.scattered:
         return ()
+    if declared is None or not declares(declared, "resources.subscribe"):
+        return ()  # Nobody could subscribe: PROTO-009 says so.
     now_ns = passing.frame.observed_at_ns
     over = 0
     for subscribed, (asked, ended_ns) in known.uris.items():
@@ -244,19 +247,42 @@ RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("RES-002",), listed_uris, ("response",), RESOURCE_LISTS),
-        Decider(("RES-002",), read_uris, ("response",), ("resources/read",)),
-        Decider(("RES-002",), linked_uris, ("response",), ("tools/call", "prompts/get", "tasks/result")),
-        Decider(("RES-003",), doubled_content, ("response",), ("resources/read",)),
-        Decider(("RES-004",), not_found, ("error",), ("resources/read",)),
-        Decider(("RES-005",), empty_contents, ("response",), ("resources/read",)),
-        Decider(("RES-006",), unsubscribed_update, ("notification",), ("notifications/resources/updated",)),
+        Decider(("RES-002",), listed_uris, ("response",), RESOURCE_LISTS, sender=SERVER),
+        Decider(("RES-002",), read_uris, ("response",), ("resources/read",), sender=SERVER),
+        Decider(
+            ("RES-002",),
+            linked_uris,
+            ("response",),
+            ("tools/call", "prompts/get", "tasks/result"),
+            sender=SERVER,
+            mentions=(b"uri",),
+        ),
+        Decider(
+            ("RES-003",),
+            doubled_content,
+            ("response",),
+            ("resources/read",),
+            sender=SERVER,
+            mentions=(b"blob",),
+        ),
+        Decider(("RES-004",), not_found, ("error",), ("resources/read",), sender=SERVER),
+        Decider(
+            ("RES-005",), empty_contents, ("response",), ("resources/read",), sender=SERVER, within=STATELESS
+        ),
+        Decider(
+            ("RES-006",),
+            unsubscribed_update,
+            ("notification",),
+            ("notifications/resources/updated",),
+            sender=SERVER,
+        ),
     ),
     notes=(
         Note(
             remember_subscription,
             ("request",),
             ("resources/subscribe", "resources/unsubscribe"),
+            sender=CLIENT,
         ),
     ),
 )

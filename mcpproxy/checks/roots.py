@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member
-from mcpproxy.checks.embedded import REPLY_CARRIERS, Reply, judge_replies
+from mcpproxy.checks.embedded import BRINGING, REPLY_CARRIERS, Reply, judge_replies
 from mcpproxy.checks.table import Decider, EventDecider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Response
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, Close, Signal
 from mcpproxy.session.history import History
@@ -81,10 +82,14 @@ def _uris(result: JSON) -> list[JSON]:
     return [member(root, "uri") for root in listed] if isinstance(listed, list) else []
 
 
+_LIST: Final = ("ROOT-001",)
+
 FAMILY: Final = Family(
     checks=(
-        Decider(("ROOT-001",), outside_file_system, ("response",), ROOTS),
-        Decider(("ROOT-001",), outside_file_system, ("request",), REPLY_CARRIERS),
+        Decider(_LIST, outside_file_system, ("response",), ROOTS),
+        Decider(
+            _LIST, outside_file_system, ("request",), REPLY_CARRIERS, within=STATELESS, mentions=BRINGING
+        ),
     ),
     events=(EventDecider(("ROOT-002",), unannounced_change),),
     notes=(

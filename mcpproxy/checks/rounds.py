@@ -99,25 +99,33 @@ def _about(params: "JSON | Absent") -> tuple["JSON", "JSON"]:
     return member(params, "name"), member(params, "uri")
 
 
-def note_request(passing: Passing, history: History) -> None:
-    """What a request declares, and which round it takes up."""
+def note_declared(passing: Passing, history: History) -> None:
+    """What a request declares."""
     message = passing.message
-    if not passing.stateless or not isinstance(message, Request) or not isinstance(message.params, dict):
-        return
+    assert isinstance(message, Request)
     declared = as_object(member(message.params, "_meta", CAPABILITIES_KEY))
-    if declared:
+    if passing.stateless and declared:
         known, connection = rounds(history).declared, passing.frame.connection
         if not any(one[0] == connection and one[2] == declared for one in known):
             known.append((connection, passing.seq, declared))
-    if "requestState" in message.params or "inputResponses" in message.params:
-        found = rounds(history)
-        state = message.params.get("requestState")
-        repeated = found.repeated(message, passing.frame.connection)
+
+
+def note_retry(passing: Passing, history: History) -> None:
+    """Which round a request takes up."""
+    message = passing.message
+    assert isinstance(message, Request)
+    if not passing.stateless or not isinstance(message.params, dict):
+        return
+    found, state = rounds(history), message.params.get("requestState")
+    if state is not None:
         meant = [known for known in found.latest if known.state == state and known.concerns(message)]
-        for known in (meant if state is not None else [one for one in repeated if one.state is None])[-1:]:
-            found.taken_up[passing.seq] = known
-            if len(found.taken_up) > MAX_ROUNDS:
-                del found.taken_up[next(iter(found.taken_up))]
+    else:
+        repeated = found.repeated(message, passing.frame.connection)
+        meant = [known for known in repeated if known.state is None]
+    for known in meant[-1:]:
+        found.taken_up[passing.seq] = known
+        if len(found.taken_up) > MAX_ROUNDS:
+            del found.taken_up[next(iter(found.taken_up))]
 
 
 def note_round(passing: Passing, history: History) -> None:

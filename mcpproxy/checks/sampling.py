@@ -10,10 +10,20 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
-from mcpproxy.checks.embedded import ASK_CARRIERS, REPLY_CARRIERS, Ask, Reply, judge_asks, judge_replies
+from mcpproxy.checks.embedded import (
+    ASK_CARRIERS,
+    ASKING,
+    BRINGING,
+    REPLY_CARRIERS,
+    Ask,
+    Reply,
+    judge_asks,
+    judge_replies,
+)
 from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request
 from mcpproxy.protocol.methods import defined
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
@@ -188,9 +198,9 @@ _ANSWERED: Final = ("SAMP-004", "SAMP-005")
 FAMILY: Final = Family(
     checks=(
         Decider(_ASKED, asked, ("request",), SAMPLING),
-        Decider(_ASKED, asked, ("response",), ASK_CARRIERS),
+        Decider(_ASKED, asked, ("response",), ASK_CARRIERS, within=STATELESS, mentions=ASKING),
         Decider(_ANSWERED, answered, ("response",), SAMPLING),
-        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS),
+        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS, within=STATELESS, mentions=BRINGING),
         Decider(("SAMP-006",), unprompted, ("request",), (*SAMPLING, "elicitation/create")),
     ),
 )

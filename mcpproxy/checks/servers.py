@@ -7,10 +7,12 @@ has shown that it speaks it. The rows that write this down stand with ``discover
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.checks.breach import Passing, as_object, member
+from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from mcpproxy.session.history import History
@@ -26,12 +28,24 @@ MAX_CALLERS: Final = 1_024
 
 @dataclass(slots=True)
 class Listed:
-    """What a DiscoverResult said: the frame, until when it may be relied on, and what it declares."""
+    """What a DiscoverResult said: the frame, until when it may be relied on, and what it declares.
+
+    ``lacks`` leads from the methods that it leaves out to the capability that they need.
+    """
 
     seq: int
     fresh_until_ns: int
     versions: tuple[str, ...]
     capabilities: JSONObject
+    lacks: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Introduced:
+    """Whether one side says who it is: the first frame in which it did; whether it left it out later."""
+
+    first: int = 0
+    left_out: bool = False
 
 
 @dataclass(slots=True)
@@ -49,6 +63,8 @@ class Server:
     unknown: int = 0
     listed: Listed | None = None
     refused: tuple[int, tuple[str, ...]] | None = None
+    name: Introduced = field(default_factory=Introduced)
+    client: Introduced = field(default_factory=Introduced)  # its client, where there is just one
 
 
 @dataclass(slots=True)
@@ -117,15 +133,31 @@ def missing_meta(params: "JSON | Absent") -> str:
 
 
 def note_server(passing: Passing, history: History) -> None:
-    """Whether the server has shown which era it speaks."""
-    asked = passing.answers
+    """Whether the server has shown which era it speaks, and who it is."""
+    asked, message = passing.answers, passing.message
     if not passing.stateless or asked is None:
         return
     known = server(history)
-    if (not known.modern or not known.served) and shows_itself(passing):
+    if not (known.modern and known.served) and shows_itself(passing):
         known.modern = known.modern or passing.seq
         if asked.method != "server/discover":
             known.served = known.served or passing.seq
+    if isinstance(message, Response):
+        note_name(known.name, says(message.result, SERVER_INFO_KEY), passing.seq)
+
+
+def note_name(known: Introduced, named: bool, seq: int) -> None:
+    """Whether a message says who sends it."""
+    if named:
+        known.first = known.first or seq
+    elif known.first:
+        known.left_out = True
+
+
+def says(found: "JSON | Absent", key: str) -> bool:
+    """Whether params or a result have ``key`` in their ``_meta``."""
+    meta = found.get("_meta") if isinstance(found, dict) else None
+    return isinstance(meta, dict) and key in meta
 
 
 def note_refusal(passing: Passing, history: History) -> None:
@@ -152,4 +184,14 @@ def note_discovery(passing: Passing, history: History) -> None:
     ttl_ms = member(message.result, "ttlMs")
     fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
     until_ns = passing.frame.observed_at_ns + fresh_ns
-    server(history).listed = Listed(passing.seq, until_ns, versions, capabilities)
+    server(history).listed = Listed(passing.seq, until_ns, versions, capabilities, _lacks(capabilities))
+
+
+def _lacks(capabilities: JSONObject) -> Mapping[str, str]:
+    """The methods that a server with these capabilities does not have, with what they need."""
+    return {
+        method: need.path
+        for method in methods.names(STATELESS[0])
+        for need in methods.needs(method, STATELESS[0])
+        if need.declared_by == "server" and not methods.declares(capabilities, need.path)
+    }

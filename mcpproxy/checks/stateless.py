@@ -4,19 +4,27 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#sta
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.checks import directions, independence
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
-from mcpproxy.checks.servers import RESULT_TYPES, SERVER_INFO_KEY, is_modern, missing_meta, server
+from mcpproxy.checks.discovery import unlisted_version
+from mcpproxy.checks.servers import (
+    RESULT_TYPES,
+    SERVER_INFO_KEY,
+    is_modern,
+    missing_meta,
+    note_name,
+    says,
+    server,
+)
 from mcpproxy.checks.table import ANSWERS, CONTENT, STATELESS, Decider, Family, HttpDecider, Note
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.revisions import STATELESS as REVISIONS
 from mcpproxy.protocol.wording import kind
-from mcpproxy.session.frame import CLIENT, Frame
-from mcpproxy.session.history import History
+from mcpproxy.session.frame import CLIENT, SERVER, Frame
+from mcpproxy.session.history import Asked, History
 from mcpproxy.session.http import HttpExchange, HttpHistory, singles
 
 CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
@@ -32,36 +40,96 @@ REMOVED: Final = (
 )
 """Requests of the older revisions that nothing has taken over under the same name."""
 
-MAX_REMEMBERED: Final = 100
-"""So many servers are remembered by their name."""
-
 Checked = Iterator[Breach]
 
 
 # What a request carries
 
 
-def incomplete_request(passing: Passing, history: History) -> Iterable[Breach]:
-    """STAT-001: what every stateless request must carry"""
+def request(passing: Passing, history: History) -> Iterable[Breach]:
+    """STAT-001, STAT-003, PROTO-008, PROTO-009"""
     message = passing.message
-    if not passing.stateless or not isinstance(message, Request) or passing.sender != CLIENT:
+    assert isinstance(message, Request)
+    if not passing.stateless:
         return ()
-    lacks = missing_meta(message.params)
-    if not lacks:
+    meta = as_object(message.params.get("_meta") if isinstance(message.params, dict) else None) or {}
+    declared = meta.get(CAPABILITIES_KEY)
+    # There is but one revision that a server of this era can list, so there is nothing else to compare.
+    if meta.get(VERSION_KEY) == REVISIONS[0] and CLIENT_INFO_KEY in meta and isinstance(declared, dict):
+        return elicitation_modes(declared, passing) if "elicitation" in declared else ()
+    return (
+        *incomplete_request(message, passing),
+        *anonymous_client(message, passing, history),
+        *unlisted_version(message, passing, history),
+        *elicitation_modes(as_object(declared) or {}, passing),
+    )
+
+
+def incomplete_request(message: Request, passing: Passing) -> Iterator[Breach]:
+    """STAT-001: what every stateless request must carry"""
+    if lacks := missing_meta(message.params):
+        said = f"client sent {shortened(message.method)} without {lacks} in _meta"
+        yield Breach("STAT-001", "R-210", said, passing.at + "/params/_meta")
+
+
+def anonymous_client(message: Request, passing: Passing, history: History) -> Iterator[Breach]:
+    """STAT-003: to say nothing may be configured; to say it now and then is not
+
+    Over HTTP nothing tells this client from others that are configured otherwise.
+    """
+    known = server(history).client
+    if known.first and not known.left_out and not says(message.params, CLIENT_INFO_KEY):
+        said = f"client left out {CLIENT_INFO_KEY}, which it sent in frame {known.first}"
+        at = passing.at + "/params/_meta"
+        yield Breach("STAT-003", "R-212", said, at, (known.first,), at_most="info")
+
+
+def elicitation_modes(declared: JSONObject, passing: Passing) -> Iterator[Breach]:
+    """PROTO-009: a client that declares elicitation names at least one mode, or none at all"""
+    modes = as_object(declared.get("elicitation"))
+    if modes and "form" not in modes and "url" not in modes:
+        at = passing.at + "/params/_meta/io.modelcontextprotocol~1clientCapabilities/elicitation"
+        said = "client declared elicitation with members, but neither the form nor the url mode"
+        yield Breach("PROTO-009", "R-052", said, at)
+
+
+def note_request(passing: Passing, history: History) -> None:
+    """Who asks, and how it counts."""
+    message = passing.message
+    assert isinstance(message, Request)
+    if passing.stateless and history.over_http:
+        independence.note_number(message, history)
+    elif passing.stateless:
+        note_name(server(history).client, says(message.params, CLIENT_INFO_KEY), passing.seq)
+
+
+# How it is answered
+
+
+def answer(passing: Passing, history: History) -> Iterable[Breach]:
+    """STAT-002, STAT-003, STAT-004, STAT-005"""
+    message, asked = passing.message, passing.answers
+    if not passing.stateless or asked is None:
         return ()
-    said = f"client sent {shortened(message.method)} without {lacks} in _meta"
-    return (Breach("STAT-001", "R-210", said, passing.at + "/params/_meta"),)
+    incomplete = incomplete_accepted(passing, asked, history) if missing_meta(asked.params) else ()
+    if not isinstance(message, Response) or not isinstance(message.result, dict):
+        return incomplete
+    if message.result.get("resultType") in RESULT_TYPES and says(message.result, SERVER_INFO_KEY):
+        return incomplete
+    return (
+        *incomplete,
+        *anonymous_server(message.result, passing, history),
+        *result_type(message.result, passing, asked, history),
+    )
 
 
 OTHER_REFUSALS: Final = (-32600, -32603, -32021)
 """Codes that say something else of a request that is merely incomplete."""
 
 
-def incomplete_accepted(passing: Passing, history: History) -> Iterable[Breach]:
-    """STAT-002: how a server refuses a request that lacks them"""
-    message, asked = passing.message, passing.answers
-    if asked is None or not passing.stateless or not (lacks := missing_meta(asked.params)):
-        return ()
+def incomplete_accepted(passing: Passing, asked: Asked, history: History) -> Iterator[Breach]:
+    """STAT-002: how a server refuses a request that lacks something"""
+    message, lacks = passing.message, missing_meta(asked.params)
     if isinstance(message, Response):
         # It may have been served as a request of the other era, but not with such a result.
         served = isinstance(member(message.result, "resultType"), str)
@@ -71,7 +139,8 @@ def incomplete_accepted(passing: Passing, history: History) -> Iterable[Breach]:
         served = code in OTHER_REFUSALS and server(history).modern > 0
         said = f"server refused {shortened(asked.method)}, which lacks {lacks}, with {code} instead of -32602"
         at = "/error/code"
-    return (Breach("STAT-002", "R-211", said, passing.at + at, (asked.seq,)),) if served else ()
+    if served:
+        yield Breach("STAT-002", "R-211", said, passing.at + at, (asked.seq,))
 
 
 def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -87,94 +156,40 @@ def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame
             yield Breach("STAT-002", "R-211", said, "/error/code", (exchange.request.seq,))
 
 
-# Who introduces itself
-
-
-@dataclass(slots=True)
-class Introductions:
-    """The first frame in which each introduced itself, and who has left it out since.
-
-    Callers are listed by server and credentials, since over HTTP nothing else tells servers apart; the
-    client of a pipe stands under ``PIPE``.
-    """
-
-    first: dict[str, int] = field(default_factory=dict[str, int])
-    told: set[str] = field(default_factory=set[str])
-
-
-PIPE: Final = "client"
-
-
-def _introduction(passing: Passing, history: History) -> tuple[str, bool] | None:
-    """Who speaks, and whether it says its name; ``None`` where that tells nothing."""
-    message = passing.message
-    if not passing.stateless:
-        return None
-    if isinstance(message, Response) and isinstance(message.result, dict):
-        return history.caller, member(message.result, "_meta", SERVER_INFO_KEY) is not None
-    if isinstance(message, Request) and not history.over_http:
-        return PIPE, member(message.params, "_meta", CLIENT_INFO_KEY) is not None
-    return None
-
-
-def anonymous(passing: Passing, history: History) -> Iterable[Breach]:
+def anonymous_server(result: JSONObject, passing: Passing, history: History) -> Iterator[Breach]:
     """STAT-003: to say nothing may be configured; to say it now and then is not"""
-    found = _introduction(passing, history)
-    if found is None or found[1]:
-        return ()
-    known = history.beyond(Introductions)
-    first = known.first.get(found[0], 0)
-    if not first or found[0] in known.told:
-        return ()
-    key, part = (CLIENT_INFO_KEY, "params") if passing.sender == CLIENT else (SERVER_INFO_KEY, "result")
-    said = f"{passing.sender} left out {key}, which it sent in frame {first}"
-    return (Breach("STAT-003", "R-212", said, f"{passing.at}/{part}/_meta", (first,), at_most="info"),)
+    known = server(history).name
+    if known.first and not known.left_out and not says(result, SERVER_INFO_KEY):
+        said = f"server left out {SERVER_INFO_KEY}, which it sent in frame {known.first}"
+        at = passing.at + "/result/_meta"
+        yield Breach("STAT-003", "R-212", said, at, (known.first,), at_most="info")
 
 
-def note_introduction(passing: Passing, history: History) -> None:
-    """Who has said its name, and who left it out afterwards."""
-    if (found := _introduction(passing, history)) is None:
-        return
-    known, (who, named) = history.beyond(Introductions), found
-    if not named:
-        known.told.update([who] if who in known.first else [])
-    elif who not in known.first and len(known.first) < MAX_REMEMBERED:
-        known.first[who] = passing.seq
-
-
-# What a result says of itself
-
-
-def result_type(passing: Passing, history: History) -> Iterable[Breach]:
+def result_type(result: JSONObject, passing: Passing, asked: Asked, history: History) -> Iterator[Breach]:
     """STAT-004, STAT-005"""
-    message, asked = passing.message, passing.answers
-    if not passing.stateless or not isinstance(message, Response) or asked is None:
-        return ()
-    result = message.result
-    if not isinstance(result, dict):
-        return ()  # RPC-010 says so.
-    given = result.get("resultType")
-    if given in RESULT_TYPES:
-        return ()
-    if not is_modern(passing, history):
-        return ()  # A server of the other era does not know the member.
-    at = passing.at + "/result/resultType"
+    given, at = result.get("resultType"), passing.at + "/result/resultType"
+    if given in RESULT_TYPES or not is_modern(passing, history):
+        return  # A server of the other era does not know the member.
     if not isinstance(given, str):
         fault = f"a resultType that is {kind(given)}" if "resultType" in result else "no resultType"
         said = f"server answered {shortened(asked.method)} with {fault}"
-        return (Breach("STAT-004", "R-213", said, at, (asked.seq,)),)
+        yield Breach("STAT-004", "R-213", said, at, (asked.seq,))
+        return
     declared = member(asked.params, "_meta", CAPABILITIES_KEY)
     if given == "task" or member(declared, "extensions") or member(declared, "experimental"):
-        return ()  # An extension may define it. That of the tasks has rules of its own.
+        return  # An extension may define it. That of the tasks has rules of its own.
     said = f'server answered {shortened(asked.method)} with the resultType "{shortened(given)}", which the '
-    return (Breach("STAT-005", "R-214", said + "client cannot know", at, (asked.seq,)),)
+    yield Breach("STAT-005", "R-214", said + "client cannot know", at, (asked.seq,))
+
+
+# What is gone
 
 
 def removed_method(passing: Passing, history: History) -> Iterable[Breach]:
     """STAT-008"""
     message = passing.message
     assert isinstance(message, Request)
-    if passing.sender != CLIENT or member(message.params, "_meta", VERSION_KEY) not in REVISIONS:
+    if member(message.params, "_meta", VERSION_KEY) not in REVISIONS:
         return ()
     said = f"client sent {message.method} in {REVISIONS[0]}, which does not have it any more"
     opens = message.method == "initialize"  # There it may mean that the client speaks both eras.
@@ -188,22 +203,29 @@ def _code(error: object) -> "JSON":
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("STAT-001",), incomplete_request, ("request",)),
-        Decider(("STAT-002",), incomplete_accepted, ANSWERS),
-        Decider(("STAT-003",), anonymous, ("request", "response")),
-        Decider(("STAT-004", "STAT-005"), result_type, ("response",)),
-        *directions.CHECKS,
-        Decider(("STAT-008",), removed_method, ("request",), REMOVED),
-        *independence.CHECKS,
+        Decider(
+            ("STAT-001", "STAT-003", "PROTO-008", "PROTO-009"),
+            request,
+            ("request",),
+            sender=CLIENT,
+            within=REVISIONS,
+        ),
+        Decider(("STAT-006",), directions.server_request, ("request",), sender=SERVER, within=REVISIONS),
+        Decider(
+            ("STAT-002", "STAT-003", "STAT-004", "STAT-005"), answer, ANSWERS, sender=SERVER, within=REVISIONS
+        ),
+        Decider(("STAT-007",), directions.client_response, ANSWERS, sender=CLIENT, within=REVISIONS),
+        Decider(("STAT-008",), removed_method, ("request",), REMOVED, sender=CLIENT),
+        Decider(("STAT-009",), independence.wanted_session, ("error",), sender=SERVER, within=REVISIONS),
     ),
     http=(
         HttpDecider(("STAT-002",), incomplete_status, CONTENT, STATELESS, ("POST",)),
-        *directions.HTTP,
-        *independence.HTTP,
+        HttpDecider(("STAT-007",), directions.posted_response, ("request",), STATELESS, ("POST",)),
+        HttpDecider(("STAT-009",), independence.wanted_http_session, ("body",), STATELESS, ("POST",)),
+        HttpDecider(("STAT-010",), independence.repeated_lost, ("request",), STATELESS, ("POST",)),
     ),
     notes=(
-        Note(note_introduction, ("request", "response")),
-        *directions.NOTES,
-        *independence.NOTES,
+        Note(note_request, ("request",), sender=CLIENT, within=REVISIONS),
+        Note(directions.note_server_request, ("request",), sender=SERVER, within=REVISIONS),
     ),
 )

@@ -17,11 +17,18 @@ from mcpproxy.checks.listings import Item, listed
 from mcpproxy.checks.table import ANSWERS, Decider, Family, Note
 from mcpproxy.protocol.contract import Mismatch
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, RequestId, Response
+from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.frame import CLIENT, Severity
+from mcpproxy.session.frame import CLIENT, SERVER, Severity
 from mcpproxy.session.history import Asked, History, keep
 
 MAX_CALLS: Final = 4_096
+
+STRUCTURED: Final = since("2025-06-18")
+"""The revisions in which a tool may have structured output."""
+
+AS_RESULT: Final = since("2025-11-25")
+"""The revisions in which arguments that a tool does not take are the tool's own business."""
 
 MAX_TEXT: Final = 1 << 20
 """A text longer than this is not read as JSON."""
@@ -55,7 +62,7 @@ class Calls:
 def remember_call(passing: Passing, history: History) -> None:
     """Which tool a call means."""
     asked, name = passing.asked, member(passing.message.value, "params", "name")
-    if asked is None or passing.sender != CLIENT or not isinstance(name, str) or history.blind:
+    if asked is None or not isinstance(name, str) or history.blind:
         return
     known = listed(history, "tools/list")
     tool, whole = known.items.get(name), known.whole
@@ -91,7 +98,7 @@ def unfit_arguments(passing: Passing, history: History) -> Iterable[Breach]:
     """TOOL-008: the client's part of it, no more than a note: the server is there to refuse"""
     message = passing.message
     assert isinstance(message, Request)
-    if passing.sender != CLIENT or history.blind or len(passing.candidates) != 1:
+    if history.blind or len(passing.candidates) != 1:
         return ()
     params = as_object(message.params)
     name = member(params, "name")
@@ -245,7 +252,7 @@ def refused_arguments(passing: Passing, history: History) -> Iterable[Breach]:
 def _call(passing: Passing, history: History) -> Call | None:
     """The call that an answer is about, unless the list has changed since."""
     asked = passing.answers
-    if asked is None or history.blind or asked.sender != CLIENT:
+    if asked is None or history.blind:
         return None
     calls = history.of(Calls)
     if asked.method == "tasks/result":
@@ -273,15 +280,23 @@ RESULTS: Final = ("tools/call", "tasks/result")
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("TOOL-008",), unfit_arguments, ("request",), ("tools/call",)),
-        Decider(("TOOL-001", "TOOL-002"), output, ("response",), RESULTS),
-        Decider(("TOOL-004",), structured_text, ("response",), ("tools/call",)),
-        Decider(("TOOL-006",), unknown_tool, ("response",), RESULTS),
-        Decider(("TOOL-008",), accepted_arguments, ("response",), RESULTS),
-        Decider(("TOOL-007",), refused_arguments, ("error",), RESULTS),
+        Decider(("TOOL-008",), unfit_arguments, ("request",), ("tools/call",), sender=CLIENT),
+        Decider(("TOOL-001", "TOOL-002"), output, ("response",), RESULTS, sender=SERVER, within=STRUCTURED),
+        Decider(
+            ("TOOL-004",),
+            structured_text,
+            ("response",),
+            ("tools/call",),
+            sender=SERVER,
+            within=STRUCTURED,
+            mentions=(b"structuredContent",),
+        ),
+        Decider(("TOOL-006",), unknown_tool, ("response",), RESULTS, sender=SERVER),
+        Decider(("TOOL-008",), accepted_arguments, ("response",), RESULTS, sender=SERVER),
+        Decider(("TOOL-007",), refused_arguments, ("error",), RESULTS, sender=SERVER, within=AS_RESULT),
     ),
     notes=(
-        Note(remember_call, ("request",), ("tools/call",)),
-        Note(remember_answer, ANSWERS, ("tools/call",)),
+        Note(remember_call, ("request",), ("tools/call",), sender=CLIENT),
+        Note(remember_answer, ANSWERS, ("tools/call",), sender=SERVER),
     ),
 )

@@ -24,7 +24,7 @@ from mcpproxy.checks.listings import (
 from mcpproxy.checks.table import ANSWERS, Decider, EventDecider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
 from mcpproxy.protocol.jsonschema import FlawKind, flaws
-from mcpproxy.protocol.revisions import since
+from mcpproxy.protocol.revisions import STATELESS, since
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import SERVER, Close, Severity, Signal
 from mcpproxy.session.history import History
@@ -260,14 +260,16 @@ FAMILY: Final = Family(
             ("response",),
             ("tools/list",),
         ),
-        Decider(("TOOL-009", "TOOL-010"), tool_names, ("response",), ("tools/list",)),
-        Decider(("TOOL-012",), list_order, ("response",), ("tools/list",)),
-        Decider(("TOOL-013",), list_independence, ("response",), tuple(LISTS)),
+        Decider(("TOOL-009", "TOOL-010"), tool_names, ("response",), ("tools/list",), sender=SERVER),
+        Decider(("TOOL-012",), list_order, ("response",), ("tools/list",), sender=SERVER, within=STATELESS),
+        Decider(
+            ("TOOL-013",), list_independence, ("response",), tuple(LISTS), sender=SERVER, within=STATELESS
+        ),
     ),
     events=(EventDecider(("TOOL-011",), silent_change),),
     notes=(
-        Note(remember_page, ("response",), tuple(LISTS)),
-        Note(remember_change, ("notification",), tuple(CHANGES)),
-        Note(remember_call, ANSWERS, ("tools/call",)),
+        Note(remember_page, ("response",), tuple(LISTS), sender=SERVER),
+        Note(remember_change, ("notification",), tuple(CHANGES), sender=SERVER),
+        Note(remember_call, ANSWERS, ("tools/call",), sender=SERVER, within=STATELESS),
     ),
 )

@@ -26,7 +26,7 @@ COMMANDS = {
 }
 """Group -> command -> the module with its ``run(argv) -> int``, and its line in the help."""
 
-RUN_OPTIONS = ("--trace", "--trace-dir", "--rotate", "--label", "--live", "--quiet", "--grace")
+RUN_OPTIONS = ("--trace", "--trace-dir", "--rotate", "--label", "--live", "--quiet", "--grace", "--enforce")
 
 
 def main(argv: list[str] | None = None) -> int:

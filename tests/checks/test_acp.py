@@ -171,7 +171,7 @@ def test_a_session_is_recognised_by_its_opening(params: dict[str, object], is_ac
 
 
 def test_a_session_stays_what_it_opened_as() -> None:
-    later = CLIENT, {"id": 9, "method": "session/prompt", "params": {}}
+    later: tuple[Sender, dict[str, Any]] = CLIENT, {"id": 9, "method": "session/prompt", "params": {}}
     opening = initialize(protocolVersion="2025-06-18", capabilities={}, clientInfo=INFO)
     answer = (
         SERVER,

@@ -21,6 +21,8 @@ from mcpproxy.checks import (
 )
 from mcpproxy.checks.table import Decider, Kind
 from mcpproxy.protocol.methods import EXTENSIONS, known_anywhere
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.session.frame import SERVER
 
 CODE: Final = re.compile(r"[A-Z]{2,}-\d{3}")
 REQUIREMENT: Final = re.compile(r"[AR]-\d{3}")

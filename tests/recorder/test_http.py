@@ -638,9 +638,9 @@ def legacy(uri: str, posted: str) -> list[Entry]:
         client(get("/sse", "Accept: text/event-stream")),
         server(stream() + chunk(endpoint)),
         connect(2),
-        client(post(wire.INITIALIZE, target=posted), number=2),
+        client(post(PING, target=posted), number=2),
         server(answer(b"Accepted", status="202 Accepted", kind="text/plain"), number=2),
-        server(chunk(b"event: message\ndata: " + wire.INITIALIZED + b"\n\n"), 20),
+        server(chunk(b"event: message\ndata: " + PONG + b"\n\n"), 20),
         EXIT,
     ]
 

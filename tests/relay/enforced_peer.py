@@ -6,20 +6,27 @@ argument, any other request with an empty result. ``_ask`` makes it send its cli
 
 import json
 import sys
+from typing import Any
+
+
+def say(message: object) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
-    opening = json.loads(sys.argv[1])
+    opening: Any = json.loads(sys.argv[1])
     for line in sys.stdin:
-        print(line, end="", file=sys.stderr, flush=True)
-        message = json.loads(line)
+        sys.stderr.write(line)
+        sys.stderr.flush()
+        message: Any = json.loads(line)
         if isinstance(message, list) or "method" not in message:
             continue
         if message["method"] == "_ask":
-            print(json.dumps(message["params"]), flush=True)
+            say(message["params"])
         elif "id" in message:
-            result = opening if message["method"] == "initialize" else {}
-            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+            result: object = opening if message["method"] == "initialize" else {}
+            say({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
 
 main()
