@@ -1,6 +1,10 @@
 """What the README has people copy is what the program and its image understand."""
 
+import json
 import re
+import socket
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +36,13 @@ def volume() -> str:
     return path
 
 
+def admin_port(ran: http.Options) -> str:
+    """Where it serves metrics, on all addresses of its container."""
+    host, _, port = ran.admin.rpartition(":")
+    assert host == "0.0.0.0"
+    return port
+
+
 def test_the_compose_file_puts_mcpproxy_before_the_server() -> None:
     (file,) = recipe("compose")
     server, proxy = file["services"]["server"], file["services"]["mcpproxy"]
@@ -42,7 +53,7 @@ def test_the_compose_file_puts_mcpproxy_before_the_server() -> None:
     assert str(ran.upstream.port) in server["expose"]
     assert "ports" not in server
     assert ran.host == "0.0.0.0"
-    assert [port.rsplit(":", 1)[1] for port in proxy["ports"]] == [str(ran.port)]
+    assert [port.rsplit(":", 1)[1] for port in proxy["ports"]] == [str(ran.port), admin_port(ran)]
     assert all(port.startswith("127.0.0.1:") for port in proxy["ports"])
     assert proxy["volumes"] == [f"{name}:{volume()}" for name in file["volumes"]]
     assert proxy["depends_on"] == ["server"]
@@ -57,8 +68,9 @@ def test_the_pod_puts_mcpproxy_before_the_server() -> None:
     assert ran.upstream.host == "127.0.0.1"
     assert {"name": "PORT", "value": str(ran.upstream.port)} in server["env"]
     assert ran.host == "0.0.0.0"
-    (port,) = proxy["ports"]
+    port, metrics = proxy["ports"]
     assert port["containerPort"] == ran.port
+    assert str(metrics["containerPort"]) == admin_port(ran)
     assert proxy["readinessProbe"]["tcpSocket"]["port"] == port["name"]
     (mount,) = proxy["volumeMounts"]
     assert mount["mountPath"] == volume()
@@ -66,3 +78,26 @@ def test_the_pod_puts_mcpproxy_before_the_server() -> None:
     assert proxy["securityContext"]["runAsUser"] == pod["spec"]["securityContext"]["fsGroup"]
     assert service["spec"]["selector"] == pod["metadata"]["labels"]
     assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
+
+
+# The image
+
+
+def test_the_image_has_what_the_recipes_use() -> None:
+    ports = re.findall(r"^EXPOSE (.+)$", DOCKERFILE, re.MULTILINE)
+    assert ports == ["8765 9464"]
+    assert "'.[admin]'" in DOCKERFILE
+    assert "'mcpproxy[admin]'" in DOCKERFILE
+
+
+def test_the_image_is_healthy_while_the_usual_port_takes_connections() -> None:
+    (check,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    usual = options(["http", "--upstream", "http://server:3000"]).port
+    assert check.count(str(usual)) == 1
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        port = server.getsockname()[1]
+        program, *arguments = json.loads(check.replace(str(usual), str(port)))
+        assert program == "python"
+        assert subprocess.run([sys.executable, *arguments], check=False).returncode == 0
+    stopped = subprocess.run([sys.executable, *arguments], check=False, capture_output=True)
+    assert stopped.returncode != 0

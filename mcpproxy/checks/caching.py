@@ -82,16 +82,17 @@ def _fault(result: JSONObject, name: str) -> str:
     return f"whose ttlMs is {shown(value)}, less than 0" if value < 0 else ""
 
 
-def hints_too_early(passing: Passing, history: History) -> Iterator[Breach]:
+def hints_too_early(passing: Passing, history: History) -> Iterable[Breach]:
     """CACHE-002"""
-    asked, result = _answered(passing)
+    asked, result = _answered(passing) if passing.stateless else (None, {})
     if asked is None or result.get("resultType") != "input_required":
-        return
-    if given := [name for name in HINTS if name in result]:
-        said = f"{passing.sender} asked for input to {asked.method} with {' and '.join(given)}"
-        yield Breach(
-            "CACHE-002", "R-264", f"{said}; that is nothing to cache", f"{passing.at}/result/{given[0]}"
-        )
+        return ()
+    given = [name for name in HINTS if name in result]
+    if not given:
+        return ()
+    said = f"{passing.sender} asked for input to {asked.method} with {' and '.join(given)}"
+    where = f"{passing.at}/result/{given[0]}"
+    return (Breach("CACHE-002", "R-264", f"{said}; that is nothing to cache", where),)
 
 
 def scope_of_pages(passing: Passing, history: History) -> Iterable[Breach]:

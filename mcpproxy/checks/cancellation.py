@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
-from mcpproxy.checks.progress import AUGMENTED, Progress
+from mcpproxy.checks.progress import Progress
 from mcpproxy.checks.table import ANSWERS, STATELESS, Decider, EventDecider, Family, HttpDecider, Note
-from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, Response, request_id
+from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.wording import kind
@@ -257,18 +257,15 @@ def silent_end(event: Signal | Close, history: History) -> Iterator[Breach]:
 
 
 def remember_answer(passing: Passing, history: History) -> None:
-    """Which requests were answered last."""
-    if passing.answers is not None:
-        history.of(Cancellations).answered.append(passing.answers)
-
-
-def remember_task(passing: Passing, history: History) -> None:
-    """Which requests became tasks."""
-    asked, message = passing.answers, passing.message
-    if asked is None or not isinstance(message, Response) or member(asked.params, "task") is None:
+    """Which requests were answered last, and which of them became tasks."""
+    asked = passing.answers
+    if asked is None:
         return
-    if isinstance(member(message.result, "task"), dict):
-        history.of(Cancellations).tasks.append(asked)
+    memory = history.of(Cancellations)
+    memory.answered.append(asked)
+    augmented = isinstance(asked.params, dict) and "task" in asked.params
+    if augmented and isinstance(member(passing.message.value, "result", "task"), dict):
+        memory.tasks.append(asked)
 
 
 def remember_cancellation(passing: Passing, history: History) -> None:
@@ -300,7 +297,6 @@ FAMILY: Final = Family(
     events=(EventDecider(("CANC-001",), unmatched), EventDecider(("CANC-008",), silent_end)),
     notes=(
         Note(remember_answer, ANSWERS),
-        Note(remember_task, ("response",), AUGMENTED),
         Note(remember_cancellation, ("notification",), (METHOD,)),
     ),
 )

@@ -20,11 +20,9 @@ MEMBERS: Final[Mapping[str, str]] = {
 }
 """The member of a result that lists objects, by the method that was asked for."""
 
-METHODS: Final = tuple(MEMBERS)
-
 
 def described(passing: Passing) -> Iterator[tuple[str, JSONObject]]:
-    """Each object that an answer to one of ``METHODS`` lists, with its JSON Pointer."""
+    """Each object that an answer to one of ``MEMBERS`` lists, with its JSON Pointer."""
     message, asked = passing.message, passing.answers
     if asked is None or not isinstance(message, Response) or not isinstance(message.result, dict):
         return

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
-from mcpproxy.checks.described import METHODS, described
+from mcpproxy.checks.described import described
 from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol.jsonrpc import JSONObject, Request, Response
 from mcpproxy.protocol.revisions import since
@@ -25,10 +25,14 @@ _FETCHABLE: Final = re.compile(r"(https?|data):", re.IGNORECASE)
 
 
 def icons_of_listed(passing: Passing, history: History) -> Iterable[Breach]:
-    """ICON-001"""
+    """ICON-001, those of a server that answers a stateless request included"""
     if b'"icons"' not in passing.frame.raw:
         return ()  # Most lists have none, and may be long.
-    return [breach for pointer, item in described(passing) for breach in _unfetchable(passing, item, pointer)]
+    result = member(passing.message.value, "result")
+    speaker = as_object(member(result, "_meta", SERVER_INFO)) if passing.stateless else None
+    speakers = [(f"{passing.at}/result/_meta{token(SERVER_INFO)}", speaker)] if speaker else []
+    holders = (*speakers, *described(passing))
+    return [breach for pointer, holder in holders for breach in _unfetchable(passing, holder, pointer)]
 
 
 def icons_of_peers(passing: Passing, history: History) -> Iterable[Breach]:
@@ -47,21 +51,13 @@ def icons_of_peers(passing: Passing, history: History) -> Iterable[Breach]:
     return _unfetchable(passing, speaker, passing.at + pointer, candidates)
 
 
-def icons_of_stateless_peers(passing: Passing, history: History) -> Iterable[Breach]:
-    """ICON-001 for who is speaking in a message that stands alone"""
+def icons_of_clients(passing: Passing, history: History) -> Iterable[Breach]:
+    """ICON-001 for who is asking in a stateless request"""
     if not passing.stateless or b'"icons"' not in passing.frame.raw:
         return ()
-    message = passing.message
-    if isinstance(message, Request):
-        holder, part, name = message.params, "params", CLIENT_INFO
-    else:
-        assert isinstance(message, Response)
-        holder, part, name = message.result, "result", SERVER_INFO
-    meta = holder.get("_meta") if isinstance(holder, dict) else None
-    speaker = meta.get(name) if isinstance(meta, dict) else None
-    if not isinstance(speaker, dict) or "icons" not in speaker:
-        return ()
-    return _unfetchable(passing, speaker, f"{passing.at}/{part}/_meta{token(name)}")
+    speaker = as_object(member(passing.message.value, "params", "_meta", CLIENT_INFO))
+    at = f"{passing.at}/params/_meta{token(CLIENT_INFO)}"
+    return _unfetchable(passing, speaker, at) if speaker else ()
 
 
 def _unfetchable(
@@ -82,8 +78,8 @@ def _unfetchable(
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("ICON-001",), icons_of_listed, ("response",), METHODS),
+        Decider(("ICON-001",), icons_of_listed, ("response",)),
+        Decider(("ICON-001",), icons_of_clients, ("request",)),
         Decider(("ICON-001",), icons_of_peers, ("request", "response"), ("initialize",)),
-        Decider(("ICON-001",), icons_of_stateless_peers, ("request", "response")),
     ),
 )

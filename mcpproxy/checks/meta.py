@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
-from mcpproxy.checks.described import METHODS, described
+from mcpproxy.checks.described import described
 from mcpproxy.checks.table import ASKS, Decider, Family
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.history import History
@@ -59,36 +59,39 @@ MAX_STATES: Final = 32
 
 
 def asked_meta(passing: Passing, history: History) -> Iterable[Breach]:
-    """META-002, META-003, META-004"""
+    """META-002, META-003, META-004, META-005"""
     message = passing.message
     assert isinstance(message, Request | Notification)
     params = message.params
     meta = params.get("_meta") if isinstance(params, dict) else None
-    if not isinstance(meta, dict) or meta.keys() <= KNOWN:
+    if not isinstance(meta, dict):
         return ()
-    return _judged(passing, meta, passing.at + "/params/_meta")
+    if meta.keys() <= KNOWN and not (CAPABILITIES_KEY in meta and b'"extensions"' in passing.frame.raw):
+        return ()
+    return _asked_meta(passing, meta, passing.at + "/params/_meta")
+
+
+def _asked_meta(passing: Passing, meta: JSONObject, at: str) -> Iterator[Breach]:
+    yield from _judged(passing, meta, at)
+    if passing.stateless:
+        yield from _extension_names(passing, meta.get(CAPABILITIES_KEY), at + token(CAPABILITIES_KEY))
 
 
 def answered_meta(passing: Passing, history: History) -> Iterable[Breach]:
     """META-002, META-003, META-004"""
-    message = passing.message
-    assert isinstance(message, Response)
-    meta = message.result.get("_meta") if isinstance(message.result, dict) else None
-    if not isinstance(meta, dict) or meta.keys() <= KNOWN:
-        return ()
-    return _judged(passing, meta, passing.at + "/result/_meta")
-
-
-def listed_meta(passing: Passing, history: History) -> Iterable[Breach]:
-    """META-002, META-003 for what a result lists"""
     if b'"_meta"' not in passing.frame.raw:
-        return ()  # Most lists have none, and may be long.
-    return [
-        breach
-        for pointer, item in described(passing)
-        if isinstance(meta := item.get("_meta"), dict) and not meta.keys() <= KNOWN
-        for breach in _judged(passing, meta, pointer + "/_meta")
-    ]
+        return ()  # Most results have none, and may be long.
+    return _answered_meta(passing)
+
+
+def _answered_meta(passing: Passing) -> Iterator[Breach]:
+    """The key names in the result and in all that it lists."""
+    result = as_object(member(passing.message.value, "result"))
+    holders = [(passing.at + "/result", result)] if result else []
+    for pointer, holder in (*holders, *described(passing)):
+        meta = holder.get("_meta")
+        if isinstance(meta, dict) and not meta.keys() <= KNOWN:
+            yield from _judged(passing, meta, pointer + "/_meta")
 
 
 def _judged(passing: Passing, meta: JSONObject, at: str) -> Iterator[Breach]:
@@ -109,21 +112,16 @@ def _judged(passing: Passing, meta: JSONObject, at: str) -> Iterator[Breach]:
             yield Breach("META-003", "R-207", said, at + token(key))
 
 
-def extension_names(passing: Passing, history: History) -> Iterable[Breach]:
+def server_extensions(passing: Passing, history: History) -> Iterable[Breach]:
     """META-005"""
-    if not passing.stateless or b'"extensions"' not in passing.frame.raw:
+    if not passing.stateless:
         return ()
-    message = passing.message
-    if isinstance(message, Request):
-        names, at = ("params", "_meta", CAPABILITIES_KEY), f"/params/_meta{token(CAPABILITIES_KEY)}"
-    else:
-        names, at = ("result", "capabilities"), "/result/capabilities"
-    extensions = as_object(member(message.value, *names, "extensions"))
-    return _extension_names(passing, extensions, passing.at + at) if extensions else ()
+    declared = member(passing.message.value, "result", "capabilities")
+    return _extension_names(passing, declared, passing.at + "/result/capabilities")
 
 
-def _extension_names(passing: Passing, extensions: JSONObject, at: str) -> Iterator[Breach]:
-    for name in extensions:
+def _extension_names(passing: Passing, capabilities: JSON, at: str) -> Iterator[Breach]:
+    for name in as_object(member(capabilities, "extensions")) or ():
         fault = key_fault(name) if "/" in name else "which has no prefix"
         if fault:
             said = f"{passing.sender} declared the extension {shown(name)}, {fault}"
@@ -197,10 +195,8 @@ TRACING: Final[Mapping[str, Callable[[JSON], str]]] = {
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("META-002", "META-003", "META-004"), asked_meta, ASKS),
+        Decider(("META-002", "META-003", "META-004", "META-005"), asked_meta, ASKS),
         Decider(("META-002", "META-003", "META-004"), answered_meta, ("response",)),
-        Decider(("META-002", "META-003"), listed_meta, ("response",), METHODS),
-        Decider(("META-005",), extension_names, ("request",)),
-        Decider(("META-005",), extension_names, ("response",), ("server/discover",)),
+        Decider(("META-005",), server_extensions, ("response",), ("server/discover",)),
     ),
 )

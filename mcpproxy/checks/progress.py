@@ -251,9 +251,11 @@ def remember_progress(passing: Passing, history: History) -> None:
 def remember_task(passing: Passing, history: History) -> None:
     """Which task came of which request."""
     asked, message = passing.answers, passing.message
-    if asked is None or asked.stateless or not isinstance(message, Response):
+    if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
         return
-    if member(asked.params, "task") is None or not isinstance(member(message.result, "task"), dict):
+    if asked.stateless or not isinstance(message, Response):
+        return
+    if not isinstance(member(message.result, "task"), dict):
         return
     token = request_id(member(asked.params, "_meta", "progressToken"))
     known = None if token is None else history.of(Progress).tracked.get((asked.sender, token))

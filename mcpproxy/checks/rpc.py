@@ -203,7 +203,7 @@ def _foreign_id(message: Response | ErrorResponse, passing: Passing, history: Hi
             where = f"; the request was frame {first}" if first else ""
             said = f"{passing.sender} answered request {spelled(message.id)} a second time{where}"
             yield Breach("RPC-007", "R-009", said, pointer, (first,) if first else ())
-    elif asker.was_read and not history.blind:
+    elif asker.was_read and not history.blind and not history.scattered:
         used = f"an id that the {other(passing.sender)} never used"
         said = f"{passing.sender} answered {spelled(message.id)}, {used}"
         yield Breach("PROTO-007", "R-008", said, pointer)

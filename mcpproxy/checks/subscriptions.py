@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
 from mcpproxy.checks.rpc import ANSWER_TIMEOUT_NS
 from mcpproxy.checks.table import STATELESS, Decider, EventDecider, Family, HttpDecider, Note
+from mcpproxy.protocol import revisions
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Notification,
@@ -360,12 +361,20 @@ LISTINGS: Final = ("server/discover", "tools/list", "prompts/list", "resources/l
 FAMILY: Final = Family(
     checks=(
         Decider(("SUB-006",), subscription_id, ("notification",), DELIVERED),
-        Decider(("SUB-003",), unacknowledged, ("notification",), (*WANTED_BY, "notifications/tasks")),
+        Decider(
+            ("SUB-003",),
+            unacknowledged,
+            ("notification",),
+            (*WANTED_BY, "notifications/tasks"),
+            within=revisions.STATELESS,
+        ),
         Decider(("SUB-003", "SUB-006"), closing_response, ("response",), (LISTEN,)),
         Decider(("SUB-004",), filter_beyond_request, ("notification",), (ACKNOWLEDGED,)),
-        Decider(("SUB-005",), unwanted, ("notification",), tuple(WANTED_BY)),
-        Decider(("SUB-007",), off_subscription, ("notification",), tuple(WANTED_BY)),
-        Decider(("SUB-008",), request_scoped, ("notification",), REQUEST_SCOPED),
+        Decider(("SUB-005",), unwanted, ("notification",), tuple(WANTED_BY), within=revisions.STATELESS),
+        Decider(
+            ("SUB-007",), off_subscription, ("notification",), tuple(WANTED_BY), within=revisions.STATELESS
+        ),
+        Decider(("SUB-008",), request_scoped, ("notification",), REQUEST_SCOPED, within=revisions.STATELESS),
         Decider(("SUB-010",), after_the_end, ("notification",), DELIVERED),
     ),
     http=(

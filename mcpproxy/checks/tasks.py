@@ -314,11 +314,21 @@ LOOKS: Final = ("tasks/get", "tasks/cancel", "tasks/list")
 
 NAMED_ANYWAY: Final = (*NAMING, "tasks/list", STATUS)
 
+WITHIN: Final = ("2025-11-25",)
+TASK: Final = (b'"task"',)
+
 FAMILY: Final = Family(
     checks=(
-        Decider(("TASK-002",), task_support, ("request",), ("tools/call",)),
-        Decider(("TASK-002", "TASK-003"), answered_call, ("response",), MAKERS),
-        Decider(("TASK-004", "TASK-005", "TASK-007"), task_made, ("response",), MAKERS),
+        Decider(("TASK-002",), task_support, ("request",), ("tools/call",), within=WITHIN),
+        Decider(("TASK-002", "TASK-003"), answered_call, ("response",), MAKERS, within=WITHIN),
+        Decider(
+            ("TASK-004", "TASK-005", "TASK-007"),
+            task_made,
+            ("response",),
+            MAKERS,
+            within=WITHIN,
+            mentions=TASK,
+        ),
         Decider(("TASK-006", "TASK-007", "TASK-008", "TASK-011"), task_told, ("notification",), (STATUS,)),
         Decider(
             ("TASK-006", "TASK-007", "TASK-008", "TASK-011"),
@@ -331,7 +341,9 @@ FAMILY: Final = Family(
         Decider(("TASK-010",), needless_mark, ("response",), LOOKS),
         Decider(("TASK-010",), unmarked_request, ("request",), QUESTIONS),
         Decider(("TASK-010",), unmarked_answer, ("response",), QUESTIONS),
-        Decider(("TASK-010",), unmarked_progress, ("notification",), ("notifications/progress",)),
+        Decider(
+            ("TASK-010",), unmarked_progress, ("notification",), ("notifications/progress",), within=WITHIN
+        ),
         Decider(("TASK-011",), cancelled, ("response",), ("tasks/cancel",)),
         Decider(("TASK-011", "TASK-012"), refusal_code, ("error",), (*NAMING, "tasks/list")),
         Decider(("TASK-013",), unlisted, ("response",), ("tasks/get",)),
@@ -342,12 +354,12 @@ FAMILY: Final = Family(
         Note(forget_tools, ("notification",), ("notifications/tools/list_changed",)),
         Note(remember_missing, ("response",), ("tasks/get",)),
         Note(remember_reports, ("notification",), (STATUS,)),
-        Note(remember_made, ("response",), MAKERS),
+        Note(remember_made, ("response",), MAKERS, within=WITHIN, mentions=TASK),
         Note(remember_reports, ("response",), LOOKS),
         Note(remember_answer, ("response",), ("tasks/result",)),
         Note(remember_refusal, ("error",), NAMING),
         Note(remember_poll, ("request",), ("tasks/get",)),
         Note(remember_listing, ("response",), ("tasks/list",)),
-        Note(remember_progress, ("notification",), ("notifications/progress",)),
+        Note(remember_progress, ("notification",), ("notifications/progress",), within=WITHIN),
     ),
 )

@@ -341,11 +341,14 @@ def remember_call(passing: Passing, history: History) -> None:
             task.dropped, task.poll = True, None
 
 
+TASK: Final = (b'"task"',)
+
 FAMILY: Final = Family(
     checks=(
-        Decider(("TASKX-001",), task_handed_out, ("response",), ELSEWHERE),
+        Decider(("TASKX-001",), task_handed_out, ("response",), ELSEWHERE, within=STATELESS, mentions=TASK),
         Decider(("TASKX-001",), task_served, ("response",), CALLS),
-        Decider(("TASKX-002",), task_shape, ("response",), ("tools/call", "tasks/get")),
+        Decider(("TASKX-002",), task_shape, ("response",), ("tools/call",), within=STATELESS, mentions=TASK),
+        Decider(("TASKX-002",), task_shape, ("response",), ("tasks/get",)),
         Decider(("TASKX-002",), task_shape, ("notification",), (STATUS,)),
         Decider(("TASKX-003",), lost_at_once, ("error",), ("tasks/get",)),
         Decider(("TASKX-004",), plain_answer, ("response",), CALLS),
@@ -357,7 +360,8 @@ FAMILY: Final = Family(
         Decider(("TASK-014",), hasty_poll, ("request",), ("tasks/get",)),
     ),
     notes=(
-        Note(remember_task, ("response",), ("tools/call", "tasks/get")),
+        Note(remember_task, ("response",), ("tools/call",), within=STATELESS, mentions=TASK),
+        Note(remember_task, ("response",), ("tasks/get",)),
         Note(remember_task, ("notification",), (STATUS,)),
         Note(remember_call, ("request",), CALLS),
     ),

@@ -87,7 +87,7 @@ def remember_answer(passing: Passing, history: History) -> None:
             keep(calls.tasks, task, call, MAX_CALLS)
     elif isinstance(message, Response) and len(calls.told) < MAX_CALLS and len(call.name) < 1_000:
         result = _final(message, asked)
-        if result is not None and _unsaid(result) is not None:
+        if result is not None and _unsaid(result):
             calls.told.add(call.name)
 
 
@@ -167,30 +167,29 @@ def structured_text(passing: Passing, history: History) -> Iterable[Breach]:
     if asked is None or result is None or "structuredContent" not in result:
         return ()
     name = member(asked.params, "name")
-    if name in history.of(Calls).told or (found := _unsaid(result)) is None:
+    known = isinstance(name, str) and name in history.of(Calls).told
+    if known or not (fault := _unsaid(result)):
         return ()
-    fault, at_most = found
     said = f"server answered {shown(name)} with structuredContent and {fault}"
     # What 2026-07-28 itself shows beside an array is prose.
-    at_most = "info" if passing.stateless else at_most
+    at_most: Severity | None = "info" if passing.stateless else None
     return (Breach("TOOL-004", "R-141", said, passing.at + "/result/content", at_most=at_most),)
 
 
-def _unsaid(result: JSONObject) -> tuple[str, Severity | None] | None:
-    """What is wrong with the texts beside structured content; ``None`` if one says the same as JSON."""
+def _unsaid(result: JSONObject) -> str:
+    """What is wrong with the texts beside structured content; empty if they say the same as JSON."""
     structured, content = result.get("structuredContent"), result.get("content")
     if "structuredContent" not in result or result.get("isError") is True or not isinstance(content, list):
-        return None
+        return ""
     texts = [text for block in content if isinstance(text := member(block, "text"), str)]
     if sum(map(len, texts)) > MAX_TEXT:
-        return None
+        return ""
     said = [value for text in texts for value in _read(text)]
-    if structured in said:
-        return None
-    wrapped = list(structured.values()) if isinstance(structured, dict) and len(structured) == 1 else []
-    if wrapped and (wrapped[0] in said or wrapped[0] in (texts, said, "\n".join(texts))):
-        return "a text with its inner value alone", "info"
-    return "texts that do not say it as JSON" if texts else "no text that says it as JSON", None
+    # A value that is no object is wrapped into one for the schema; what counts is what is inside.
+    inner = list(structured.values()) if isinstance(structured, dict) and len(structured) == 1 else []
+    if structured in said or (inner and (inner[0] in said or inner[0] in (texts, said, "\n".join(texts)))):
+        return ""
+    return "texts that do not say it as JSON" if texts else "no text that says it as JSON"
 
 
 def _read(text: str) -> list[JSON]:

@@ -9,19 +9,19 @@ import os
 import re
 import socket
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 from urllib.parse import urlsplit
 
-from mcpproxy import __version__, paths
+from mcpproxy import paths
+from mcpproxy.cli import recording
 from mcpproxy.cli.rotation import rotation_member
 from mcpproxy.cli.usage import Parser, UsageError
 from mcpproxy.relay import http
 from mcpproxy.relay.guard import Guard, Targets, is_loopback
-from mcpproxy.relay.journal import Journal, quoted
+from mcpproxy.relay.journal import quoted
 from mcpproxy.relay.rewrite import Rewriting
 from mcpproxy.relay.route import Forward, Reverse, Upstream
 
@@ -89,7 +89,8 @@ def run(argv: list[str]) -> int:
     settings.make = make
     journal, trace = None, ""
     try:
-        trace, journal = _new_recording(options, here)
+        members = start_members(options, here)
+        trace, journal = recording.begin(options.trace, options.trace_dir, options.label, members)
         settings.greetings.append(f"recording to {trace}")
     except OSError as error:
         if error.errno not in _DISK_FULL:
@@ -355,6 +356,8 @@ def _warnings(options: Options, host: str) -> list[str]:
             f"warning: {host} is more than this machine: whoever reaches it reaches the server through us, "
             "and Host and Origin are not checked"
         )
+    elif "*" in options.allow_origins:
+        said.append("warning: --allow-origin *: any page in a browser here may use the server through us")
     if options.is_insecure:
         said.append("WARNING: --insecure: upstream's certificate is not checked; anybody could be in between")
     if "*" in options.allow_hosts:
@@ -362,37 +365,11 @@ def _warnings(options: Options, host: str) -> list[str]:
     return said
 
 
-def _new_recording(options: Options, here: str) -> tuple[str, Journal]:
-    """Take a name that no recording has yet; the journal's folder is what reserves it.
-
-    Raises:
-        OSError: nothing can be written there.
-    """
-    folder = options.trace_dir or paths.state_dir()
-    wanted = os.path.abspath(options.trace or os.path.join(folder, paths.trace_name(options.label)))
-    os.makedirs(os.path.dirname(wanted), mode=0o700, exist_ok=True)
-    now_ns = time.monotonic_ns()
-    start = start_payload(options, here, now_ns)
-    attempt = 1
-    while True:
-        trace = paths.numbered(wanted, attempt)
-        try:
-            journal = Journal(trace, start, now_ns)
-            if not os.path.lexists(trace):
-                return trace, journal
-            journal.discard()
-        except FileExistsError:
-            pass
-        attempt += 1
-
-
-def start_payload(options: Options, here: str, now_ns: int) -> bytes:
-    """The payload of the START record: what the header of the trace and the recorder need."""
-    wall_ns = time.time_ns()
-    started_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // 1_000_000_000))
+def start_members(options: Options, here: str) -> dict[str, str]:
+    """What the START record says of a proxy."""
     scheme = "https" if options.cert else "http"
     upstream = _shown(options.upstream, options.endpoint) if options.upstream else ""
-    members = {
+    return {
         "transport": quoted("http"),
         "mode": quoted("reverse" if options.upstream else "forward"),
         "listen": quoted(f"{scheme}://{here}"),
@@ -403,15 +380,7 @@ def start_payload(options: Options, here: str, now_ns: int) -> bytes:
         "rotate": rotation_member(options.rotate, "http"),
         "admin": quoted(options.admin) if options.admin else "null",
         "command": "[]",
-        "label": quoted(options.label),
-        "cwd": quoted(os.getcwd()),
-        "pid": str(os.getpid()),
-        "started_at": quoted(f"{started_at}.{wall_ns // 1000 % 1_000_000:06d}Z"),
-        "started_ns": str(now_ns),
-        "mcpproxy": quoted(__version__),
     }
-    text = "{" + ",".join(f'"{name}":{value}' for name, value in members.items()) + "}"
-    return text.encode("utf-8", "replace")
 
 
 def _refuse(fact: str, next_step: str) -> NoReturn:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from mcpproxy.cli.selection import family, known_rules, unknown
 from mcpproxy.cli.terminal import emit, style
 from mcpproxy.cli.usage import Parser
-from mcpproxy.protocol.revisions import VERSIONS
+from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Requirement, Rule
 from mcpproxy.reports import coverage
 from mcpproxy.reports.style import SEVERITY_COLOUR, Style, count
@@ -72,14 +72,20 @@ def level_word(rule: Rule, revision: str) -> str | None:
 
 
 def as_table(rules: Iterable[Rule], look: Style) -> list[str]:
-    """Code, name and a column per revision."""
-    rows = [("RULE", "NAME", *VERSIONS)]
-    rows += [(rule.code, rule.name, *(level_word(rule, r) or "-" for r in VERSIONS)) for rule in rules]
+    """Code, name and a column per revision of each protocol that one of ``rules`` speaks of."""
+    rules = tuple(rules)
+    spoken = [v for versions in (REVISIONS, ACP) if _speak_of(rules, versions) for v in versions]
+    rows = [("RULE", "NAME", *spoken)]
+    rows += [(rule.code, rule.name, *(level_word(rule, r) or "-" for r in spoken)) for rule in rules]
 
     def paint(column: int, cell: str, padded: str) -> str:
         return look.paint(padded, SEVERITY_COLOUR[cell]) if column > 1 and cell in SEVERITY_COLOUR else padded
 
     return table(rows, look, paint=paint)
+
+
+def _speak_of(rules: Iterable[Rule], versions: Iterable[str]) -> bool:
+    return any(rule.keywords(version) for rule in rules for version in versions)
 
 
 def as_object(rule: Rule) -> dict[str, object]:

@@ -7,12 +7,11 @@ the options are read by hand because argparse takes longer to import than Python
 from __future__ import annotations
 
 import errno
-import os
 import sys
-import time
 
-from mcpproxy import __version__, paths
-from mcpproxy.relay.journal import Journal, quoted
+from mcpproxy import paths
+from mcpproxy.cli import recording
+from mcpproxy.relay.journal import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +82,12 @@ def run(argv: list[str]) -> int:
     label = paths.safe(options.label) or paths.label_for(options.command)
     journal, trace = None, ""
     try:
-        trace, journal = _new_recording(options, label)
+        members = {
+            "transport": quoted("stdio"),
+            "command": "[" + ",".join(map(quoted, options.command)) + "]",
+            "rotate": options.rotate,
+        }
+        trace, journal = recording.begin(options.trace, options.trace_dir, label, members)
         greeting = f"recording to {trace}"
     except OSError as error:
         if error.errno not in _DISK_FULL:
@@ -182,48 +186,6 @@ def _set(options: Options, name: str, value: str) -> None:
                 options.grace_s = -1
             if not 0 <= options.grace_s < 86400:
                 _refuse(f"--grace {value} is not a time", "give a number of seconds")
-
-
-def _new_recording(options: Options, label: str) -> tuple[str, Journal]:
-    """Take a name that no recording has yet; the journal's folder is what reserves it.
-
-    Raises:
-        OSError: nothing can be written there.
-    """
-    wanted = options.trace or os.path.join(options.trace_dir or paths.state_dir(), paths.trace_name(label))
-    wanted = os.path.abspath(wanted)
-    os.makedirs(os.path.dirname(wanted), mode=0o700, exist_ok=True)
-    now_ns = time.monotonic_ns()
-    start = _start_payload(options.command, label, now_ns, options.rotate)
-    attempt = 1
-    while True:
-        trace = paths.numbered(wanted, attempt)
-        try:
-            journal = Journal(trace, start, now_ns)
-            if not os.path.lexists(trace):
-                return trace, journal
-            journal.discard()
-        except FileExistsError:
-            pass
-        attempt += 1
-
-
-def _start_payload(command: list[str], label: str, now_ns: int, rotate: str) -> bytes:
-    wall_ns = time.time_ns()
-    started_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // 1_000_000_000))
-    members = {
-        "transport": quoted("stdio"),
-        "command": "[" + ",".join(map(quoted, command)) + "]",
-        "rotate": rotate,
-        "label": quoted(label),
-        "cwd": quoted(os.getcwd()),
-        "pid": str(os.getpid()),
-        "started_at": quoted(f"{started_at}.{wall_ns // 1000 % 1_000_000:06d}Z"),
-        "started_ns": str(now_ns),
-        "mcpproxy": quoted(__version__),
-    }
-    text = "{" + ",".join(f'"{name}":{value}' for name, value in members.items()) + "}"
-    return text.encode("utf-8", "replace")
 
 
 def _refuse(fact: str, next_step: str) -> NoReturn:

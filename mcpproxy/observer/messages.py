@@ -225,6 +225,8 @@ class MessageJudge:
             for breach in check(passing, history):
                 found += self._weigh((breach,), frame.seq, frame.sender, passing.candidates)
         if frame.refused:
+            if isinstance(message, Request) and message.id is not None:
+                history.side(frame.sender).withdrawn.add(message.id, frame.seq)  # it may still be cancelled
             return found
         self._remember(passing)
         for mentions, write in self._dispatch.notes_for(passed):

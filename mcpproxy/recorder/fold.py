@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder import follow
+from mcpproxy.recorder.filed import restore
 from mcpproxy.recorder.follow import Checkpoint, JournalReader
 from mcpproxy.recorder.frozen import FrozenStateError, thaw
 from mcpproxy.recorder.http import HttpAssembly
@@ -19,7 +20,7 @@ from mcpproxy.recorder.judge import Observing, observer
 from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.recorder.payloads import header_of
-from mcpproxy.recorder.pipeline import Recording, restore
+from mcpproxy.recorder.pipeline import Recording
 from mcpproxy.relay import journal
 from mcpproxy.trace import chain
 from mcpproxy.trace.format import Header, encode_header

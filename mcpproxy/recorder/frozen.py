@@ -20,11 +20,11 @@ from typing import Any, Final, cast
 from mcpproxy.framing import bodies as framing_bodies
 from mcpproxy.framing import http1, sse, streams
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.recorder import bodies, cost, http
+from mcpproxy.recorder import bodies, connections, cost, http
 
 _CLASSES: Final[dict[str, type]] = {
     value.__qualname__: value
-    for module in (framing_bodies, http1, streams, sse, bodies, cost, http)
+    for module in (framing_bodies, http1, streams, sse, bodies, connections, cost, http)
     for value in vars(module).values()
     if isinstance(value, type) and value.__module__ == module.__name__
 }

@@ -12,7 +12,6 @@ each body that it was masked.
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, cast
 
@@ -28,9 +27,10 @@ from mcpproxy.framing.http1 import (
     ResponseStart,
     Side,
 )
-from mcpproxy.recorder.bodies import BODY_BYTES, Body, Coded, EventBody, WholeBody, coding_of, in_pieces
+from mcpproxy.recorder.bodies import BODY_BYTES, Coded, EventBody, WholeBody, coding_of, in_pieces
+from mcpproxy.recorder.connections import Connection, Exchange, Half
 from mcpproxy.recorder.cost import Budget
-from mcpproxy.recorder.masking import ID_LENGTH, Masker
+from mcpproxy.recorder.masking import Masker
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     CLIENT,
@@ -54,67 +54,8 @@ OPAQUE_BYTES: Final = 1 << 20
 _CONNECTION_COST: Final = 4 << 10
 """About what an open connection takes in a checkpoint."""
 
-_IDS: Final = 8
-"""So many session ids of a connection are looked for in its messages, the latest."""
-
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]+ [^ \r\n]+ HTTP/1\.[01]\r?\n")
 _BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
-
-
-@dataclass(slots=True)
-class Half:
-    """What one side says in an exchange, as far as it has come.
-
-    ``is_masked``: its content may be credentials. ``kept`` holds back the encoded bytes until it is known
-    whether something in them is masked; ``is_told`` after that was noted.
-    """
-
-    body: Body | None = None
-    coded: Coded | None = None
-    is_over: bool = False
-    is_long: bool = False  # a piece of it is filed, and another one follows
-    is_masked: bool = False
-    is_told: bool = False
-    kept: list[tuple[bytes, int]] = field(default_factory=list[tuple[bytes, int]])
-    kept_bytes: int = 0
-
-
-@dataclass(slots=True)
-class Exchange:
-    """An exchange under way: its number in the recording and its two halves."""
-
-    number: int
-    endpoint: bool = True
-    client: Half = field(default_factory=lambda: Half(is_over=True))
-    server: Half = field(default_factory=Half)
-    cut_by: str = ""
-    cost: int = 0  # of the budget for judging: what the judge remembers as long as this is under way
-
-    @property
-    def is_over(self) -> bool:
-        return self.client.is_over and self.server.is_over
-
-
-@dataclass(slots=True)
-class Connection:
-    """A connection as far as it has come. ``first`` is who ended it, once somebody did."""
-
-    number: int
-    http: Http1Connection = field(default_factory=Http1Connection)
-    exchanges: dict[int, Exchange] = field(default_factory=dict[int, Exchange])
-    ended: list[str] = field(default_factory=list[str])
-    first: str = ""
-    is_lost: bool = False  # after a gap, until a request begins
-    opaque: dict[Side, int] = field(default_factory=dict[Side, int])  # bytes not told yet
-    reasons: dict[Side, str] = field(default_factory=dict[Side, str])
-    has_told_opaque: bool = False
-    ids: list[str] = field(default_factory=list[str])  # session ids, the latest last
-
-    def learn(self, ids: Iterable[str]) -> None:
-        """These session ids belong to it."""
-        for id in ids:
-            if len(id) >= ID_LENGTH and id not in self.ids:
-                self.ids = [*self.ids, id][-_IDS:]
 
 
 class HttpAssembly:
@@ -150,7 +91,7 @@ class HttpAssembly:
         self._mask = Masker(self._salt, keep=self._keep, learned=self._learned)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
-                for half, _ in _halves(exchange):
+                for half, _ in exchange.halves:
                     for data, _ in half.kept:
                         _show(half.coded, data)
 
@@ -292,7 +233,7 @@ class HttpAssembly:
     def _abandoned(self, connection: Connection, at_ns: int | None) -> Iterator[Recorded]:
         """What is held of messages that will not be seen whole."""
         for exchange in connection.exchanges.values():
-            for half, of in _halves(exchange):
+            for half, of in exchange.halves:
                 if not half.is_over and half.body is not None:
                     for frame in self._rest(connection, exchange, half, of, at_ns, is_whole=False):
                         if isinstance(frame, Frame):
@@ -590,10 +531,6 @@ def _show(coded: Coded | None, data: bytes) -> None:
     """Feed a decoder what it had read before."""
     for _ in coded.feed(data) if coded is not None else ():
         pass
-
-
-def _halves(exchange: Exchange) -> tuple[tuple[Half, Sender], tuple[Half, Sender]]:
-    return (exchange.client, CLIENT), (exchange.server, SERVER)
 
 
 def _by_proxy(piece: Piece, by_us: str) -> Piece:

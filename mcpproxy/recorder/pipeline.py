@@ -8,10 +8,11 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, Protocol
 
 from mcpproxy.framing.lines import Line, LineFramer
+from mcpproxy.recorder.filed import SENDERS, Filed, lost_in, restore
 from mcpproxy.recorder.follow import Checkpoint, Entry, Held, JournalReader
 from mcpproxy.recorder.frozen import Frozen, freeze
 from mcpproxy.recorder.http import HttpAssembly
@@ -21,8 +22,6 @@ from mcpproxy.recorder.payloads import close_of, gap_of, header_of
 from mcpproxy.recorder.rotation import Rotation, rotation_of
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
-    CLIENT,
-    SERVER,
     Close,
     Eof,
     Event,
@@ -30,14 +29,12 @@ from mcpproxy.session.frame import (
     Frame,
     Gap,
     Note,
-    Sender,
     Signal,
     Stderr,
 )
 from mcpproxy.trace import chain
 from mcpproxy.trace.format import (
     Continued,
-    Header,
     Recorded,
     Tally,
     encode,
@@ -49,8 +46,6 @@ from mcpproxy.trace.format import (
     frame_parts,
 )
 from mcpproxy.trace.http import Encoded
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.sessions import SessionNames
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 
 _CLOSE_BYTES: Final = 16 << 10
@@ -74,84 +69,9 @@ _MARKS: Final = 64
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
 """Journal kind -> place in every triple of streams: the client's, the server's, the server's stderr."""
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
-_SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
 _REFUSED: Final[dict[int, int]] = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
 _OWN: Final[dict[int, int]] = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
 _ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN
-
-
-@dataclass(slots=True)
-class Filed:
-    """What the trace holds up to now, and the judge that has seen just that."""
-
-    judge: Judge
-    header: Header | None = None
-    seq: int = 0
-    at_ns: int = 0
-    tally: Tally = field(default_factory=Tally)
-    stream_bytes: list[int] = field(default_factory=lambda: [0, 0, 0])
-    """Of each stream, gaps included."""
-    owed: list[Finding] = field(default_factory=list[Finding])
-    """What the last event brought to light and the trace does not hold, being cut between the two."""
-    names: SessionNames = field(default_factory=SessionNames)
-    assembly: HttpAssembly | None = None
-    """Over HTTP, the connections as they were then."""
-    before: tuple[str, ...] = ()
-    """The files of the recording before the one that is written, in order."""
-    file_ns: int = 0
-    """When the one that is written began."""
-
-
-def restore(
-    trace: str,
-    size: int,
-    make_observer: Callable[[], Observing],
-    assembly: HttpAssembly | None = None,
-    before: tuple[str, ...] = (),
-) -> Filed:
-    """What was filed by a recorder that is gone, read again from the ``size`` bytes of its trace.
-
-    ``assembly`` is shown what its decoders had read. ``before`` are the files that the trace goes on from.
-
-    Raises:
-        TraceError: the trace is damaged.
-    """
-    filed = Filed(Judge(make_observer), assembly=assembly, before=before)
-    files = (*before, trace) if size else before
-    if not files:
-        return filed
-    opened = read_trace(trace, files=files)
-    filed.header = opened.header
-    for event in opened.records():
-        match event:
-            case Finding(severity=severity):
-                filed.tally.findings[severity] += 1
-                del filed.owed[:1]
-                continue
-            case Encoded():
-                if assembly is not None:
-                    assembly.refeed(event)
-                continue
-            case Frame(seq=seq, sender=sender):
-                filed.seq = seq
-                filed.tally.frames[sender] += 1
-                filed.stream_bytes[_SENDERS.index(sender)] += len(event.raw) + event.terminated
-            case Stderr():
-                filed.stream_bytes[2] += len(event.raw) + event.terminated
-            case Gap():
-                for place, count in enumerate(_lost(event)):
-                    filed.stream_bytes[place] += count
-            case _:
-                pass
-        filed.names.of(event)
-        filed.at_ns = event.observed_at_ns
-        filed.owed = filed.judge.observe(event)
-    filed.file_ns = opened.continued_ns
-    return filed
-
-
-def _lost(gap: Gap) -> tuple[int, int, int]:
-    return gap.client_bytes, gap.server_bytes, gap.stderr_bytes
 
 
 class Recording:
@@ -323,7 +243,7 @@ class Recording:
         elif (place := _ENDS.get(kind)) is not None:
             self._file_lines(place, self._framers[place].end())
             if place < 2:
-                self._event(Eof(_SENDERS[place], at_ns))
+                self._event(Eof(SENDERS[place], at_ns))
         elif kind in _REFUSED or kind in _OWN:
             self._file_refusal(kind, payload, at_ns)
         elif kind == journal.SIGNAL:
@@ -352,7 +272,7 @@ class Recording:
                 self._event(Stderr(raw, at_ns, terminated))
             return
         # The hot loop: every frame of the session passes here.
-        sender = _SENDERS[place]
+        sender = SENDERS[place]
         write = self._writer.write
         observe = filed.judge.observe
         seq = filed.seq
@@ -378,7 +298,7 @@ class Recording:
         self._passed[place] += len(line)
         filed.seq += 1
         raw = line.removesuffix(b"\n")
-        frame = Frame(filed.seq, _SENDERS[place], raw, at_ns, len(raw) < len(line))
+        frame = Frame(filed.seq, SENDERS[place], raw, at_ns, len(raw) < len(line))
         frame.refused, frame.by_proxy = kind in _REFUSED, kind in _OWN
         filed.at_ns = at_ns
         filed.tally.frames[frame.sender] += 1
@@ -425,7 +345,7 @@ class Recording:
             self._watching.passed(lag_ns, trouble)
 
     def _file_gap(self, gap: Gap) -> None:
-        for place, count in enumerate(_lost(gap)):
+        for place, count in enumerate(lost_in(gap)):
             self._passed[place] += count
             if count:
                 # The line goes on inside the gap: what we have of it is a piece.
@@ -524,7 +444,7 @@ class Recording:
         if (place := _ALL_BYTES.get(kind)) is not None:
             self._passed[place] += len(payload)
         elif kind == journal.GAP:
-            for place, count in enumerate(_lost(gap_of(payload, at_ns))):
+            for place, count in enumerate(lost_in(gap_of(payload, at_ns))):
                 self._passed[place] += count
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)

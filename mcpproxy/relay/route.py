@@ -15,6 +15,8 @@ Everything else stays as it is: order, case, duplicates, white space.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from mcpproxy.relay.guard import Guard, Targets
 from mcpproxy.relay.head import Refusal, RequestHead, parse, split_authority
 
@@ -93,7 +95,7 @@ class Route:
         return self.has_tunnel or (here is not there and here.address != there.address)
 
 
-class Router:
+class Router(ABC):
     """Reads heads and finds their routes. Clients repeat their heads, so the last short ones are kept."""
 
     def __init__(self) -> None:
@@ -114,8 +116,13 @@ class Router:
                 self._routes[raw] = route
         return route
 
+    @abstractmethod
     def find(self, head: RequestHead) -> Route:
-        raise NotImplementedError
+        """The route of a request that has not been seen yet.
+
+        Raises:
+            Refusal: it goes nowhere.
+        """
 
 
 class Reverse(Router):

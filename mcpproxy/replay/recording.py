@@ -14,6 +14,7 @@ import orjson
 
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
 from mcpproxy.session.frame import (
+    Eof,
     ExchangeEnd,
     Finding,
     Frame,
@@ -22,6 +23,7 @@ from mcpproxy.session.frame import (
     RequestHead,
     ResponseHead,
     Sender,
+    Signal,
     SseEvent,
 )
 from mcpproxy.trace.conversation import Conversation
@@ -84,12 +86,14 @@ class Exchange:
 class Session:
     """One MCP session: its messages in the order they passed, and over HTTP its exchanges.
 
-    ``name`` is empty on stdio and for what came over HTTP without a session id.
+    ``name`` is empty on stdio and for what came over HTTP without a session id. ``server_left``: the server
+    ended it (it exited, or closed its stdout) while the client was still there.
     """
 
     name: str = ""
     messages: list[Said] = field(default_factory=list[Said])
     exchanges: dict[int, Exchange] = field(default_factory=dict[int, Exchange])
+    server_left: bool = False
 
     def answers_to(self, request: Said) -> Said | None:
         """The recorded answer to ``request``, the first if there were several."""
@@ -147,6 +151,7 @@ class _Reading:
         self._in_pieces: set[tuple[int, Sender]] = set()
         self._pieces = 0
         self._masked = False
+        self._client_left = False
 
     def trouble(self) -> list[str]:
         found: list[str] = []
@@ -174,6 +179,10 @@ class _Reading:
                 session = self._session(event.exchange)
                 if exchange := session.exchanges.get(event.exchange):
                     exchange.ended, exchange.end = len(session.messages), event
+            case Signal() | Eof(sender="client"):
+                self._client_left = True
+            case Eof(sender="server") if not self._client_left:
+                self._session(0).server_left = True
             case _:
                 pass
 

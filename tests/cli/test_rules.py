@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mcpproxy import catalogue
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import VERSIONS
 from tests.cli.catalogues import SMALL
 from tests.cli.conftest import Mcpproxy
 
@@ -39,7 +39,7 @@ def test_rules_as_json(mcpproxy: Mcpproxy) -> None:
     rules = json.loads(mcpproxy("rules", "--format", "json").out)["rules"]
     assert [rule["code"] for rule in rules] == ["PROTO-007", "PROTO-009", "SCHEMA-003"]
     assert rules[1]["levels"] == dict(
-        zip(REVISIONS, ["warning", "warning", "error", "error", None], strict=True)
+        zip(VERSIONS, ["warning", "warning", "error", "error", None, None, None], strict=True)
     )
     assert rules[1]["requirements"][0]["id"] == "R-044"
     assert rules[0]["requirements"][0]["sources"]["2025-11-25"].endswith("/2025-11-25/basic/index#responses")

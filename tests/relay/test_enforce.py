@@ -234,6 +234,22 @@ def test_the_last_line_is_judged_though_no_line_feed_ends_it(tmp_path: Path) -> 
     assert not any(line.startswith(b"{") for line in err.splitlines())
 
 
+def test_a_refused_request_may_be_cancelled_and_its_id_used_again() -> None:
+    """The client may have given up before it read our answer."""
+    observer = Observer(catalogue.load(), revision="2025-06-18")
+    observer.observe(Frame(1, CLIENT, json.dumps(request(1, "prompts/list")).encode(), refused=True))
+    cancelled: Message = {
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": 1},
+    }
+    assert observer.observe(Frame(2, CLIENT, json.dumps(cancelled).encode())) == []
+    assert (
+        observer.observe(Frame(3, CLIENT, json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()))
+        == []
+    )
+
+
 # What may be named
 
 REFUSED: Final = {

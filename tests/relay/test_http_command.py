@@ -14,6 +14,7 @@ from types import TracebackType
 import pytest
 
 from mcpproxy.cli import http
+from mcpproxy.cli.recording import start_payload
 from mcpproxy.errors import McpProxyError
 from mcpproxy.relay import journal
 from tests.relay.hosts import DEADLINE_S
@@ -167,7 +168,7 @@ def test_a_session(upstream: Upstream, tmp_path: Path) -> None:
 def test_what_the_journal_begins_with(tmp_path: Path) -> None:
     options = http.parse(["--upstream", "https://a.example/api?key=secret", "--keep-credentials"])
     options = replace(options, admin="127.0.0.1:9")
-    start = json.loads(http.start_payload(options, "127.0.0.1:8765", 5))
+    start = json.loads(start_payload("srv", 5, http.start_members(options, "127.0.0.1:8765")))
     assert start == start | {
         "transport": "http",
         "mode": "reverse",
@@ -176,10 +177,12 @@ def test_what_the_journal_begins_with(tmp_path: Path) -> None:
         "upstream": "https://a.example/api",
         "keep_credentials": True,
         "admin": "127.0.0.1:9",
-        "label": "a.example",
+        "label": "srv",
         "started_ns": 5,
     }
-    start = json.loads(http.start_payload(http.parse(["--forward"]), "127.0.0.1:8765", 5))
+    start = json.loads(
+        start_payload("srv", 5, http.start_members(http.parse(["--forward"]), "127.0.0.1:8765"))
+    )
     assert (start["mode"], start["upstream"], start["admin"]) == ("forward", "", None)
 
 
@@ -189,6 +192,13 @@ def test_warnings(tmp_path: Path) -> None:
         assert command.said().startswith("mcpproxy: listening on http://0.0.0.0:")
         assert command.said().startswith("mcpproxy: warning: 0.0.0.0 is more than this machine: ")
         assert command.said().startswith("mcpproxy: WARNING: --insecure: ")
+        command.stop()
+
+
+def test_an_open_door_to_browsers_is_named_one(tmp_path: Path) -> None:
+    with Command("--upstream", URL, "--allow-origin", "*", "--trace-dir", str(tmp_path)) as command:
+        assert command.said().startswith("mcpproxy: listening on ")
+        assert command.said().startswith("mcpproxy: warning: --allow-origin *: ")
         command.stop()
 
 

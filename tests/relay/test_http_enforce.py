@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         assert isinstance(self.server, Server)
-        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        message = json.loads(self._body())
         self.server.heard.append(message)
         result: Message = {"tools": []}
         if message.get("method") == "initialize":
@@ -61,6 +61,16 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _body(self) -> bytes:
+        if "Content-Length" in self.headers:
+            return self.rfile.read(int(self.headers["Content-Length"]))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
 
 
 class Answer(NamedTuple):

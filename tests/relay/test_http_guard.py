@@ -118,6 +118,36 @@ def test_a_refusal_is_ours_and_upstream_hears_nothing(upstream: Upstream, tmp_pa
     assert json.loads(stream(records, journal.CONNECT))["upstream"] == f"127.0.0.1:{upstream.port}"
 
 
+FOREIGN = request(b"hello", b"Origin: http://evil.example").replace(b"127.0.0.1:8765", b"evil.example")
+FORBIDDEN = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+
+
+def test_whether_the_server_itself_minds_foreign_pages_can_be_tested(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """With every origin allowed it hears the Origin as it was sent, and its refusal is its own.
+
+    Its Host check cannot be tested through us: the name it hears is its own.
+    """
+    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, "--allow-origin", "*") as proxy:
+        client = proxy.connect()
+        for sent, origin, answer in (
+            (FOREIGN, b"http://evil.example", FORBIDDEN),
+            (request(b"hello", b"Origin: http://localhost:3000"), b"http://localhost:3000", OK),
+        ):
+            client.send(sent)
+            server = upstream.peers[0] if upstream.peers else upstream.accept()
+            head = server.read_head()
+            assert b"\r\nOrigin: %s\r\n" % origin in head
+            assert b"\r\nHost: 127.0.0.1:%d\r\n" % upstream.port in head
+            assert server.read(5) == b"hello"
+            server.send(answer)
+            assert client.read(len(answer)) == answer
+        records = proxy.stop()
+    assert stream(records, journal.SERVER) == FORBIDDEN + OK
+    assert journal.OWN not in kinds(records)
+
+
 # Forward mode.
 
 

@@ -10,7 +10,7 @@ from mcpproxy.protocol.jsonrpc import ABSENT, RequestId
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session import history
 from mcpproxy.session.frame import other
-from mcpproxy.session.history import Asked, History, ModernAnswer, UsedIds
+from mcpproxy.session.history import Asked, History, ModernAnswer, UsedIds, keep
 
 RECENT: Final = 4
 
@@ -96,3 +96,18 @@ def test_a_modern_answer_tells_its_stateless_versions() -> None:
 
 def test_the_other_side() -> None:
     assert (other("client"), other("server")) == ("server", "client")
+
+
+def test_a_full_table_keeps_the_latest_and_what_is_written_again() -> None:
+    table: dict[str, int] = {}
+    for number, name in enumerate("abacd"):
+        keep(table, name, number, 3)
+    assert table == {"a": 2, "c": 3, "d": 4}
+
+
+def test_what_lasts_is_shared_by_those_that_were_lent_it_and_else_their_own() -> None:
+    lent: dict[type, object] = {}
+    one, two, apart = History(lasting=lent), History(lasting=lent), History()
+    assert one.beyond(UsedIds) is two.beyond(UsedIds)
+    assert one.beyond(UsedIds) is not one.of(UsedIds)
+    assert apart.beyond(UsedIds) is apart.of(UsedIds)

@@ -55,7 +55,17 @@ raws = st.one_of(
 )
 lines = raws.filter(lambda raw: b"\n" not in raw)
 
-frames = st.builds(Frame, st.integers(0, 2**62), senders, raws, times, st.booleans(), st.booleans())
+frames = st.builds(
+    Frame,
+    st.integers(0, 2**62),
+    senders,
+    raws,
+    times,
+    st.booleans(),
+    st.booleans(),
+    by_proxy=st.booleans(),
+    refused=st.booleans(),
+)
 numbers = st.integers(1, 2**62)
 fields = st.lists(st.tuples(strings, strings), max_size=3).map(tuple)
 sse_events = st.builds(

@@ -1,0 +1,128 @@
+"""What of a recording a server can be replayed from, and what is left out, said in sentences.
+
+Left out are exchanges beside the MCP endpoint (metadata, tokens: they are served as they are, not as
+messages), and requests that were turned away for want of credentials: a replay asks for none.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import Request
+from mcpproxy.replay.recording import Exchange, Recording, Said, Session
+
+_UNAUTHORIZED: Final = 401
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """An answer at another path than the MCP endpoint: a page of metadata, say."""
+
+    exchange: Exchange
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a server is replayed from.
+
+    ``unnamed`` holds what came without a session id, ``sessions`` the named ones; on stdio there is only the
+    former. ``notes`` say what cannot be replayed.
+    """
+
+    unnamed: Session
+    sessions: tuple[Session, ...]
+    beside: tuple[Beside, ...]
+    complete: bool
+    notes: tuple[str, ...]
+
+    def as_one(self, name: str = "") -> Session:
+        """One session with what came before it had an id; ``name`` chooses it, without it the first.
+
+        Raises:
+            LookupError: no session, or more than one, is called so.
+        """
+        chosen = [session for session in self.sessions if session.name.startswith(name)]
+        if name and len(chosen) != 1:
+            raise LookupError(f"{len(chosen) or 'no'} sessions are called so")
+        return merged([self.unnamed, *chosen[:1]])
+
+
+def material(recording: Recording) -> Material:
+    """What of ``recording`` can be replayed."""
+    beside: list[Beside] = []
+    refused = 0
+    sessions: list[Session] = []
+    for session in recording.sessions:
+        left_out: set[int] = set()
+        for number, exchange in session.exchanges.items():
+            if not exchange.request.endpoint:
+                body = b"".join(said.raw for said in _of_server(session, number))
+                beside.append(Beside(exchange, body))
+                left_out.add(number)
+            elif exchange.status == _UNAUTHORIZED:
+                refused += any(
+                    said.exchange == number and isinstance(said.message, Request) for said in session.messages
+                )
+                left_out.add(number)
+        sessions.append(_without(session, left_out) if left_out else session)
+    notes = list(recording.notes)
+    if refused:
+        notes.append(f"{refused} requests were refused for want of credentials; they are left out")
+    hidden = [one for one in beside if b"masked(len=" in one.body]
+    if hidden:
+        notes.append(f"{len(hidden)} answers hold masked credentials; they are not given again")
+    shown = tuple(one for one in beside if one not in hidden)
+    if not recording.complete:
+        open_requests = sum(
+            isinstance(said.message, Request)
+            and said.sender == "client"
+            and said.method != "subscriptions/listen"
+            and session.answers_to(said) is None
+            for session in sessions
+            for said in session.messages
+        )
+        if open_requests:
+            notes.append(f"{open_requests} requests have no answer in it; asked again, they are a miss")
+    named = tuple(session for session in sessions if session.name and session.messages)
+    unnamed = next((session for session in sessions if not session.name), Session())
+    return Material(unnamed, named, shown, recording.complete, tuple(notes))
+
+
+def merged(sessions: Sequence[Session]) -> Session:
+    """Several sessions as one, their messages in the order in which they passed."""
+    filled = [session for session in sessions if session.messages or session.exchanges]
+    if len(filled) == 1:
+        return filled[0]
+    of = [(said, session) for session in filled for said in session.messages]
+    of.sort(key=lambda pair: (pair[0].seq, pair[0].index))
+    one = Session(filled[-1].name if filled else "")
+    one.server_left = any(session.server_left for session in filled)
+    for session in filled:
+        one.exchanges |= session.exchanges
+    place = {(id(session), said.index): index for index, (said, session) in enumerate(of)}
+    one.messages = [
+        replace(
+            said,
+            index=index,
+            answers=None if said.answers is None else place[id(session), said.answers],
+        )
+        for index, (said, session) in enumerate(of)
+    ]
+    return one
+
+
+def _without(session: Session, exchanges: Iterable[int]) -> Session:
+    gone = set(exchanges)
+    kept = [said for said in session.messages if said.exchange not in gone]
+    place = {said.index: index for index, said in enumerate(kept)}
+    messages = [
+        replace(said, index=index, answers=None if said.answers is None else place.get(said.answers))
+        for index, said in enumerate(kept)
+    ]
+    left = {number: exchange for number, exchange in session.exchanges.items() if number not in gone}
+    return Session(session.name, messages, left, session.server_left)
+
+
+def _of_server(session: Session, exchange: int) -> list[Said]:
+    return [said for said in session.messages if said.exchange == exchange and said.sender == "server"]

@@ -1,0 +1,331 @@
+"""A recorded server for a live client: a message in, what the server said to that out.
+
+The engine knows no transport and no clock. It is given the client's messages as they come; it gives what is
+due, each with the delay after which it is to be sent, in the order in which it was recorded. Every
+recorded message of the server is sent once at most; what it waits for, ``mcpproxy.replay.causes`` tells.
+
+A request that was not recorded, or not so often, is a miss: it is answered with an error that says what
+comes nearest, and counted.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Absent,
+    Batch,
+    ErrorResponse,
+    Malformed,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    parse,
+)
+from mcpproxy.replay import translate
+from mcpproxy.replay.causes import Cause, causes
+from mcpproxy.replay.compare import Difference
+from mcpproxy.replay.live import MISS_CODE, Heard, Live, Options, Out, error, miss_data, named, result
+from mcpproxy.replay.match import Matcher
+from mcpproxy.replay.recording import Said, Session
+from mcpproxy.replay.schedule import Schedule
+from mcpproxy.replay.translate import ID, OWN_TOKEN, PROGRESS_TOKEN, REQUEST_ID, SUBSCRIPTION_ID, spliced
+from mcpproxy.session.frame import CLIENT, SERVER
+
+_METHOD_NOT_FOUND: Final = -32601
+_PARSE_ERROR: Final = -32700
+_DIFFERENCES_TOLD: Final = 3
+
+_Key = tuple[type, RequestId]
+
+
+class Engine:
+    """Stands in for the server of one recorded session.
+
+    ``misses`` counts requests without a recorded answer, ``answered`` those that had one.
+    """
+
+    def __init__(self, session: Session, options: Options | None = None) -> None:
+        self._options: Final = options or Options()
+        self._session: Final = session
+        mine = [said for said in session.messages if said.sender == CLIENT]
+        self._last: Final = mine[-1].index if mine else None
+        self._is_stateful: Final = any(said.method == "initialize" for said in mine)
+        self._matcher: Final = Matcher(mine, self._options.level, self._options.ignore)
+        self._untaken: Final = [said for said in mine if isinstance(said.message, Notification | Malformed)]
+        self._answer_to: Final[dict[int, Said]] = {}
+        for said in session.messages:
+            if said.answers is not None:
+                self._answer_to.setdefault(said.answers, said)
+        found = causes(session)
+        if not self._options.over_http:
+            self._answer_by_refusal(found)
+        self._schedule: Final = Schedule(session.messages, found)
+        self._owner: Final = {place: cause.owner for place, cause in found.items()}
+        self._batch_size: Final = Counter(said.batch for said in session.messages if said.sender == SERVER)
+        self._live: Final[dict[int, Live]] = {}
+        self._by_id: Final[dict[_Key, Live]] = {}
+        self._asked: Final[dict[_Key, Said]] = {}
+        self._renamed = 0
+        self.answered = 0
+        self.misses = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many requests of the recorded client no live one has sent."""
+        return self._matcher.count - self._matcher.taken
+
+    @property
+    def unsent(self) -> list[Said]:
+        """What the server said in the recording and has not said now."""
+        return self._schedule.unsent
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the recorded server had left by now, of its own accord."""
+        return self._session.server_left and (self._last is None or self._last in self._live)
+
+    def begin(self) -> list[Out]:
+        """What the server said before the client said anything."""
+        return self._joined(self._outs(self._schedule.begin()))
+
+    def hear(self, raw: bytes) -> Heard:
+        """Take one frame of the client's; never raises, whatever it is."""
+        heard = Heard()
+        message = parse(raw)
+        if isinstance(message, Batch):
+            heard.lives = [Live(_line(single.value), single) for single in message.items]
+        else:
+            heard.lives = [Live(raw, message)]
+        for live in heard.lives:
+            self._hear(live, heard)
+        heard.outs = self._joined(heard.outs)
+        return heard
+
+    def _hear(self, live: Live, heard: Heard) -> None:
+        match live.message:
+            case Request():
+                self._request(live, live.message, heard)
+            case Notification(method="notifications/cancelled", params=params):
+                self._cancelled(live, params, heard)
+            case Notification(method=method):
+                known = [said for said in self._untaken if said.method == method]
+                self._take_one(known, live, heard)
+            case Response(id=id) | ErrorResponse(id=id):
+                asked = self._asked.pop((type(id), id), None) if isinstance(id, int | str) else None
+                if asked is not None and (said := self._answer_to.get(asked.index)):
+                    self._saw(said, live, heard)
+            case Malformed():
+                known = [said for said in self._untaken if said.raw == live.raw and said.method is None]
+                if not self._take_one(known, live, heard) and live.raw.strip():
+                    self._miss(live, "it is no JSON-RPC message", None, heard, code=_PARSE_ERROR)
+
+    def _request(self, live: Live, request: Request, heard: Heard) -> None:
+        live.id = translate.taken(live.raw, ID) or b"null"
+        live.token = translate.taken(live.raw, OWN_TOKEN)
+        if request.id is not None:
+            self._by_id[type(request.id), request.id] = live
+        if said := self._matcher.take(request):
+            self._saw(said, live, heard)
+            if said.index in self._answer_to:
+                self.answered += 1
+            elif self._is_left_open(said):
+                self._miss(live, f"the recording holds no answer to it (frame {said.seq})", said, heard)
+        elif self._options.repeats and (answer := self._last_answer(request)):
+            self.answered += 1
+            raw = spliced(answer.raw, self._names_in_answer(live))
+            heard.outs.append(Out(raw, said=answer, live=live, answers=True))
+        elif request.method == "ping" and self._options.level != "strict":
+            heard.outs.append(result(live, {}))
+        elif request.method == "server/discover" and self._is_stateful:
+            # A client that knows both eras asks first; a server of the older one does not know the method.
+            heard.outs.append(error(live, _METHOD_NOT_FOUND, "Method not found"))
+            heard.notes.append("server/discover was not recorded; answered as by a server that lacks it")
+        else:
+            self._unknown(live, request, heard)
+
+    def _last_answer(self, request: Request) -> Said | None:
+        said = self._matcher.last(request)
+        return None if said is None else self._answer_to.get(said.index)
+
+    def _is_left_open(self, said: Said) -> bool:
+        """Whether nobody knows what the server would have answered."""
+        exchange = self._session.exchanges.get(said.exchange)
+        if exchange is not None and exchange.status >= 300:
+            return not self._options.over_http  # over HTTP the status is the answer
+        return not self._options.complete and said.method != "subscriptions/listen"
+
+    def _unknown(self, live: Live, request: Request, heard: Heard) -> None:
+        if said := self._matcher.last(request):
+            reason = f"every recorded one was answered already, the last is frame {said.seq}"
+            self._miss(live, reason, said, heard)
+        elif nearest := self._matcher.nearest(request):
+            told = [str(one) for one in nearest.differences[:_DIFFERENCES_TOLD]]
+            if more := len(nearest.differences) - len(told):
+                told.append(f"{more} more differences")
+            reason = f"nothing like it is left; nearest is frame {nearest.said.seq}, where {', '.join(told)}"
+            self._miss(live, reason, nearest.said, heard, nearest.differences)
+        else:
+            self._miss(live, "the recording holds no request", None, heard)
+
+    def _miss(
+        self,
+        live: Live,
+        reason: str,
+        nearest: Said | None,
+        heard: Heard,
+        differences: Sequence[Difference] = (),
+        code: int = MISS_CODE,
+    ) -> None:
+        what = named(live)
+        if self._options.passes and isinstance(live.message, Request):
+            heard.passed.append(live)
+            heard.notes.append(f"passed on: {what}: {reason}")
+            return
+        self.misses += 1
+        heard.notes.append(f"miss {self.misses}: {what}: {reason}")
+        data = miss_data(reason, nearest, differences)
+        heard.outs.append(error(live, code, f"not in the recording: {what}", data))
+
+    def _cancelled(self, live: Live, params: "JSON | Absent", heard: Heard) -> None:
+        target = self._by_id.get(key) if (key := _request_id(params)) else None
+        if target is None:
+            return
+        if target.said is not None and isinstance(target.said.message, Request):
+            id = target.said.message.id
+            known = [
+                said
+                for said in self._untaken
+                if isinstance(said.message, Notification)
+                and said.method == "notifications/cancelled"
+                and said.index > target.said.index
+                and _request_id(said.message.params) == (type(id), id)
+            ]
+            if self._take_one(known, live, heard):
+                return  # then the server knows what to say to that
+            self._schedule.drop(target.said)
+        target.is_cancelled = True
+
+    def _take_one(self, known: Sequence[Said], live: Live, heard: Heard) -> bool:
+        """Take ``live`` for the one of ``known`` that is just the same, or else for the first."""
+        if not known:
+            return False
+        said = next((said for said in known if said.message.value == live.message.value), known[0])
+        self._untaken.remove(said)
+        self._saw(said, live, heard)
+        return True
+
+    def _saw(self, said: Said, live: Live, heard: Heard) -> None:
+        live.said = said
+        self._live[said.index] = live
+        heard.outs += self._outs(self._schedule.saw(said))
+
+    def _outs(self, due: Iterable[Said]) -> list[Out]:
+        outs: list[Out] = []
+        for said in due:
+            owner = self._owner[said.index]
+            live = None if owner is None else self._live.get(owner)
+            raw = self._translated(said, live)
+            if raw is not None and not (live and live.is_cancelled):
+                factor = self._options.factor
+                delay_ns = int(self._schedule.waited_ns(said) * factor) if factor else 0
+                outs.append(Out(raw, delay_ns, said, live, self._answers(said, live)))
+        return outs
+
+    def _joined(self, outs: list[Out]) -> list[Out]:
+        """What stood in one batch, and is due in one go, in one batch again."""
+        of: defaultdict[int, list[Out]] = defaultdict(list)
+        for out in outs:
+            if out.said is not None and out.said.batch:
+                of[out.said.batch].append(out)
+        found: list[Out] = []
+        for out in outs:
+            batch = out.said.batch if out.said else 0
+            if not batch or len(of[batch]) != self._batch_size[batch]:
+                found.append(out)
+            elif out is of[batch][0]:
+                out.others = tuple(of[batch][1:])
+                out.raw = b"[" + b",".join(each.raw for each in of[batch]) + b"]"
+                out.delay_ns = max(each.delay_ns for each in of[batch])
+                found.append(out)
+        return found
+
+    def _translated(self, said: Said, live: Live | None) -> bytes | None:
+        """The recorded bytes in the client's own names; ``None`` for what this client did not ask for."""
+        if live is not None and self._answers(said, live):
+            return spliced(said.raw, self._names_in_answer(live))
+        match said.message:
+            case Request(id=id) if id is not None:
+                return self._ask(said, id)
+            case Notification(method="notifications/progress") if live is not None:
+                return spliced(said.raw, {PROGRESS_TOKEN: live.token}) if live.token else None
+            case Notification(method=method, params=params) if live is not None and live.id is not None:
+                edits = {("params", "_meta", SUBSCRIPTION_ID): live.id}
+                if method == "notifications/cancelled" and _is_about(params, live.said):
+                    edits = {REQUEST_ID: live.id}
+                return spliced(said.raw, edits)
+            case _:
+                return said.raw
+
+    def _names_in_answer(self, live: Live) -> dict[translate.Path, bytes]:
+        id = live.id or b"null"
+        edits: dict[translate.Path, bytes] = {ID: id}
+        if isinstance(live.message, Request) and live.message.method == "subscriptions/listen":
+            edits["result", "_meta", SUBSCRIPTION_ID] = id
+        return edits
+
+    def _answers(self, said: Said, live: Live | None) -> bool:
+        return live is not None and live.said is not None and self._answer_to.get(live.said.index) is said
+
+    def _ask(self, said: Said, id: RequestId) -> bytes:
+        """A request of the server's, under another id if its own is still waiting for an answer."""
+        if (type(id), id) not in self._asked:
+            self._asked[type(id), id] = said
+            return said.raw
+        self._renamed += 1
+        fresh = f"{id}-{self._renamed}"
+        self._asked[str, fresh] = said
+        return spliced(said.raw, {ID: translate.written(fresh)})
+
+    def _answer_by_refusal(self, found: dict[int, Cause]) -> None:
+        """Where HTTP refused a request in a body without its id, that is the answer to it."""
+        for place, cause in found.items():
+            said = self._session.messages[place]
+            is_anonymous = isinstance(said.message, ErrorResponse) and said.message.id is None
+            if is_anonymous and cause.owner is not None:
+                self._answer_to.setdefault(cause.owner, said)
+
+
+def summary(engines: Sequence[Engine], passed: int = 0) -> str:
+    """How a replay went, in one line."""
+    misses = sum(engine.misses for engine in engines)
+    waiting = sum(engine.waiting for engine in engines)
+    parts = [f"{sum(engine.answered for engine in engines)} requests answered from the recording"]
+    parts.append(f"{misses} {'miss' if misses == 1 else 'misses'}")
+    if passed:
+        parts.append(f"{passed} passed on")
+    if waiting:
+        parts.append(f"{waiting} recorded requests never came")
+    return ", ".join(parts)
+
+
+def _request_id(params: "JSON | Absent") -> _Key | None:
+    id = params.get("requestId") if isinstance(params, dict) else None
+    return (type(id), id) if isinstance(id, int | str) else None
+
+
+def _is_about(params: "JSON | Absent", said: Said | None) -> bool:
+    if said is None or not isinstance(said.message, Request):
+        return False
+    return _request_id(params) == (type(said.message.id), said.message.id)
+
+
+def _line(value: "JSON | Absent") -> bytes:
+    """An element of a batch as a line of its own."""
+    try:
+        return json.dumps(value, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError):
+        return b"null"
