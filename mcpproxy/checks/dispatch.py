@@ -31,10 +31,14 @@ Gated: TypeAlias = tuple[tuple[bytes, ...], F]
 class Dispatch:
     """Which checks and notes of ``families`` a message of a session meets, in the tables' order.
 
-    Sessions of another protocol than ``protocol`` are judged by ``speaking`` that.
+    Sessions of another protocol than ``protocol`` are judged by ``speaking`` that. Unless ``narrowed``,
+    what only saves time is left aside: the revisions and words by which a table narrows its checks.
     """
 
-    def __init__(self, families: Iterable[Family], protocol: Protocol = "mcp") -> None:
+    def __init__(
+        self, families: Iterable[Family], protocol: Protocol = "mcp", *, narrowed: bool = True
+    ) -> None:
+        self._narrowed = narrowed
         families = tuple(families)
         self.families: Final = families
         self.messages: Final[tuple[Decider, ...]] = tuple(
@@ -58,7 +62,7 @@ class Dispatch:
     def speaking(self, protocol: Protocol) -> "Dispatch":
         """What the same families say of a session of ``protocol``; made when first asked for."""
         if protocol not in self._speaking:
-            self._speaking[protocol] = Dispatch(self.families, protocol)
+            self._speaking[protocol] = Dispatch(self.families, protocol, narrowed=self._narrowed)
         return self._speaking[protocol]
 
     @property
@@ -69,11 +73,25 @@ class Dispatch:
 
     def _checks(self, passed: "Passed") -> "tuple[Gated[Check], ...]":
         """The checks of such a message."""
-        return tuple((row.mentions, row.check) for row in self.messages if _concerns(row, passed))
+        return tuple((self._words(row), row.check) for row in self.messages if self._concerns(row, passed))
 
     def _notes(self, passed: "Passed") -> "tuple[Gated[Write], ...]":
         """What the families write down of such a message."""
-        return tuple((row.mentions, row.write) for row in self.notes if _concerns(row, passed))
+        return tuple((self._words(row), row.write) for row in self.notes if self._concerns(row, passed))
+
+    def _words(self, row: Decider | Note) -> tuple[bytes, ...]:
+        return row.mentions if self._narrowed else ()
+
+    def _concerns(self, row: Decider | Note, passed: Passed) -> bool:
+        kind, method, sender, candidates = passed
+        return (
+            kind in row.kinds
+            and (not row.methods or method in row.methods)
+            and row.sender in (None, sender)
+            and (
+                not self._narrowed or not row.within or any(revision in row.within for revision in candidates)
+            )
+        )
 
     def _http_checks(self, moment: Moment, traffic: Traffic, method: str) -> tuple[HttpCheck, ...]:
         """The checks of an exchange of this kind at this moment."""
@@ -82,13 +100,3 @@ class Dispatch:
             for row in self.exchanges
             if moment in row.moments and traffic in row.traffic and (not row.methods or method in row.methods)
         )
-
-
-def _concerns(row: Decider | Note, passed: Passed) -> bool:
-    kind, method, sender, candidates = passed
-    return (
-        kind in row.kinds
-        and (not row.methods or method in row.methods)
-        and row.sender in (None, sender)
-        and (not row.within or any(revision in row.within for revision in candidates))
-    )

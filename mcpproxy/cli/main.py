@@ -17,6 +17,9 @@ COMMANDS = {
         "list": ("mcpproxy.cli.list", "recent recordings and how they ended"),
         "show": ("mcpproxy.cli.show", "the conversation in a recording, finished or running"),
     },
+    "Replay": {
+        "replay": ("mcpproxy.cli.replay", "a recording stands in for the server or for the client"),
+    },
     "Judge": {
         "check": ("mcpproxy.cli.check", "judge recordings again; exit code 1 if a rule was broken"),
         "rules": ("mcpproxy.cli.rules", "all rules and how strict each protocol revision is"),

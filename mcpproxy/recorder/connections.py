@@ -33,6 +33,11 @@ class Half:
     kept: list[tuple[bytes, int]] = field(default_factory=list[tuple[bytes, int]])
     kept_bytes: int = 0
 
+    def show(self, data: bytes) -> None:
+        """Feed the decoder what it had read before the checkpoint."""
+        for _ in self.coded.feed(data) if self.coded is not None else ():
+            pass
+
 
 @dataclass(slots=True)
 class Exchange:

@@ -3,15 +3,11 @@
 Each connection is taken apart by an ``Http1Connection``; what it finds becomes heads, frames and ends. All
 that can be blamed (heads and frames) is numbered by one counter, in the order of its completion; exchanges
 are counted over all connections. Credentials are masked here: neither the trace nor the judge sees them.
-
-A body that is compressed is filed twice: as ``Encoded`` records, the bytes that passed, and as the frames
-that they stand for. Where masking changes what they stand for, the encoded bytes are left out. A note says of
-each body that it was masked.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any, Final, cast
 
@@ -27,8 +23,9 @@ from mcpproxy.framing.http1 import (
     ResponseStart,
     Side,
 )
-from mcpproxy.recorder.bodies import BODY_BYTES, Coded, EventBody, WholeBody, coding_of, in_pieces
+from mcpproxy.recorder.bodies import Coded, EventBody, WholeBody, coding_of
 from mcpproxy.recorder.connections import Connection, Exchange, Half
+from mcpproxy.recorder.contents import Contents, Speaker
 from mcpproxy.recorder.cost import Budget
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.relay import journal
@@ -42,7 +39,6 @@ from mcpproxy.session.frame import (
     RequestHead,
     ResponseHead,
     Sender,
-    SseEvent,
 )
 from mcpproxy.session.http import SESSION, Fields
 from mcpproxy.trace.format import Recorded
@@ -65,7 +61,7 @@ class HttpAssembly:
     with each. ``start`` is what the START record says, as JSON.
     """
 
-    TRANSIENT = ("_mask",)
+    TRANSIENT = ("_mask", "_contents")
 
     def __init__(self, start: bytes) -> None:
         members = cast("dict[str, Any]", json.loads(start))
@@ -89,11 +85,12 @@ class HttpAssembly:
     def begin(self) -> None:
         """Make what is not in a checkpoint."""
         self._mask = Masker(self._salt, keep=self._keep, learned=self._learned)
+        self._contents = Contents(self._mask, self._budget)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
                 for half, _ in exchange.halves:
                     for data, _ in half.kept:
-                        _show(half.coded, data)
+                        half.show(data)
 
     @property
     def held_bytes(self) -> int:
@@ -181,7 +178,7 @@ class HttpAssembly:
             for exchange in connection.exchanges.values():
                 half = exchange.client if record.sender == CLIENT else exchange.server
                 if exchange.number == record.exchange and half.body is not None:
-                    _show(half.coded, record.data)
+                    half.show(record.data)
 
     # Connections
 
@@ -235,10 +232,11 @@ class HttpAssembly:
         for exchange in connection.exchanges.values():
             for half, of in exchange.halves:
                 if not half.is_over and half.body is not None:
-                    for frame in self._rest(connection, exchange, half, of, at_ns, is_whole=False):
-                        if isinstance(frame, Frame):
-                            frame.continues = True
-                        yield frame
+                    speaker = Speaker(connection, exchange, half, of)
+                    for event in self._numbered(self._contents.end(speaker, at_ns, is_whole=False)):
+                        if isinstance(event, Frame):
+                            event.continues = True
+                        yield event
 
     # Pieces
 
@@ -248,7 +246,8 @@ class HttpAssembly:
                 case BodyPart(local, of, data, at_ns):
                     exchange = connection.exchanges[local]
                     half = exchange.client if of == CLIENT else exchange.server
-                    yield from self._content(connection, exchange, half, of, data, at_ns)
+                    speaker = Speaker(connection, exchange, half, of)
+                    yield from self._numbered(self._contents.feed(speaker, data, at_ns))
                 case BodyEnd(local, of, at_ns):
                     yield from self._over(connection, local, of, at_ns, "")
                 case Cut(local, of, by, at_ns):
@@ -331,85 +330,13 @@ class HttpAssembly:
             half.coded = Coded(coding)
         return half
 
-    # Content
-
-    def _content(
-        self, connection: Connection, exchange: Exchange, half: Half, of: Side, data: bytes, at_ns: int
-    ) -> Iterator[Recorded]:
-        coded = half.coded
-        if coded is None:
-            if half.body is not None:
-                yield from self._framed(connection, exchange, half, of, half.body.feed(data, at_ns))
-            return
-        if half.body is None:
-            if not half.is_masked and not half.is_told:
-                yield Encoded(exchange.number, connection.number, _sender(of), data, at_ns)
-            return
-        frames = self._decoded(connection, exchange, half, coded, of, data, at_ns)
-        if isinstance(half.body, EventBody):  # whether something is masked is known as soon as it is framed
-            frames = list(frames)
-            if not half.is_masked and not half.is_told:
-                yield Encoded(exchange.number, connection.number, _sender(of), data, at_ns)
-        else:
-            yield from self._keep_back(connection, exchange, half, of, data, at_ns)
-        yield from frames
-        if coded.why:
-            yield from self._unreadable(connection, exchange, half, of, data, at_ns)
-
-    def _decoded(
-        self,
-        connection: Connection,
-        exchange: Exchange,
-        half: Half,
-        coded: Coded,
-        of: Side,
-        data: bytes,
-        at_ns: int,
-    ) -> Iterator[Recorded]:
-        for content in coded.feed(data):
-            if half.body is not None:
-                yield from self._framed(connection, exchange, half, of, half.body.feed(content, at_ns))
-
-    def _keep_back(
-        self, connection: Connection, exchange: Exchange, half: Half, of: Side, data: bytes, at_ns: int
-    ) -> Iterator[Recorded]:
-        """Keep encoded bytes until it is known whether something in them is masked.
-
-        Of a body that is too long for that, those that may be credentials are left out, and those that may
-        only repeat a session id are not.
-        """
-        if half.kept_bytes <= BODY_BYTES:
-            half.kept.append((data, at_ns))
-            half.kept_bytes += len(data)
-            data = b""
-        if half.kept_bytes > BODY_BYTES or not (half.is_masked or connection.ids):
-            kept, half.kept = half.kept, []
-            for held, when_ns in [*kept, *([(data, at_ns)] if data else ())]:
-                if not half.is_masked:
-                    yield Encoded(exchange.number, connection.number, _sender(of), held, when_ns)
-
-    def _unreadable(
-        self, connection: Connection, exchange: Exchange, half: Half, of: Side, data: bytes, at_ns: int
-    ) -> Iterator[Recorded]:
-        """A body cannot be decoded. A piece that goes on says so to the judge, who concludes nothing then."""
-        half.body = None
-        kept, half.kept = half.kept, []
-        for held, when_ns in kept if not half.is_masked else ():
-            yield Encoded(exchange.number, connection.number, _sender(of), held, when_ns)
-        if half.coded is not None:
-            yield Note(connection.number, "not-decoded", half.coded.why, at_ns)
-        if half.is_masked:  # in what nobody can read, nothing can be masked
-            yield Note(connection.number, "withheld", "the body may hold credentials", at_ns)
-        else:
-            piece = Frame(0, _sender(of), data, at_ns, terminated=False, continues=True)
-            yield from self._framed(connection, exchange, half, of, [piece])
-
     def _over(
         self, connection: Connection, local: int, of: Side, at_ns: int, cut_by: str
     ) -> Iterator[Recorded]:
         exchange = self._exchange_of(connection, local)
         half = exchange.client if of == CLIENT else exchange.server
-        yield from self._rest(connection, exchange, half, of, at_ns, is_whole=not cut_by)
+        speaker = Speaker(connection, exchange, half, of)
+        yield from self._numbered(self._contents.end(speaker, at_ns, is_whole=not cut_by))
         half.is_over = True
         exchange.cut_by = exchange.cut_by or cut_by
         if exchange.is_over:
@@ -417,91 +344,6 @@ class HttpAssembly:
             del connection.exchanges[local]
             by = _blame(exchange.cut_by) if exchange.cut_by else None
             yield ExchangeEnd(exchange.number, connection.number, bool(by), by, at_ns)
-
-    def _rest(
-        self,
-        connection: Connection,
-        exchange: Exchange,
-        half: Half,
-        of: Side,
-        at_ns: int | None,
-        *,
-        is_whole: bool,
-    ) -> Iterator[Recorded]:
-        body, half.body = half.body, None
-        if body is None:
-            return
-        if half.coded is not None and is_whole:
-            half.coded.end()
-            if half.coded.why and at_ns is not None:
-                yield Note(connection.number, "not-decoded", half.coded.why, at_ns)
-                is_whole = False
-        frames: Iterable[Frame] = body.end(at_ns, is_whole=is_whole)
-        kept, half.kept = half.kept, []
-        if kept and half.kept_bytes <= BODY_BYTES:
-            frames = list(frames)
-            if any(self._masked(connection, half, frame) != frame.raw for frame in frames):
-                kept = []
-            for data, when_ns in kept:
-                yield Encoded(exchange.number, connection.number, _sender(of), data, when_ns)
-        yield from self._framed(connection, exchange, half, of, frames)
-
-    def _framed(
-        self, connection: Connection, exchange: Exchange, half: Half, of: Side, frames: Iterable[Frame]
-    ) -> Iterator[Recorded]:
-        for whole in frames:
-            if self._mask_frame(connection, half, whole) and not half.is_told:
-                half.is_told = True
-                yield Note(
-                    connection.number, "masked", f"credentials in what the {of} sent", whole.observed_at_ns
-                )
-            for frame in self._affordable(exchange, half, whole):
-                frame.seq, frame.exchange, frame.connection = self._next(), exchange.number, connection.number
-                frame.by_proxy = of == "proxy"
-                yield frame
-
-    def _masked(self, connection: Connection, half: Half, frame: Frame) -> bytes:
-        """The bytes of a frame, without what nobody is to read."""
-        if frame.event is not None and frame.event.name == "endpoint":
-            connection.learn(self._mask.ids_in(frame.raw.decode("latin-1")))
-            return self._mask.endpoint(frame.raw)
-        raw = self._mask.body(frame.raw) if half.is_masked else frame.raw
-        return self._mask.ids(raw, connection.ids)
-
-    def _mask_frame(self, connection: Connection, half: Half, frame: Frame) -> bool:
-        """Mask a frame and the event around it; whether that changed anything."""
-        masked, event = self._masked(connection, half, frame), frame.event
-        is_changed = masked != frame.raw
-        frame.raw = masked
-        if event is None or not (is_changed or connection.ids):
-            return is_changed
-        before, after = event.before, event.after
-        if is_changed and after is None:  # they repeat the frame's bytes
-            before = b""
-        around = SseEvent(
-            self._mask.ids(before, connection.ids),
-            None if after is None else self._mask.ids(after, connection.ids),
-            None if event.id is None else self._mask.text(event.id, connection.ids),
-            event.name,
-            event.retry,
-        )
-        is_changed = is_changed or around != event
-        if is_changed:
-            frame.event = around
-        return is_changed
-
-    def _affordable(self, exchange: Exchange, half: Half, frame: Frame) -> Iterable[Frame]:
-        """A frame, or its pieces where there is no memory to judge it."""
-        if frame.continues or half.is_long:
-            half.is_long = frame.continues
-            return in_pieces(frame)
-        cost = self._budget.cost(frame.raw)
-        if cost is None:
-            return in_pieces(frame, at_least=2)
-        if frame.sender == CLIENT:
-            exchange.cost += cost
-            self._budget.spent += cost
-        return (frame,)
 
     # What is no HTTP
 
@@ -522,15 +364,15 @@ class HttpAssembly:
                 yield Opaque(connection.number, _sender(of), size, connection.reasons.get(of, usual), at_ns)
         connection.opaque.clear()
 
+    def _numbered(self, events: Iterator[Recorded]) -> Iterator[Recorded]:
+        for event in events:
+            if isinstance(event, Frame):
+                event.seq = self._next()
+            yield event
+
     def _next(self) -> int:
         self.seq += 1
         return self.seq
-
-
-def _show(coded: Coded | None, data: bytes) -> None:
-    """Feed a decoder what it had read before."""
-    for _ in coded.feed(data) if coded is not None else ():
-        pass
 
 
 def _by_proxy(piece: Piece, by_us: str) -> Piece:

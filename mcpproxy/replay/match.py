@@ -129,13 +129,14 @@ class Matcher:
         essence: JSONObject = {"method": request.method}
         if not isinstance(params, dict):
             return essence
+        decides: JSONObject = dict(params)
         if self._level != "strict":
             # To send nothing, null or an empty object is a matter of the client's library.
-            params = {name: one for name, one in params.items() if one is not None and one != {}}
+            decides = {name: one for name, one in params.items() if one is not None and one != {}}
             if request.method == "initialize":
-                params = {}
-        if params:
-            essence["params"] = params
+                decides = {}
+        if decides:
+            essence["params"] = decides
         return essence
 
     def _key(self, method: str, value: JSONObject) -> Key:

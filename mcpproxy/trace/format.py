@@ -145,9 +145,9 @@ _HTTP_ONLY: Final = _HEADER[_HEADER.index("mode") :]
 
 def encode_frame(frame: Frame, session: str = "") -> bytes:
     """A frame as a line; ``session`` names the HTTP session that it belongs to, if it is known."""
-    if frame.terminated and not (frame.continues or frame.exchange or frame.by_proxy or frame.refused):
-        if is_embeddable(frame):
-            return _USUAL[frame.sender] % (frame.seq, frame.observed_at_ns, frame.raw)
+    is_plain = frame.terminated and not (frame.continues or frame.by_proxy or frame.refused)
+    if is_plain and not frame.exchange and is_embeddable(frame):
+        return _USUAL[frame.sender] % (frame.seq, frame.observed_at_ns, frame.raw)
     return b"".join(frame_parts(frame, session))
 
 

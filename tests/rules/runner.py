@@ -24,13 +24,15 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from mcpproxy import catalogue
+from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.implementations import pinned
+from mcpproxy.checks.table import Family
 from mcpproxy.cli.ranges import compiled
 from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Requirement
@@ -253,10 +255,16 @@ class Verdict:
     surprise: str = ""
 
 
-def judge(fixture: Fixture, revision: str) -> Verdict:
-    """Run a fixture and compare each event's findings with its line."""
+def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
+    """Run a fixture and compare each event's findings with its line.
+
+    Unless ``narrowed``, every check looks at every message it might concern.
+    """
     held = [pinned(compiled(fixture.path.name, fixture.ranges))] if fixture.ranges else []
-    observer = Ruleset(catalogue.load()).and_also({fixture.rule}, held).observer()
+    ruleset = Ruleset(catalogue.load()).and_also({fixture.rule}, held)
+    if not narrowed:
+        ruleset = replace(ruleset, dispatch=_wide(ruleset.dispatch.families))
+    observer = ruleset.observer()
     verdict = Verdict()
     told: list[str] = [f"{fixture} in {revision}: {fixture.about}"]
     for step in steps(fixture, revision):
@@ -272,6 +280,11 @@ def judge(fixture: Fixture, revision: str) -> Verdict:
             told += [f"    {surprise}", *(f"    found {described(finding)}" for finding in found)]
             verdict.surprise = "\n".join(told)
     return verdict
+
+
+@cache
+def _wide(families: tuple[Family, ...]) -> Dispatch:
+    return Dispatch(families, narrowed=False)
 
 
 def _compare(line: Line, found: list[Finding]) -> str:
