@@ -32,7 +32,7 @@ WIRE_ALONE: Final = [
 """Rules whose example is messages and nothing else: no passing time, no signal."""
 
 CODE: Final = re.compile(r"([A-Z]+)-\d{3}")
-REQUIREMENT_ID: Final = re.compile(r"[ARX]-\d{3}")
+REQUIREMENT_ID: Final = re.compile(r"[ADRX]-\d{3}")
 NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 SOURCE: Final = re.compile(
     r"https://(modelcontextprotocol\.io/specification/(?P<revision>[\d-]+)/"

@@ -28,6 +28,10 @@ NOT_DECLARED: Final = (
     "Our scripts subscribe without looking at what the server declared, and these servers do not declare "
     "it: only capabilities that were negotiated are to be used (2025-11-25, basic/lifecycle, Operation)."
 )
+REMOVED: Final = (
+    "Our script pings, subscribes and sets a log level whatever the revision, and the Python SDK lets it: "
+    "2026-07-28 has none of these requests any more (2026-07-28, changelog, Major changes 4 and 5)."
+)
 DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
     "PROTO-009": {
         ("python 1", "python 1"): NOT_DECLARED,
@@ -36,6 +40,7 @@ DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
         ("python 1", "python 2"): NOT_DECLARED,
         ("typescript 1", "python 2"): NOT_DECLARED,
     },
+    "STAT-008": {("python 2 auto", "python 2"): REMOVED},
 }
 """Rule -> (client, server) -> the sentence on which an error or a warning rests that this pair deserves."""
 

@@ -38,6 +38,18 @@ IMPATIENT: Final = (
     "which it closes its stdin: it should close, wait for the exit, and only then signal "
     "(2026-07-28, basic/transports/stdio, Shutdown)."
 )
+REMOVED: Final = (
+    "Our script pings, subscribes and sets a log level whatever the revision, and the Python SDK lets it: "
+    "2026-07-28 has none of these requests any more (2026-07-28, changelog, Major changes 4 and 5)."
+)
+UNKNOWN_TOOL: Final = (
+    "These servers answer a call of an unknown tool with a result whose isError is true: it is an error of "
+    "the protocol (2025-11-25, server/tools, Error Handling)."
+)
+NO_RESOURCE: Final = (
+    "These servers say with another code than -32002 that there is no such resource "
+    "(2025-11-25, server/resources, Error Handling)."
+)
 DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
     "PROTO-009": {
         ("python 1", "python 1"): NOT_DECLARED,
@@ -51,6 +63,7 @@ DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
         ("typescript 2 auto", "python 1"): IMPATIENT,
         ("typescript 2 auto", "python 2"): IMPATIENT,
     },
+    "STAT-008": {("python 2 auto", "python 2"): REMOVED},
 }
 """Rule -> (client, server) -> the sentence on which an error or a warning rests that this pair deserves."""
 

@@ -17,8 +17,8 @@ from mcpproxy.session.history import History
 from mcpproxy.session.http import HttpExchange, HttpHistory
 
 FEATURES: Final[Mapping[str, tuple[str, str, str]]] = {
-    "roots/list": ("DEPR-001", "R-901", "the client's roots"),
-    "sampling/createMessage": ("DEPR-002", "R-902", "the client to sample its model"),
+    "roots/list": ("DEPR-001", "D-001", "the client's roots"),
+    "sampling/createMessage": ("DEPR-002", "D-002", "the client to sample its model"),
 }
 """What a server asks of a client: the rule and requirement that speak of it, and its name."""
 
@@ -62,7 +62,7 @@ def _features(ask: Ask) -> Iterator[tuple[str, str, str, str]]:
     context = member(ask.params, "includeContext")
     if ask.method == "sampling/createMessage" and context in FROM_SERVERS:
         said = f"server asked for sampling with includeContext {context}, which is deprecated"
-        yield "DEPR-005", "R-905", said, ask.at + "/params/includeContext"
+        yield "DEPR-005", "D-005", said, ask.at + "/params/includeContext"
 
 
 def logging(passing: Passing, history: History) -> Iterable[Breach]:
@@ -70,7 +70,7 @@ def logging(passing: Passing, history: History) -> Iterable[Breach]:
     if history.negotiated is not None or history.beyond(Told).knows("DEPR-003", history):
         return ()
     said = "server sent log messages (notifications/message), which are deprecated"
-    return (Breach("DEPR-003", "R-903", said, passing.at + "/method"),)
+    return (Breach("DEPR-003", "D-003", said, passing.at + "/method"),)
 
 
 def http_with_sse(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Breach]:
@@ -82,7 +82,7 @@ def http_with_sse(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     )
     if confirms and revision in AFTER_SSE:
         said = f"client and server speak {revision} over HTTP+SSE, which Streamable HTTP has replaced"
-        yield Breach("DEPR-004", "R-904", said, candidates=(str(revision),))
+        yield Breach("DEPR-004", "D-004", said, candidates=(str(revision),))
 
 
 def _note(passing: Passing, history: History) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
-from mcpproxy.checks.table import ANSWERS, MESSAGES, Decider, EventDecider, Family
+from mcpproxy.checks.table import ANSWERS, Decider, EventDecider, Family
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.lifecycle import (

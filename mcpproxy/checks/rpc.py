@@ -403,7 +403,7 @@ def _extended(passing: Passing, history: History) -> bool:
     message = passing.message
     assert isinstance(message, Request | Notification)
     declared = [history.client_capabilities, history.server_capabilities]
-    if history.stateless_seq is not None or passing.stateless:
+    if history.stateless_seq is not None or passing.stateless or history.lasting is not None:
         if any(message.method in names for names in methods.EXTENSIONS.values()):
             return True
         asked = (message.params, *(asked.params for asked in history.client.pending.values()))

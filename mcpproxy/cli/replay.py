@@ -15,8 +15,8 @@ from mcpproxy.replay.live import Options
 from mcpproxy.replay.match import LEVELS
 from mcpproxy.replay.material import Material, material
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.server import Engine, summary
 from mcpproxy.replay.serve_stdio import StdioServer
+from mcpproxy.replay.server import Engine, summary
 
 PARTS: Final = {
     "server": "answer a live client from a recording",

@@ -3,6 +3,7 @@
 What stands where:
 
     tunnel    one client connection and its upstream connection: the data path
+    requests  what the client sends there: heads found, bodies counted
     head      a request's head, read strictly
     body      where a request's body ends
     route     where a request goes and what its head looks like there

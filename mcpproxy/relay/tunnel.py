@@ -4,8 +4,8 @@
     client ◄── as it comes ◄── upstream                                        journaled as SERVER
 
 *Order.* A chunk is read, its time is taken, it is sent on, and then it is journaled as it was read, all
-before anything else is read. So no answer stands before its question. The beginning of a head stays here
-until the head is whole; it is journaled when it goes on.
+before anything else is read. So no answer stands before its question. The beginning of a head stays in
+``requests`` until the head is whole; it is journaled when it goes on.
 
 *Back-pressure.* What one end does not take at once is its ``rest``, of one chunk at most, and the other
 end is not read until it is gone.
@@ -23,22 +23,22 @@ from __future__ import annotations
 import time
 
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.body import body_of
 from mcpproxy.relay.dial import Dial
 from mcpproxy.relay.end import End
-from mcpproxy.relay.head import LIMIT_BYTES, Refusal, check_beginning
+from mcpproxy.relay.head import LIMIT_BYTES
 from mcpproxy.relay.journal import RESET
 from mcpproxy.relay.loop import BROKEN, READ, WRITE
 from mcpproxy.relay.records import Records
 from mcpproxy.relay.reply import ESTABLISHED, reply
+from mcpproxy.relay.requests import Requests
 from mcpproxy.relay.switch import Switch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from mcpproxy.relay.body import Body
     from mcpproxy.relay.dial import Sock
+    from mcpproxy.relay.head import Refusal
     from mcpproxy.relay.http import Proxy
     from mcpproxy.relay.rewrite import Rewriter
     from mcpproxy.relay.route import Route
@@ -62,24 +62,17 @@ class Tunnel:
     """See the top of this file."""
 
     __slots__ = (
-        "_answers",
-        "_answers_at_bytes",
-        "_answers_at_head",
-        "_body",
         "_client",
         "_dial",
-        "_held",
         "_is_deaf",
         "_is_over",
-        "_is_pipelined",
         "_out",
         "_proxy",
         "_records",
+        "_requests",
         "_rewriter",
-        "_route",
         "_stage",
         "_switch",
-        "_upgrade",
         "_upstream",
     )
 
@@ -93,15 +86,9 @@ class Tunnel:
         self._stage = _HTTP
         self._is_over = False
         self._is_deaf = False  # the client is not read any more
-        self._held = b""  # client's bytes that did not go on yet
-        self._body: Body | None = None  # of the request that is passing
-        self._route: Route | None = None  # of the last request
-        self._upgrade = False  # it wants something else than HTTP behind it
-        self._switch: Switch | None = None  # waits for the answer to that
+        self._requests = Requests(proxy.router, self._on_request)
+        self._switch: Switch | None = None  # waits for the answer to an upgrade
         self._rewriter: Rewriter | None = None
-        self._is_pipelined = False  # the last request came before the one in front of it was answered
-        # How often upstream has spoken: ever, up to our last bytes for it, up to the last head among them.
-        self._answers = self._answers_at_bytes = self._answers_at_head = 0
 
     def start(self) -> None:
         """Begin to read the client."""
@@ -152,42 +139,12 @@ class Tunnel:
             self._record(journals.CLIENT, now, data)
 
     def _take(self, data: bytes, now: int) -> None:
-        """Find the heads in what the client sent, and send on what may go on."""
-        held = self._held
-        buffer = held + data if held else data
-        size = len(buffer)
-        at = 0
-        out: list[bytes] = []
-        try:
-            while at < size:
-                body = self._body
-                if body is not None:
-                    stop = body.feed(buffer, at)
-                    out.append(buffer[at:stop])
-                    at = stop
-                    if body.is_over:
-                        self._body = None
-                elif self._upgrade:
-                    break  # what these bytes are depends on the answer
-                elif buffer.startswith(b"\r\n", at):
-                    at += 2  # an old client's, behind a body (RFC 9112, section 2.2)
-                else:
-                    stop = buffer.find(b"\r\n\r\n", max(at, len(held) - 3)) + 4
-                    if stop < 4:
-                        check_beginning(buffer[at:])
-                        break
-                    route = self._proxy.router.route(buffer[at:stop])
-                    self._begin(route, bool(out), now)
-                    out.append(route.head)
-                    at = stop
-        except Refusal as refusal:
-            self._held = b""
-            self._pass_up(out, buffer, now)
-            self._refuse(refusal, now, has_body=not buffer.startswith(b"HEAD ", at))
-            return
-        self._held = buffer[at:]
-        if at:
-            self._pass_up(out, buffer[:at], now)
+        """Send on what may go on."""
+        passage = self._requests.take(data, now)
+        if passage.data:
+            self._pass_up(passage.out, passage.data, now)
+        if passage.refusal is not None:
+            self._refuse(passage.refusal, now, passage.has_body)
 
     def _pass_up(self, out: list[bytes], data: bytes, now: int) -> None:
         """Send ``out`` on for ``data``, which is what the client sent; there may be nothing to send on."""
@@ -198,23 +155,10 @@ class Tunnel:
         else:
             self._send_up(out[0] if len(out) == 1 else b"".join(out), data, now)
 
-    def _begin(self, route: Route, is_behind_another: bool, now: int) -> None:
-        """A request begins. ``is_behind_another``: it came together with the end of the one before it."""
-        last = self._route
-        is_pipelined = last is not None and (is_behind_another or self._answers == self._answers_at_bytes)
-        if is_pipelined and route.is_last:
-            raise Refusal(400, "HTTP may end here, but the requests before are not answered yet")
-        if last is not None and route.leaves(last):
-            if is_pipelined:
-                raise Refusal(
-                    400, "this goes to another server, but the requests before are not answered yet"
-                )
+    def _on_request(self, route: Route, leaves: bool, is_pipelined: bool, now: int) -> None:
+        """A request is about to go on."""
+        if leaves:
             self._leave_upstream(now)
-        self._route = route
-        self._is_pipelined = is_pipelined
-        self._answers_at_head = self._answers
-        self._body = body_of(route.length)
-        self._upgrade = route.is_last
         if route.has_upgrade:
             self._switch = Switch()
         if route.note:
@@ -240,15 +184,16 @@ class Tunnel:
             self._on_broken(upstream)
             return
         self._proxy.record(journals.CLIENT, now, data, self._records.number)
-        self._answers_at_bytes = self._answers
+        self._requests.sent()
         if taken < len(out):
             upstream.rest = memoryview(out)[taken:]
             self._watch()
 
     def _on_client_end(self, now: int) -> None:
-        if self._held:
-            self._record(journals.CLIENT, now, self._held)
-            self._held = b""
+        requests = self._requests
+        if requests.held:
+            self._record(journals.CLIENT, now, requests.held)
+            requests.held = b""
         self._records.end(journals.CLIENT_EOF, now)
         self._client.ended = True
         if self._upstream is not None:
@@ -275,7 +220,7 @@ class Tunnel:
         if not data:
             self._on_upstream_end(upstream, now)
             return
-        self._answers += 1
+        self._requests.answers += 1
         self._proxy.hold(journals.SERVER, now, data, self._records.number)
         if self._rewriter is not None or self._switch is not None:
             self._pass_watched(data, now)
@@ -342,12 +287,11 @@ class Tunnel:
 
     def _go_on(self, is_opaque: bool, now: int) -> None:
         """It is known what follows a request that wanted to be the last one."""
-        self._upgrade = False
+        held = self._requests.goes_on()
         if is_opaque:
             self._record(journals.OPAQUE, now)
             self._stage = _OPAQUE
             self._rewriter = None
-        held, self._held = self._held, b""
         if held and is_opaque:
             self._send_up(held, held, now)
         elif held:
@@ -358,11 +302,12 @@ class Tunnel:
 
     def _open(self, out: bytes, data: bytes, now: int) -> None:
         """Connect to where the first request goes; ``out`` and ``data`` as for ``_send_up``."""
-        assert self._route is not None
+        route = self._requests.route
+        assert route is not None
         self._records.begin(now, self._where())
         self._proxy.hold(journals.CLIENT, now, data, self._records.number)
         self._out = out
-        self._dial = dial = Dial(self._proxy.dialer, self._route.upstream, self._on_dialed, self.abandon)
+        self._dial = dial = Dial(self._proxy.dialer, route.upstream, self._on_dialed, self.abandon)
         dial.start()
         if dial.sock is not None:
             self._enter(dial.sock)
@@ -375,7 +320,7 @@ class Tunnel:
     def _enter(self, sock: Sock) -> None:
         """There is an upstream: send it what it is to get."""
         upstream = self._upstream = End(self._proxy.loop, sock, self._on_upstream)
-        self._answers_at_bytes = self._answers
+        self._requests.sent()
         out, self._out = self._out, b""
         try:
             taken = upstream.send(out) if out else 0
@@ -391,9 +336,7 @@ class Tunnel:
         if dial.failure is not None:
             status, why = dial.failure
             self._note("upstream-failed", why, now)
-            self._answer(
-                status, why, now, has_body=self._route is None or self._route.asked.method != b"HEAD"
-            )
+            self._answer(status, why, now, has_body=self._requests.wants_body)
             return
         assert dial.sock is not None
         if self._upstream is None:
@@ -401,7 +344,8 @@ class Tunnel:
         assert self._upstream is not None
         if self._client.ended or self._is_deaf:
             self._upstream.finish()
-        if self._route is not None and self._route.has_tunnel:
+        route = self._requests.route
+        if route is not None and route.has_tunnel:
             is_delivered = self._send_down(ESTABLISHED)
             self._record(journals.OWN, now, ESTABLISHED)
             if not is_delivered:
@@ -436,13 +380,8 @@ class Tunnel:
         if self._is_over or self._stage == _UNWANTED:
             return
         self._note("refused", refusal.why, now)
-        if self._route is None:
-            is_free = True
-        elif self._body is None:
-            is_free = self._answers != self._answers_at_bytes
-        else:
-            is_free = not self._is_pipelined and self._answers == self._answers_at_head
-        if is_free and self._client.rest is None and not self._client.finishing:
+        is_free = self._client.rest is None and not self._client.finishing
+        if is_free and self._requests.may_be_answered:
             self._answer(refusal.status, refusal.why, now, has_body)
             return
         self._stage = _UNWANTED
@@ -553,7 +492,7 @@ class Tunnel:
             and not self._is_deaf
             and self._dial is None
             and (upstream is None or upstream.rest is None)
-            and len(self._held) < LIMIT_BYTES
+            and not self._requests.is_full
         )
         client.watch(reads_client)
         if upstream is not None:
@@ -571,4 +510,5 @@ class Tunnel:
 
     def _where(self) -> str:
         """The server that the last request was for, or else the only one; empty if that is not known."""
-        return self._proxy.upstream if self._route is None else self._route.upstream.address
+        route = self._requests.route
+        return self._proxy.upstream if route is None else route.upstream.address

@@ -19,6 +19,14 @@ State = Literal["decided", "permission", "unobservable"]
 STRONGEST: Final[tuple[State, ...]] = ("decided", "unobservable", "permission")
 """Of several rules that rest on one requirement, the one that does most for it counts."""
 
+SERIES: Final = {
+    "R": "of MCP",
+    "D": "of MCP, features that it deprecates",
+    "A": "of ACP",
+    "X": "of no specification, off by default",
+}
+"""What the numbers of requirements begin with."""
+
 COLOUR: Final[dict[str, Colour]] = {"decided": "green", "permission": "blue", "unobservable": "yellow"}
 
 
@@ -67,14 +75,16 @@ def lines(found: tuple[Row, ...], style: Style = PLAIN) -> Iterator[str]:
         return style.paint(padded, COLOUR[cell]) if column == 2 else padded
 
     yield from table(cells, style, paint=paint)
-    totals = Counter(row.state for row in found)
-    missing = unaccounted(found)
     yield ""
-    yield (
-        f"{count(len(found), 'requirement')}: {totals['decided']} decided, "
-        f"{totals['permission']} permissions, {totals['unobservable']} unobservable; "
-        f"unaccounted for: {', '.join(missing) or 'none'}"
-    )
+    for series, of in SERIES.items():
+        rows_of = [row for row in found if row.id.startswith(f"{series}-")]
+        if rows_of:
+            totals = Counter(row.state for row in rows_of)
+            yield (
+                f"{count(len(rows_of), 'requirement')} {of}: {totals['decided']} decided, "
+                f"{totals['permission']} permissions, {totals['unobservable']} unobservable"
+            )
+    yield f"unaccounted for: {', '.join(unaccounted(found)) or 'none'}"
 
 
 def as_objects(found: Iterable[Row]) -> list[dict[str, object]]:

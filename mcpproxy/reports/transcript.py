@@ -12,7 +12,6 @@ from collections import Counter
 from typing import Final, assert_never
 
 from mcpproxy.protocol.jsonrpc import Absent, Batch, RequestId
-from mcpproxy.trace.conversation import Conversation, Turn
 from mcpproxy.reports.preview import preview
 from mcpproxy.reports.style import PLAIN, Style, count, decoded, duration, printable, size, tally
 from mcpproxy.reports.text import finding_head, finding_line
@@ -33,6 +32,7 @@ from mcpproxy.session.frame import (
     Stderr,
 )
 from mcpproxy.session.http import Fields
+from mcpproxy.trace.conversation import Conversation, Turn
 
 INDENT: Final = " " * 34
 PAYLOAD_COLUMNS: Final = 160

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from mcpproxy.protocol.jsonrpc import ABSENT, Batch
-from mcpproxy.trace.conversation import Conversation, Turn
 from mcpproxy.session.frame import (
     Close,
     Eof,
@@ -30,6 +29,7 @@ from mcpproxy.session.frame import (
     Signal,
     Stderr,
 )
+from mcpproxy.trace.conversation import Conversation, Turn
 from mcpproxy.trace.format import finding_object
 
 

@@ -25,7 +25,7 @@ from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.frame import SERVER
 
 CODE: Final = re.compile(r"[A-Z]{2,}-\d{3}")
-REQUIREMENT: Final = re.compile(r"[AR]-\d{3}")
+REQUIREMENT: Final = re.compile(r"[ADRX]-\d{3}")
 
 Function = Callable[..., object]
 

@@ -286,9 +286,9 @@ def test_a_compressed_stream_is_decoded_as_it_comes() -> None:
     ]
     found = assembled(entries)
     assert [word.partition(":")[0] for word in told(found)[2:5]] == [
-        "1 encoded server",
         "1 server",
         "1 encoded server",
+        "1 server",
     ]
     assert body_bytes(found, 1, "server") == first + rest
 

@@ -10,11 +10,12 @@ A fixture is JSON Lines. The first line is its header, every other line one even
     {"close": {"ending": "exited", "exit_code": 0}}
 
 ``handshake`` stands for initialize (id 0), its result and the initialized notification. ``acp-handshake``
-stands for initialize and its result as the Agent Client Protocol has them: a file whose name ends in ``-acp``
-speaks that, in the versions ``acp-1`` and ``acp-2``, and ``"$NUMBER"`` is the version as it is sent. ``ask`` is a
-stateless request of the client, to which the ``_meta`` it owes and the capabilities are added. ``$REVISION``
-is the revision under test wherever it occurs. ``t`` sets the time in seconds; otherwise an event comes
-a millisecond after the one before. A close is added where there is none. For HTTP see ``wire.py``.
+stands for initialize and its result as the Agent Client Protocol has them: a file whose name ends in
+``-acp`` speaks that, in the versions ``acp-1`` and ``acp-2``, and ``"$NUMBER"`` is the version as it is
+sent. ``ask`` is a stateless request of the client, to which the ``_meta`` it owes and the capabilities
+are added. ``$REVISION`` is the revision under test wherever it occurs. ``t`` sets the time in seconds;
+otherwise an event comes a millisecond after the one before. A close is added where there is none. For
+HTTP see ``wire.py``.
 
 ``expect`` names the rules found at a line, in order; a line without it expects nothing. Beside it,
 ``blame``, ``pointer``, ``frame``, ``requirement`` and ``severity`` say more of each of them.

@@ -73,8 +73,9 @@ def test_the_severity_follows_from_requirement_and_revision(fixture: Fixture, re
 @pytest.mark.parametrize("rule", RULES)
 def test_what_narrows_a_check_only_saves_time(rule: str) -> None:
     for fixture, revision in trials([fixture for fixture in FIXTURES if fixture.rule == rule]):
-        as_it_is, without = (runner.judge(fixture, revision, narrowed=n) for n in (True, False))
-        assert as_it_is.findings == without.findings, f"{fixture} in {revision}"
+        as_it_is, without = (runner.judge(fixture, revision, narrowed=n).findings for n in (True, False))
+        # Two rows of one check may cover two eras; without them both look.
+        assert list(dict.fromkeys(without)) == as_it_is, f"{fixture} in {revision}"
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -3,8 +3,8 @@
 import pytest
 
 from mcpproxy.protocol.jsonrpc import ABSENT
-from mcpproxy.trace.conversation import Conversation, Turn
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Sender
+from mcpproxy.trace.conversation import Conversation, Turn
 
 C, S = CLIENT, SERVER
 
