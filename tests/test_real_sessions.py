@@ -64,6 +64,8 @@ DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
         ("typescript 2 auto", "python 2"): IMPATIENT,
     },
     "STAT-008": {("python 2 auto", "python 2"): REMOVED},
+    "TOOL-006": dict.fromkeys(PAIRS, UNKNOWN_TOOL),
+    "RES-004": dict.fromkeys(PAIRS, NO_RESOURCE),
 }
 """Rule -> (client, server) -> the sentence on which an error or a warning rests that this pair deserves."""
 

@@ -6,25 +6,32 @@ before both declarations were seen.
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol import methods
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request
 from mcpproxy.protocol.methods import Need, applies, declares, needs
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
-from mcpproxy.session.history import History
+from mcpproxy.session.history import Asked, History
 
 LISTS: Final = ("tools/list", "resources/list", "prompts/list")
 
 
-def undeclared_request(passing: Passing, history: History) -> Iterator[Breach]:
+def undeclared_request(passing: Passing, history: History) -> Iterable[Breach]:
     """PROTO-009: the sender asks for what the other side never offered"""
     message = passing.message
     assert isinstance(message, Request)
-    for need in _unmet(message.method, message.params, passing.sender, passing, history):
+    unmet = _unmet(message.method, message.params, passing.sender, passing, history)
+    return _undeclared_request(unmet, message, passing, history) if unmet else ()
+
+
+def _undeclared_request(
+    unmet: tuple[Need, ...], message: Request, passing: Passing, history: History
+) -> Iterator[Breach]:
+    for need in unmet:
         declarer = _declarer(need, passing.sender)
         said = f"{passing.sender} sent {message.method}, but the {declarer} never declared {need.path}"
         yield Breach(
@@ -55,11 +62,18 @@ def _requirement(method: str, need: Need, sender: Sender) -> str:
     return "R-044" if sender == CLIENT else "R-047"
 
 
-def undeclared_notification(passing: Passing, history: History) -> Iterator[Breach]:
+def undeclared_notification(passing: Passing, history: History) -> Iterable[Breach]:
     """PROTO-009: a notification of a feature that was never declared"""
     message = passing.message
     assert isinstance(message, Notification)
-    for need in _unmet(message.method, message.params, passing.sender, passing, history):
+    unmet = _unmet(message.method, message.params, passing.sender, passing, history)
+    return _undeclared_notification(unmet, message, passing, history) if unmet else ()
+
+
+def _undeclared_notification(
+    unmet: tuple[Need, ...], message: Notification, passing: Passing, history: History
+) -> Iterator[Breach]:
+    for need in unmet:
         declarer = _declarer(need, passing.sender)
         who = "it" if declarer == passing.sender else f"the {declarer}"
         said = f"{passing.sender} sent {message.method}, but {who} never declared {need.path}"
@@ -76,13 +90,19 @@ def undeclared_notification(passing: Passing, history: History) -> Iterator[Brea
             yield Breach("PROTO-009", "R-045", said, passing.at + "/method", _handshake(history))
 
 
-def undeclared_service(passing: Passing, history: History) -> Iterator[Breach]:
+def undeclared_service(passing: Passing, history: History) -> Iterable[Breach]:
     """PROTO-009: the server answers a feature request although it never declared the feature"""
-    asked, message = passing.answers, passing.message
-    assert isinstance(message, Response)
+    asked = passing.answers
     if asked is None or asked.sender != CLIENT or asked.stateless:
-        return
-    for need in _unmet(asked.method, asked.params, asked.sender, passing, history):
+        return ()
+    unmet = _unmet(asked.method, asked.params, asked.sender, passing, history)
+    return _undeclared_service(unmet, asked, passing, history) if unmet else ()
+
+
+def _undeclared_service(
+    unmet: tuple[Need, ...], asked: Asked, passing: Passing, history: History
+) -> Iterator[Breach]:
+    for need in unmet:
         if need.declared_by == "server" and need.condition == "always" and "." not in need.path:
             said = f"server answered {asked.method} with a result, but never declared {need.path}"
             yield Breach(
@@ -122,36 +142,34 @@ def elicitation_modes(passing: Passing, history: History) -> Iterator[Breach]:
         )
 
 
-def _unmet(method: str, params: object, sender: Sender, passing: Passing, history: History) -> Iterator[Need]:
-    """The needs of ``method`` that the handshake left unmet; none while it is not known."""
-    if (sender, method) in history.cleared or history.negotiated is None or history.blind:
-        return
-    if passing.candidates != (history.negotiated,):
-        return
-    defined = methods.defined(method, history.negotiated)
-    if defined is None or defined.sender not in (sender, "both"):
-        return  # It is not this peer's to send: RPC-019 and PROTO-006 say so.
-    for need in needs(method, history.negotiated):
-        declared = history.capabilities(_declarer(need, sender))
-        if declared is not None and applies(need, as_object(params)) and not declares(declared, need.path):
-            yield need
-            return  # One missing declaration is told once, not again for its parts.
+def _unmet(
+    method: str, params: object, sender: Sender, passing: Passing, history: History
+) -> tuple[Need, ...]:
+    """What a message needs and the handshake left undeclared, the first of it; empty while unknown."""
+    lacking = history.unmet.get((sender, method))
+    if not lacking or history.blind or passing.candidates != (history.negotiated,):
+        return ()
+    # One missing declaration is told once, not again for its parts.
+    return next(((need,) for need in lacking if applies(need, as_object(params))), ())
 
 
-def cleared(history: History, revision: str) -> frozenset[tuple[Sender, str]]:
-    """Who may send which methods of ``revision`` whatever their params say: all that is declared."""
-    return frozenset(
-        (sender, method)
-        for sender in (CLIENT, SERVER)
-        for method in methods.names(revision)
-        if all(
-            need.condition == "always"
-            and (declared := history.capabilities(_declarer(need, sender))) is not None
-            and declares(declared, need.path)
-            for need in needs(method, revision)
-        )
-        and methods.sends(sender, method, methods.kind_of(method), revision)
-    )
+def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tuple[Need, ...]]:
+    """What each peer would need for each of its methods and was not declared in the handshake."""
+    found: dict[tuple[Sender, str], tuple[Need, ...]] = {}
+    for method in methods.names(revision):
+        defined = methods.defined(method, revision)
+        for sender in (CLIENT, SERVER):
+            if defined is None or defined.sender not in (sender, "both"):
+                continue  # It is not this peer's to send: RPC-019 and PROTO-006 say so.
+            lacking = tuple(
+                need
+                for need in needs(method, revision)
+                if (declared := history.capabilities(_declarer(need, sender))) is not None
+                and not declares(declared, need.path)
+            )
+            if lacking:
+                found[sender, method] = lacking
+    return found
 
 
 def _declarer(need: Need, sender: Sender) -> Sender:

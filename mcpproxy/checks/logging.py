@@ -64,24 +64,19 @@ def below_level(passing: Passing, history: History) -> Iterable[Breach]:
     return (Breach("LOG-002", "R-167", said, passing.at + "/params/level", (in_force.seq,)),)
 
 
-def served_unknown_level(passing: Passing, history: History) -> Iterable[Breach]:
-    """LOG-001: the server takes a level that is none"""
+def took_unknown_level(passing: Passing, history: History) -> Iterable[Breach]:
+    """LOG-001: the server takes a level that is none, for the session"""
     asked = passing.answers
-    if asked is None or not (asked.stateless or asked.method == "logging/setLevel"):
-        return ()
-    level = _wanted(asked)
-    if not isinstance(level, str) or level in LEVELS:
-        return ()
-    said = f"server took the log level {shown(level)}, which is none of the eight, instead of refusing it"
-    return (
-        # Refusing it is only a SHOULD.
-        Breach(
-            "LOG-001", "R-166", said, passing.at + "/result", (asked.seq,), blame="server", at_most="warning"
-        ),
-    )
+    return () if asked is None or asked.stateless else _took_unknown(asked, passing)
 
 
 # A level for each request
+
+
+def served_unknown_level(passing: Passing, history: History) -> Iterable[Breach]:
+    """LOG-001: the server takes a level that is none, for one request"""
+    asked = passing.answers
+    return () if asked is None or not asked.stateless else _took_unknown(asked, passing)
 
 
 def unrequested(passing: Passing, history: History) -> Iterator[Breach]:
@@ -124,6 +119,16 @@ def _lowest(wanting: list[Asked]) -> str:
     levels = [_wanted(asked) for asked in wanting]
     known = [level for level in levels if isinstance(level, str) and level in LEVELS]
     return min(known, key=_severity) if len(known) == len(levels) else ""
+
+
+def _took_unknown(asked: Asked, passing: Passing) -> Iterable[Breach]:
+    level = _wanted(asked)
+    if not isinstance(level, str) or level in LEVELS:
+        return ()
+    said = f"server took the log level {shown(level)}, which is none of the eight, instead of refusing it"
+    at = passing.at + "/result"
+    # Refusing it is only a SHOULD.
+    return (Breach("LOG-001", "R-166", said, at, (asked.seq,), blame=SERVER, at_most="warning"),)
 
 
 # What a log message says
@@ -187,7 +192,7 @@ def _note_request(passing: Passing, history: History) -> None:
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("LOG-001",), served_unknown_level, ("response",), ("logging/setLevel",)),
+        Decider(("LOG-001",), took_unknown_level, ("response",), ("logging/setLevel",)),
         Decider(("LOG-001",), served_unknown_level, ("response",), sender=SERVER, within=STATELESS),
         Decider(("LOG-002",), below_level, ("notification",), MESSAGE, within=STATEFUL),
         Decider(("LOG-003",), credentials, ("notification",), MESSAGE),

@@ -9,7 +9,7 @@ from typing import Final
 
 from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
 from mcpproxy.checks.breach import Passing, member
-from mcpproxy.checks.capabilities import cleared
+from mcpproxy.checks.capabilities import unmet_needs
 from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.lifecycle import input_of
 from mcpproxy.checks.rpc import BOM, looks_meant
@@ -417,7 +417,7 @@ class MessageJudge:
         if isinstance(version, str) and version in STATEFUL:
             history.negotiated = version
             history.candidates = (version,)
-            history.cleared = cleared(history, version)
+            history.unmet = unmet_needs(history, version)
 
     def _remember_cancellation(self, passing: Passing, message: Notification) -> None:
         id = request_id(member(message.params, "requestId"))

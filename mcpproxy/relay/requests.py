@@ -1,4 +1,4 @@
-"""What the client of a tunnel sends, read as far as it must be: heads are found and rewritten, bodies counted.
+"""What the client of a tunnel sends, read as far as it must be: heads found and rewritten, bodies counted.
 
 No socket is touched here. The beginning of a head stays here until the head is whole, and what follows a
 request that may end HTTP stays until that is known.

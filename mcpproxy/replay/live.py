@@ -26,7 +26,8 @@ class Options:
     recorded. ``ignore`` are JSON Pointers into requests, as in ``compare.Rules``. ``repeats`` answers with
     the last answer once more when the recorded ones are used up. ``passes`` leaves misses to somebody else.
     ``complete`` says that nothing is missing: a request without an answer is left without one.
-    ``over_http``: statuses of HTTP reach the client, and are an answer too.
+    ``over_http``: statuses of HTTP reach the client, and are an answer too. ``stateful``: other sessions of
+    the recording begin with ``initialize``.
     """
 
     level: Level = "default"
@@ -36,6 +37,7 @@ class Options:
     passes: bool = False
     complete: bool = True
     over_http: bool = False
+    stateful: bool = False
 
 
 @dataclass(eq=False, slots=True)

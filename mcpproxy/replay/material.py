@@ -36,6 +36,15 @@ class Material:
     complete: bool
     notes: tuple[str, ...]
 
+    @property
+    def is_stateful(self) -> bool:
+        """Whether any session begins with ``initialize``."""
+        return any(
+            said.method == "initialize"
+            for session in (self.unnamed, *self.sessions)
+            for said in session.messages
+        )
+
     def as_one(self, name: str = "") -> Session:
         """One session with what came before it had an id; ``name`` chooses it, without it the first.
 

@@ -5,6 +5,7 @@ The ids stay the client's own, for that server sees nobody else's. Its requests 
 no recorded server uses. ``Server`` is the process.
 """
 
+import os
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
@@ -139,7 +140,7 @@ class Server:
         assert self._process.stdout is not None
         framer = LineFramer()
         with self._process.stdout as stdout:
-            while chunk := stdout.read1(_CHUNK_BYTES):  # pyright: ignore[reportAttributeAccessIssue] # a BufferedReader
+            while chunk := os.read(stdout.fileno(), _CHUNK_BYTES):
                 for raw, _, _, continues in framer.feed(chunk, 0):
                     if not continues:
                         self._hear(raw)

@@ -55,7 +55,7 @@ class StdioServer:
         """Until the client closes its side, a signal comes, or the recorded server has left."""
         threading.Thread(target=self._read, name="client", daemon=True).start()
         with suppress(ValueError):  # not in the main thread
-            signal.signal(signal.SIGTERM, lambda *_: self._news.put(("client", None)))
+            signal.signal(signal.SIGTERM, self._stop)
         try:
             self._send(self.engine.begin())
             while self._step():
@@ -65,6 +65,10 @@ class StdioServer:
         finally:
             if self._server is not None:
                 self._server.end()
+
+    def _stop(self, number: int, frame: object) -> None:
+        del number, frame
+        self._news.put(("client", None))
 
     def _step(self) -> bool:
         wait_s = None

@@ -53,7 +53,7 @@ class Engine:
         self._session: Final = session
         mine = [said for said in session.messages if said.sender == CLIENT]
         self._last: Final = mine[-1].index if mine else None
-        self._is_stateful: Final = any(said.method == "initialize" for said in mine)
+        self._is_stateful: Final = self._options.stateful or any(said.method == "initialize" for said in mine)
         self._matcher: Final = Matcher(mine, self._options.level, self._options.ignore)
         self._untaken: Final = [said for said in mine if isinstance(said.message, Notification | Malformed)]
         self._answer_to: Final[dict[int, Said]] = {}

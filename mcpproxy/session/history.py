@@ -11,6 +11,7 @@ from typing import Final, TypeVar, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
 from mcpproxy.protocol.lifecycle import State
+from mcpproxy.protocol.methods import Need
 from mcpproxy.protocol.revisions import REVISIONS, Protocol
 from mcpproxy.session.frame import CLIENT, Sender
 from mcpproxy.session.split import SplitMessage
@@ -169,7 +170,9 @@ class History:
     last_ns: int = 0
 
     client_capabilities: JSONObject | None = None
-    cleared: frozenset[tuple[Sender, str]] = frozenset()  # who may send which methods, all being declared
+    unmet: dict[tuple[Sender, str], tuple[Need, ...]] = field(
+        default_factory=dict[tuple[Sender, str], tuple[Need, ...]]
+    )  # what each peer needs for its methods and was not declared
     server_capabilities: JSONObject | None = None
 
     stateful_seq: int | None = None  # the first initialize
