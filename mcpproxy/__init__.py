@@ -1,6 +1,53 @@
 """mcpproxy: a transparent proxy and recorder for the Model Context Protocol.
 
-This file imports nothing: every wrapped server's start passes through it.
+From Python, ``open_trace`` reads a recording and ``check`` judges it; ``mcpproxy.api`` has the documentation.
+
+Nothing is imported here before somebody asks for one of these names: every wrapped server's start passes
+through this file.
 """
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcpproxy.api import (
+        Call,
+        Exchange,
+        Finding,
+        Frame,
+        Header,
+        McpProxyError,
+        Report,
+        Session,
+        Trace,
+        TraceError,
+        UsageError,
+        check,
+        open_trace,
+    )
+
+__all__ = [
+    "Call",
+    "Exchange",
+    "Finding",
+    "Frame",
+    "Header",
+    "McpProxyError",
+    "Report",
+    "Session",
+    "Trace",
+    "TraceError",
+    "UsageError",
+    "__version__",
+    "check",
+    "open_trace",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        from mcpproxy import api
+
+        value: object = getattr(api, name)
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

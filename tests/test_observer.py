@@ -561,7 +561,7 @@ LINES: Final[dict[str, Script]] = {
             [
                 request(2, "ping"),
                 request(3, "ping"),
-                notification("notifications/cancelled", requestId=9),
+                notification("notifications/cancelled", requestId=3),
             ],
             [],
         ),

@@ -7,18 +7,17 @@ this one, and nobody has to trust a trace about itself.
 from collections.abc import Callable
 from pathlib import Path
 
-from mcpproxy import ruleset
+from mcpproxy import judging, ruleset
 from mcpproxy.checks.implementations import pinned
 from mcpproxy.checks.table import Family
 from mcpproxy.cli import ranges, sessions, traces
-from mcpproxy.cli.selection import Selection
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.cli.usage import Parser
 from mcpproxy.errors import McpProxyError
 from mcpproxy.reports import json, text
 from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
 from mcpproxy.ruleset import Ruleset
-from mcpproxy.session.frame import Finding, Frame
+from mcpproxy.selection import Selection
 from mcpproxy.trace.reader import open_trace
 
 EPILOG = """\
@@ -108,15 +107,4 @@ def judge(path: str, rules: Ruleset, selection: Selection, session: str = "") ->
         UsageError: there is no such session in it.
     """
     trace = open_trace(path)
-    shown = sessions.only(trace, session) if session else None
-    observer = rules.observer(joined_late=trace.joined_late)
-    frames = 0
-    findings: list[Finding] = []
-    for event in trace.events():
-        if isinstance(event, Finding):
-            continue
-        counts = shown is None or shown(event)
-        frames += isinstance(event, Frame) and counts
-        found = [f for f in observer.observe(event) if selection.takes(f.rule)]
-        findings += found if shown is None else filter(shown, found)
-    return JudgedTrace(path, trace.complete, observer.revision, frames, tuple(findings), tuple(trace.notes))
+    return judging.judge(trace, rules, selection, sessions.only(trace, session) if session else None)

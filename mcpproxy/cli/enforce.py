@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from mcpproxy import catalogue
-from mcpproxy.cli.selection import resolve, unknown
 from mcpproxy.cli.usage import UsageError
 from mcpproxy.observer.enforce import Enforcer, enforceable
+from mcpproxy.selection import resolve, unknown
 
 if TYPE_CHECKING:
     import socket

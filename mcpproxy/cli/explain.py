@@ -4,12 +4,12 @@ import textwrap
 from collections.abc import Iterator
 
 from mcpproxy.cli.rules import level_word
-from mcpproxy.cli.selection import known_rules, resolve, unknown
 from mcpproxy.cli.terminal import emit, style
 from mcpproxy.cli.usage import Parser, UsageError
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import Requirement, Rule
 from mcpproxy.reports.style import PLAIN, SEVERITY_COLOUR, Style
+from mcpproxy.selection import known_rules, resolve, unknown
 
 PROSE_COLUMNS = 96
 

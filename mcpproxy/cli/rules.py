@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 
-from mcpproxy.cli.selection import family, known_rules, unknown
 from mcpproxy.cli.terminal import emit, style
 from mcpproxy.cli.usage import Parser
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
@@ -11,6 +10,7 @@ from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Requirement, Rul
 from mcpproxy.reports import coverage
 from mcpproxy.reports.style import SEVERITY_COLOUR, Style, count
 from mcpproxy.reports.table import table
+from mcpproxy.selection import family, known_rules, unknown
 
 EPILOG = """\
 error    the specification says MUST, or its schema fixes it

@@ -1,19 +1,13 @@
 """What every command shares: how arguments are refused, and which name was probably meant."""
 
 import argparse
-from collections.abc import Iterable
 from typing import Final, NoReturn
 
-from mcpproxy.errors import McpProxyError
+from mcpproxy.errors import UsageError, nearest
+
+__all__ = ["HELP_COLUMNS", "Parser", "UsageError", "nearest", "positive"]
 
 HELP_COLUMNS: Final = 100
-
-
-class UsageError(McpProxyError):
-    """Arguments that cannot be followed: where, what is wrong, and what to do instead."""
-
-    def __init__(self, where: str, fact: str, next_step: str) -> None:
-        super().__init__(f"{where}: {fact}; {next_step}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,15 +32,6 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=HELP_COLUMNS)
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that ``name`` was probably meant to be."""
-    from difflib import get_close_matches
-
-    by_fold = {known.casefold(): known for known in names}
-    found = get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6)
-    return by_fold[found[0]] if found else None
 
 
 def positive(text: str) -> int:

@@ -19,6 +19,7 @@ from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
+    JSON,
     Batch,
     ErrorResponse,
     Flaw,
@@ -34,7 +35,15 @@ from mcpproxy.protocol.jsonrpc import (
     request_id,
 )
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
-from mcpproxy.protocol.revisions import ACP, CAPABILITIES_KEY, REVISIONS, STATEFUL, STATELESS, VERSION_KEY
+from mcpproxy.protocol.revisions import (
+    ACP,
+    CAPABILITIES_KEY,
+    REVISIONS,
+    STATEFUL,
+    STATELESS,
+    VERSION_KEY,
+    is_later,
+)
 from mcpproxy.session.frame import (
     CLIENT,
     Close,
@@ -279,10 +288,20 @@ class MessageJudge:
         marked = version is not None or (isinstance(meta, dict) and CAPABILITIES_KEY in meta)
         if marked or message.method == "server/discover" or self._history.lasting is not None:
             passing.stateless = True  # By one of its marks; over HTTP its headers may be the only ones.
-            known = isinstance(version, str) and version in STATELESS
-            passing.candidates = (str(version),) if known else STATELESS
+            passing.candidates = self._stateless_candidates(version)
         elif self._history.stateless_seq is not None and self._history.stateful_seq is None:
             passing.candidates = REVISIONS
+
+    def _stateless_candidates(self, version: "JSON") -> tuple[str, ...]:
+        """The revisions of a request that names ``version``.
+
+        One that is later than all we know is foreign to everyone but those who speak it: as soon as the
+        server has said that it does, nothing is held against either.
+        """
+        if not isinstance(version, str):
+            return STATELESS
+        settled = version in STATELESS or (is_later(version) and version in self._history.supported)
+        return (version,) if settled else STATELESS
 
     def _date_answer(self, asked: Asked, message: Response | ErrorResponse) -> tuple[str, ...]:
         if asked is self._history.initialize and isinstance(message, Response):
@@ -292,6 +311,10 @@ class MessageJudge:
             return (str(version),) if version in STATEFUL else STATEFUL
         if self._history.protocol == "acp":
             return self._history.candidates
+        if asked.stateless and isinstance(message, Response) and asked.method != "server/discover":
+            version = member(asked.params, "_meta", VERSION_KEY)
+            if isinstance(version, str) and is_later(version):
+                return (version,)  # It was served in a revision whose rules nobody here knows.
         if asked.stateless or asked.early:
             return asked.candidates
         return self._history.candidates

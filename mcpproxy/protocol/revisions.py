@@ -9,6 +9,7 @@ What is said "from this revision on" stays within the protocol of that revision.
 Source: https://modelcontextprotocol.io/specification/versioning
 """
 
+import re
 from typing import Final, Literal
 
 Era = Literal["stateful", "stateless"]
@@ -26,6 +27,8 @@ VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+
 Protocol = Literal["mcp", "acp"]
 
 ACP: Final = ("acp-1", "acp-2")
@@ -41,6 +44,11 @@ VERSIONS: Final = (*REVISIONS, *ACP)
 def known(name: object) -> bool:
     """Whether ``name`` is one of the published revisions."""
     return isinstance(name, str) and name in REVISIONS
+
+
+def is_later(name: str) -> bool:
+    """Whether ``name`` is a date after the newest revision known here: nobody here knows its rules."""
+    return _DATE.fullmatch(name) is not None and name > REVISIONS[-1]
 
 
 def line(name: str) -> tuple[str, ...]:

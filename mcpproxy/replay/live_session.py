@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import Request
-from mcpproxy.replay.live import Live, Out
+from mcpproxy.replay.live import Heard, Live, Out
 from mcpproxy.replay.passing import Passing, Server
 from mcpproxy.replay.recording import Exchange, Session
 from mcpproxy.replay.server import Engine
@@ -96,8 +96,8 @@ class LiveSession:
             self._posts[live] = post
             if live.said is not None and live.said.exchange:
                 self._by_exchange[live.said.exchange] = post
-        if exchange is not None and exchange.status >= 300:
-            post.owed = {out.live for out in heard.outs if out.live in post.owed and out.live}
+        if not post.is_stream:
+            post.owed = {live for live in requests if self._is_promised(live, heard)}
         for out in heard.outs:
             self._send(out)
         if exchange is not None and exchange.number not in self._last_in:
@@ -105,6 +105,11 @@ class LiveSession:
         self._pass_on(heard.lives, heard.passed)
         post.settle_if_done()
         return post, heard.lives
+
+    def _is_promised(self, live: Live, heard: Heard) -> bool:
+        """Whether something will come for this request."""
+        said_now = any(out.live is live or any(one.live is live for one in out.others) for out in heard.outs)
+        return said_now or live in heard.passed or self.engine.has_answer(live)
 
     def stream_with(self, last_id: str) -> Stream | None:
         """The stream on which the event with this id came."""
@@ -139,7 +144,7 @@ class LiveSession:
         if post is None:
             return
         for each in (out, *out.others):
-            if each.answers and each.live is not None:
+            if each.live is not None and (each.answers or not post.is_stream):
                 post.owed.discard(each.live)
         if out.said and out.said.index == self._last_in.get(out.said.exchange) and post.owed:
             self._pause(post)

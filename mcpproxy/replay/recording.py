@@ -95,6 +95,12 @@ class Session:
     exchanges: dict[int, Exchange] = field(default_factory=dict[int, Exchange])
     server_left: bool = False
 
+    @property
+    def id_given(self) -> str:
+        """The session id that the server gave in a header, masked or not; empty if it gave none."""
+        fields = (field for exchange in self.exchanges.values() for field in exchange.headers)
+        return next((value for name, value in fields if name.lower() == "mcp-session-id"), "")
+
     def answers_to(self, request: Said) -> Said | None:
         """The recorded answer to ``request``, the first if there were several."""
         return next((said for said in self.messages[request.index :] if said.answers == request.index), None)

@@ -7,13 +7,13 @@ transport before Streamable HTTP is served as such.
 
 import asyncio
 import json
-import secrets
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import uvicorn
 from sse_starlette import EventSourceResponse
@@ -209,12 +209,13 @@ class HttpServer:
         recorded = self._material.sessions or (self._material.unnamed,)
         session = recorded[self._begun % len(recorded)]
         self._begun += 1
-        id = next((id for id in _session_ids(session) if id not in self._by_id), secrets.token_hex(16))
+        given = session.id_given
+        id = given if given and not is_masked(given) and given not in self._by_id else str(uuid4())
         self._by_id[id] = self._begin(id, session)
         return self._by_id[id]
 
     def _begin(self, id: str, session: Session) -> LiveSession:
-        engine = Engine(session, replace(self._options, stateful=self._material.is_stateful))
+        engine = Engine(session, replace(self._options, stateful=self._material.is_stateful), id)
         live = LiveSession(id, session, engine, self._tell, self._command, sends_all_there=self._is_legacy)
         self.engines.append(engine)
         self._everyone.append(live)
@@ -265,8 +266,9 @@ class HttpServer:
 class _Server(uvicorn.Server):
     """A server that leaves signals to us: it would end the process by the signal, and not by our code."""
 
-    def capture_signals(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
 
 
 def _events(stream: Stream, last_id: str | None, headers: dict[str, str], status: int = 200) -> Response:
@@ -293,17 +295,6 @@ def _headers(exchange: Exchange | None) -> dict[str, str]:
         for name, value in recorded
         if name.lower() not in _NEVER and "masked(" not in value
     }
-
-
-def _session_ids(session: Session) -> list[str]:
-    """The id that the recorded server gave, unless it is masked."""
-    found = [
-        value
-        for one in session.exchanges.values()
-        for name, value in one.headers
-        if name.lower() == _SESSION_ID
-    ]
-    return [id for id in found[:1] if not is_masked(id)]
 
 
 def _is_initialize(message: jsonrpc.Message) -> bool:

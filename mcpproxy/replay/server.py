@@ -12,6 +12,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
+from uuid import uuid4
 
 from mcpproxy.protocol.jsonrpc import (
     JSON,
@@ -45,10 +46,11 @@ _Key = tuple[type, RequestId]
 class Engine:
     """Stands in for the server of one recorded session.
 
-    ``misses`` counts requests without a recorded answer, ``answered`` those that had one.
+    ``session_id`` stands where the recorded server spoke of the id of the session. ``misses`` counts requests
+    without a recorded answer, ``answered`` those that had one.
     """
 
-    def __init__(self, session: Session, options: Options | None = None) -> None:
+    def __init__(self, session: Session, options: Options | None = None, session_id: str = "") -> None:
         self._options: Final = options or Options()
         self._session: Final = session
         mine = [said for said in session.messages if said.sender == CLIENT]
@@ -70,6 +72,8 @@ class Engine:
         self._by_id: Final[dict[_Key, Live]] = {}
         self._asked: Final[dict[_Key, Said]] = {}
         self._renamed = 0
+        self._id_given: Final = session.id_given.encode("latin-1", "replace")
+        self._session_id: Final = (session_id or str(uuid4())).encode()
         self.answered = 0
         self.misses = 0
 
@@ -87,6 +91,10 @@ class Engine:
     def is_over(self) -> bool:
         """Whether the recorded server had left by now, of its own accord."""
         return self._session.server_left and (self._last is None or self._last in self._live)
+
+    def has_answer(self, live: Live) -> bool:
+        """Whether the recording answers this request, now or later."""
+        return live.said is not None and live.said.index in self._answer_to
 
     def begin(self) -> list[Out]:
         """What the server said before the client said anything."""
@@ -229,6 +237,8 @@ class Engine:
             owner = self._owner[said.index]
             live = None if owner is None else self._live.get(owner)
             raw = self._translated(said, live)
+            if raw and self._id_given:
+                raw = raw.replace(self._id_given, self._session_id)
             if raw is not None and not (live and live.is_cancelled):
                 factor = self._options.factor
                 delay_ns = int(self._schedule.waited_ns(said) * factor) if factor else 0

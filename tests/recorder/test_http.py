@@ -493,6 +493,19 @@ def test_a_state_that_was_kept_goes_on_anywhere() -> None:
     assert joined(found + assembly.end()) == WHOLE
 
 
+def test_a_compressed_body_that_was_held_back_at_a_checkpoint_is_decoded() -> None:
+    packed = gzip.compress(TOKEN)
+    whole = server(answer(packed, "Content-Encoding: gzip"))
+    cut = len(whole[1]) - len(packed) // 2
+    assembly = HttpAssembly(start()[1])
+    found: list[Recorded] = []
+    for kind, payload, at_ns, number in [client(get("/token")), *split([whole], cut)]:
+        found += assembly.take(kind, payload, at_ns - STARTED_NS, number)
+        frozen = freeze(assembly)
+        assembly = thaw(json.loads(json.dumps(frozen.state)), [bytes(run) for run in frozen.long])
+    assert told(found)[2].startswith('1 server: {"access_token": "masked(len=10,')
+
+
 def test_a_state_is_small_while_a_stream_is_long() -> None:
     assembly = HttpAssembly(start()[1])
     for entry in (client(get("/mcp")), server(stream()), *[server(chunk(b"data: {}\n\n"))] * 1000):

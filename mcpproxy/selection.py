@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcpproxy import catalogue
-from mcpproxy.cli.usage import UsageError, nearest
+from mcpproxy.errors import UsageError, nearest
 from mcpproxy.protocol.rules import Catalogue
 
 
@@ -20,23 +20,27 @@ class Selection:
     def of(
         cls,
         known: Catalogue,
-        select: list[str] | None = None,
-        ignore: list[str] | None = None,
-        extend: list[str] | None = None,
+        select: Iterable[str] | None = None,
+        ignore: Iterable[str] | None = None,
+        extend: Iterable[str] | None = None,
+        *,
+        option: str = "--",
     ) -> "Selection":
         """From the values of ``--select``, ``--ignore`` and ``--extend-select``, comma-separated lists.
+
+        ``option`` is what stands before these names where the values come from.
 
         Raises:
             UsageError: a name that is neither a rule nor a family.
         """
-        ignored = _codes(known, "--ignore", ignore or [])
+        ignored = _codes(known, f"{option}ignore", ignore or [])
         if select is None and not extend:
             return cls(None, ignored)
         if select is None:
             chosen = frozenset(code for code, rule in known.rules.items() if not rule.opt_in)
         else:
-            chosen = _codes(known, "--select", select)
-        return cls(chosen | _codes(known, "--extend-select", extend or []), ignored)
+            chosen = _codes(known, f"{option}select", select)
+        return cls(chosen | _codes(known, f"{option}extend-select", extend or []), ignored)
 
     def takes(self, code: str) -> bool:
         """Whether findings of the rule ``code`` are wanted."""

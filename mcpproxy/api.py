@@ -1,0 +1,320 @@
+"""Recordings in Python: ``open_trace`` to read one, ``check`` to judge one.
+
+    import mcpproxy
+
+    for call in mcpproxy.open_trace("session.jsonl").calls("tools/call"):
+        print(call.name, call.latency_ns, call.is_error)
+
+    report = mcpproxy.check("session.jsonl", ignore="EXT")
+    assert report.ok, report
+
+The names in ``__all__``, which ``mcpproxy`` itself has too, stay as they are within a major version, and
+so do the members documented here. Times and durations are nanoseconds; a time counts from the start of
+the recording. Whatever cannot be done raises an ``McpProxyError``, whose text is one line.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from mcpproxy import judging, ruleset
+from mcpproxy.errors import McpProxyError, TraceError, UsageError
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, RequestId, Response
+from mcpproxy.replay import recording
+from mcpproxy.replay.recording import Exchange, Said
+from mcpproxy.reports import text
+from mcpproxy.reports.verdict import Verdict
+from mcpproxy.selection import Selection
+from mcpproxy.session.frame import Finding, Frame, Sender, Severity
+from mcpproxy.trace import reader
+from mcpproxy.trace.format import Header
+
+__all__ = [
+    "Call",
+    "Exchange",
+    "Finding",
+    "Frame",
+    "Header",
+    "McpProxyError",
+    "Report",
+    "Session",
+    "Trace",
+    "TraceError",
+    "UsageError",
+    "check",
+    "open_trace",
+]
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request and the answer to it, in either direction: ``sender`` is who asked.
+
+    ``params`` are ``None`` if it has none. ``result`` and ``error`` are what the answer holds, as JSON reads
+    in Python; an answer has one of them. ``is_error`` is true for an error and for a tool result with
+    ``isError``. ``frame`` and ``answer_frame`` are frame numbers, as ``mcpproxy show`` prints them.
+    ``at_ns`` is when it was asked. ``answer_frame`` and ``latency_ns`` are ``None`` while there is no answer.
+    """
+
+    sender: Sender
+    method: str
+    id: RequestId | None
+    params: Any
+    result: Any
+    error: Any
+    is_error: bool
+    frame: int
+    answer_frame: int | None
+    at_ns: int
+    latency_ns: int | None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the recording holds an answer to it."""
+        return self.answer_frame is not None
+
+    @property
+    def name(self) -> str | None:
+        """The tool or prompt that it names, or else the URI of a resource."""
+        params: JSON = self.params
+        if not isinstance(params, dict):
+            return None
+        name = params.get("name", params.get("uri"))
+        return name if isinstance(name, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One MCP session of a recording.
+
+    ``name`` is what ``mcpproxy show --session`` takes; it is empty on stdio and for what came over HTTP
+    without a session id. ``frames`` are the numbers of its frames. ``exchanges`` are those over HTTP.
+    """
+
+    name: str
+    frames: tuple[int, ...]
+    calls: tuple[Call, ...]
+    exchanges: tuple[Exchange, ...]
+
+
+class Trace:
+    """A recording that was opened; see ``open_trace``.
+
+    ``for frame in trace`` and ``frames()`` read the file as they go, in constant memory. All else needs the
+    conversation as a whole: it is read once, when first asked for, and kept.
+    """
+
+    def __init__(self, opened: reader.Trace) -> None:
+        self._trace: Final = opened
+        self._read: recording.Recording | None = None
+
+    def __iter__(self) -> Iterator[Frame]:
+        return self.frames()
+
+    def __repr__(self) -> str:
+        return f"<mcpproxy.Trace {self.path!r}>"
+
+    @property
+    def path(self) -> str:
+        """The file, as it was named."""
+        return self._trace.path
+
+    @property
+    def header(self) -> Header:
+        """What was known before the first byte: transport, command, label, when it started."""
+        return self._trace.header
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is known to be missing. If something is, ``notes`` say what.
+
+        Raises:
+            TraceError: a line of the file is damaged.
+        """
+        return self._recording.complete
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is missing, or was left out by these methods: one sentence fragment each.
+
+        Raises:
+            TraceError: a line of the file is damaged.
+        """
+        return tuple(self._recording.notes)
+
+    def frames(self) -> Iterator[Frame]:
+        """Every frame, in the order in which they passed; ``frame.message`` is what it says.
+
+        Raises:
+            TraceError: a line of the file is damaged.
+        """
+        return (event for event in self._trace.events() if isinstance(event, Frame))
+
+    def sessions(self) -> tuple[Session, ...]:
+        """The sessions, in the order in which they began; over stdio there is one.
+
+        Raises:
+            TraceError: a line of the file is damaged.
+        """
+        return tuple(_session(one) for one in self._recording.sessions)
+
+    def calls(self, method: str | None = None) -> tuple[Call, ...]:
+        """Every request with its answer, in the order in which they were asked; of one ``method``, if given.
+
+        What mcpproxy itself refused or answered is not among them.
+
+        Raises:
+            TraceError: a line of the file is damaged.
+        """
+        found = [call for session in self.sessions() for call in session.calls]
+        return tuple(sorted((c for c in found if method in (None, c.method)), key=lambda call: call.frame))
+
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Every HTTP exchange, in the order in which they began; none on stdio.
+
+        Raises:
+            TraceError: a line of the file is damaged.
+        """
+        found = [exchange for session in self.sessions() for exchange in session.exchanges]
+        return tuple(sorted(found, key=lambda exchange: exchange.number))
+
+    @property
+    def _recording(self) -> recording.Recording:
+        if self._read is None:
+            self._read = recording.from_trace(self._trace)
+        return self._read
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What judging one recording has found; ``str(report)`` is what ``mcpproxy check`` prints.
+
+    ``findings`` are in the order in which they came up, ``revision`` is the protocol revision that was
+    settled, ``frames`` counts what was judged. Where ``complete`` is false, ``notes`` say what is missing:
+    what was not recorded was not judged.
+    """
+
+    path: str
+    findings: tuple[Finding, ...]
+    revision: str | None
+    frames: int
+    complete: bool
+    notes: tuple[str, ...]
+    _text: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are no errors. Warnings and notes are no errors."""
+        return self.errors == 0
+
+    @property
+    def errors(self) -> int:
+        """How many findings break a MUST."""
+        return self._counts["error"]
+
+    @property
+    def warnings(self) -> int:
+        """How many findings break a SHOULD."""
+        return self._counts["warning"]
+
+    @property
+    def infos(self) -> int:
+        """How many findings are of something that is allowed, but worth knowing."""
+        return self._counts["info"]
+
+    def __str__(self) -> str:
+        return self._text
+
+    @property
+    def _counts(self) -> Counter[Severity]:
+        return Counter(finding.severity for finding in self.findings)
+
+
+def open_trace(path: StrPath) -> Trace:
+    """Open a recording; one that was cut off is finished first from the journal beside it.
+
+    Raises:
+        TraceError: there is no trace there, or none that can be read.
+    """
+    return Trace(reader.open_trace(path))
+
+
+def check(
+    path: StrPath,
+    rules: StrPath | Iterable[StrPath] | None = None,
+    select: str | Iterable[str] | None = None,
+    ignore: str | Iterable[str] | None = None,
+) -> Report:
+    """Judge a recording, from its frames alone, as ``mcpproxy check`` does.
+
+    Args:
+        path: the recording.
+        rules: a folder with rules of your own, or several, to be judged by beside the built-in ones.
+        select: judge by these rules only; codes, names and families, each text one or several with commas.
+        ignore: leave these rules out; written alike.
+
+    Raises:
+        TraceError: there is no trace there, or none that can be read.
+        UsageError: ``select`` or ``ignore`` names no rule.
+        CustomRuleError: a folder of rules cannot be used, or a check in it failed.
+    """
+    folders = [rules] if isinstance(rules, str | os.PathLike) else (rules or ())
+    known = ruleset.load(Path(folder) for folder in folders)
+    selection = Selection.of(known.catalogue, _texts(select), _texts(ignore), option="")
+    judged = judging.judge(reader.open_trace(path), known.and_also(selection.wanted or ()), selection)
+    return Report(
+        judged.path,
+        judged.findings,
+        judged.revision,
+        judged.frames,
+        judged.complete,
+        judged.notes,
+        "\n".join(text.lines(Verdict((judged,)))),
+    )
+
+
+def _texts(values: str | Iterable[str] | None) -> list[str] | None:
+    return [values] if isinstance(values, str) else None if values is None else list(values)
+
+
+def _session(read: recording.Session) -> Session:
+    frames = tuple(dict.fromkeys(said.seq for said in read.messages))
+    answers: dict[int, Said] = {}
+    for said in read.messages:
+        if said.answers is not None:
+            answers.setdefault(said.answers, said)
+    calls = tuple(
+        _call(said, said.message, answers.get(said.index))
+        for said in read.messages
+        if isinstance(said.message, Request)
+    )
+    return Session(read.name, frames, calls, tuple(read.exchanges.values()))
+
+
+def _call(said: Said, request: Request, answer: Said | None) -> Call:
+    message = answer.message if answer else None
+    result = message.result if isinstance(message, Response) else None
+    is_error = isinstance(message, ErrorResponse)
+    error = message.error if isinstance(message, ErrorResponse) else None
+    return Call(
+        said.sender,
+        request.method,
+        request.id,
+        _present(request.params),
+        result,
+        _present(error),
+        is_error or (isinstance(result, dict) and result.get("isError") is True),
+        said.seq,
+        answer.seq if answer else None,
+        said.at_ns,
+        answer.at_ns - said.at_ns if answer else None,
+    )
+
+
+def _present(value: "JSON | Absent") -> JSON:
+    return None if isinstance(value, Absent) else value

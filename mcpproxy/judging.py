@@ -1,0 +1,42 @@
+"""Judging a recording again, from its frames alone: for the command, the Python API and the pytest plugin.
+
+Findings that were recorded are not read: whoever recorded with an older mcpproxy gets the findings of
+this one, and nobody has to trust a trace about itself.
+"""
+
+from collections.abc import Callable
+
+from mcpproxy.reports.verdict import JudgedTrace
+from mcpproxy.ruleset import Ruleset
+from mcpproxy.selection import Selection
+from mcpproxy.session.frame import Event, Finding, Frame
+from mcpproxy.trace.reader import Trace
+
+
+def judge(
+    trace: Trace,
+    rules: Ruleset,
+    selection: Selection,
+    shown: Callable[[Event | Finding], bool] | None = None,
+) -> JudgedTrace:
+    """Judge the frames of one trace, as they were judged when they passed.
+
+    With ``shown``, all is judged, but only frames and findings for which it is true are counted; it is asked
+    in the order of the recording.
+
+    Raises:
+        TraceError: the trace cannot be read.
+        CustomRuleError: a rule of the user's own failed.
+    """
+    observer = rules.observer(joined_late=trace.joined_late)
+    frames = 0
+    findings: list[Finding] = []
+    for event in trace.events():
+        if isinstance(event, Finding):
+            continue
+        counts = shown is None or shown(event)
+        frames += isinstance(event, Frame) and counts
+        found = [f for f in observer.observe(event) if selection.takes(f.rule)]
+        findings += found if shown is None else filter(shown, found)
+    revision, notes = observer.revision, tuple(trace.notes)
+    return JudgedTrace(trace.path, trace.complete, revision, frames, tuple(findings), notes)
