@@ -16,7 +16,7 @@ the recording. Whatever cannot be done raises an ``McpProxyError``, whose text i
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -48,7 +48,7 @@ __all__ = [
     "open_trace",
 ]
 
-StrPath: TypeAlias = "str | os.PathLike[str]"
+StrPath: TypeAlias = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class Report:
     frames: int
     complete: bool
     notes: tuple[str, ...]
-    _text: str
+    _text: str = field(repr=False)
 
     @property
     def ok(self) -> bool:

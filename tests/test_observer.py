@@ -82,6 +82,10 @@ def unsupported(id: object, *versions: str, requested: str = "2026-07-28") -> di
     return error(id, -32022, data={"supported": list(versions), "requested": requested})
 
 
+ADD: Final = {
+    "name": "add",
+    "inputSchema": {"type": "object", "properties": {"a": {"type": "number"}}},
+}
 READY: Final = notification("notifications/initialized")
 TOOLS: Final[dict[str, Any]] = {"tools": {}}
 
@@ -115,7 +119,7 @@ LIFECYCLE: Final[dict[str, Script]] = {
     ),
     "a server that never enforces the handshake: the client is told once": (
         (C, request(1, "tools/list"), ["PROTO-005"]),
-        (S, result(1, tools=[]), []),
+        (S, result(1, tools=[ADD]), []),
         (C, request(2, "tools/call", name="add", arguments={}), []),
         (S, result(2, content=[]), []),
         (S, request(1, "roots/list"), []),
@@ -412,13 +416,13 @@ ERAS: Final[dict[str, Script]] = {
     ),
     "a stateless session has no order to keep": (
         (C, modern(1, "tools/list"), []),
-        (S, complete(1, tools=[]), []),
+        (S, complete(1, tools=[ADD]), []),
         (C, modern(1, "tools/call", name="add", arguments={}), []),
         (S, result(1, resultType="complete", content=[]), []),
         (C, modern(2, "subscriptions/listen", notifications={}), []),
         (S, acknowledged(2), []),
         (C, modern(3, "tools/list"), []),
-        (S, complete(3, tools=[]), []),
+        (S, complete(3, tools=[ADD]), []),
         (Eof(C), []),
         (Close("exited", 0, observed_at_ns=10**12), ["STDIO-005"]),
     ),

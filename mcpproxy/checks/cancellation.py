@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
-from mcpproxy.checks.progress import Progress
+from mcpproxy.checks.progress import Progress, twin_of
 from mcpproxy.checks.table import ANSWERS, STATELESS, Decider, EventDecider, Family, HttpDecider, Note
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
@@ -138,10 +138,8 @@ def _of_own(passing: Passing, history: History, id: RequestId) -> Iterator[Breac
 
 def _never_used(passing: Passing, history: History, id: RequestId) -> Breach:
     said = f"{passing.sender} cancelled request {spelled(id)}, an id that it never used"
-    twin = (
-        int(id) if isinstance(id, str) and id.isascii() and id.isdecimal() and len(id) < 20 else str(id)[:20]
-    )
-    if twin != id and history.side(passing.sender).used.first_use(twin) is not None:
+    twin = twin_of(id)
+    if twin is not None and history.side(passing.sender).used.first_use(twin) is not None:
         said = f"{said}: it used {spelled(twin)}"
     broken = OWN_NOW if passing.candidates == MODERN else OWN
     return _breach(passing, broken, said)

@@ -173,14 +173,14 @@ def _unknown(passing: Passing, history: History, token: RequestId) -> Iterator[B
     if not history.side(asker).was_read or (passing.sender == CLIENT and passing.candidates == STATELESS):
         return
     said = f"{passing.sender} reported progress under {spelled(token)}, which the {asker} never gave"
-    twin = _twin(token)
+    twin = twin_of(token)
     if twin is not None and given.first_use(twin) is not None:
         said = f"{said}: it gave {spelled(twin)}"
     yield _breach(passing, UNKNOWN, said)
 
 
-def _twin(token: RequestId) -> RequestId | None:
-    """The same token as the other JSON type."""
+def twin_of(token: RequestId) -> RequestId | None:
+    """The same token or id as the other JSON type."""
     if isinstance(token, int):
         return str(token) if token.bit_length() < 64 else None
     return int(token) if token.isascii() and token.isdecimal() and len(token) < 20 else None

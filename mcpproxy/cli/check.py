@@ -21,7 +21,7 @@ from mcpproxy.selection import Selection
 from mcpproxy.trace.reader import open_trace
 
 EPILOG = """\
-A RULE is a code (PROTO-007), a name (response-id-mismatch) or a family (PROTO).
+A RULE is a code (PROTO-007), a name (mismatched-response-id) or a family (PROTO).
 
 exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
             2 a trace could not be judged

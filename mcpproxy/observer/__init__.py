@@ -32,7 +32,7 @@ class Observer:
     ) -> None:
         weigh = Weigher(catalogue)
         self._messages = MessageJudge(weigh, dispatch, revision=revision, joined_late=joined_late)
-        self._http = HttpJudge(weigh, dispatch)
+        self._http = HttpJudge(weigh, dispatch, joined_late=joined_late)
 
     @property
     def revision(self) -> str | None:

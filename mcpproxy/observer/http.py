@@ -64,12 +64,13 @@ V = TypeVar("V")
 
 
 class HttpJudge:
-    """Judges the exchanges of one recording."""
+    """Judges the exchanges of one recording. ``joined_late``: part of it was not seen."""
 
-    def __init__(self, weigh: Weigher, dispatch: Dispatch) -> None:
+    def __init__(self, weigh: Weigher, dispatch: Dispatch, *, joined_late: bool = False) -> None:
         self._weigh = weigh
         self._dispatch = dispatch
-        self._history = HttpHistory()
+        self._joined_late = joined_late
+        self._history = HttpHistory(blind=joined_late)
         self._latest: HttpSession | None = None
 
     @property
@@ -114,6 +115,7 @@ class HttpJudge:
         found = self._settle(exchange, None)
         if exchange.session is not None:
             exchange.session.judge.history.side(frame.sender).unreadable = True
+            exchange.session.forgetful = True  # An event's id went by with it.
         return found
 
     # The request
@@ -437,7 +439,7 @@ class HttpJudge:
         self._history.exchanges.clear()
 
     def _new_judge(self, revision: str | None, late: bool) -> MessageJudge:
-        return MessageJudge(self._weigh, self._dispatch, revision=revision, joined_late=late)
+        return MessageJudge(self._weigh, self._dispatch, revision=revision, joined_late=late or self._joined_late)
 
     # Checks
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Single
-from mcpproxy.protocol.wording import shown
+from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.replay.compare import Difference
 from mcpproxy.replay.match import Level
 from mcpproxy.replay.recording import Said
@@ -116,10 +116,24 @@ def miss_data(reason: str, nearest: Said | None, differences: Sequence[Differenc
     if nearest is not None:
         data["nearest"] = {"frame": nearest.seq, "method": nearest.method}
         data["differences"] = [
-            {"pointer": one.pointer, "change": one.change, "expected": one.expected, "found": one.found}
+            {
+                "pointer": one.pointer,
+                "change": one.change,
+                "expected": _shallow(one.expected),
+                "found": _shallow(one.found),
+            }
             for one in differences
         ]
     return data
+
+
+def _shallow(value: JSON) -> JSON:
+    """``value``, or what it is if it is too deep to be written."""
+    try:
+        json.dumps(value)
+    except (RecursionError, ValueError):
+        return kind(value)
+    return value
 
 
 def _own(live: Live, members: JSONObject) -> Out:

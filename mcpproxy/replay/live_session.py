@@ -132,11 +132,12 @@ class LiveSession:
             self._deliver(out)
 
     def _deliver(self, out: Out) -> None:
-        if out.live is not None and out.live.is_cancelled:
+        recorded = out.said.event if out.said else None
+        if (out.live and out.live.is_cancelled) or (recorded and recorded.name == "endpoint"):
             return
         post = self._post_for(out)
-        id = out.said.event.id if out.said and out.said.event else None
-        if post is None or (self._sends_all_there and (out.said is None or out.said.event is not None)):
+        id = recorded.id if recorded else None
+        if post is None or (self._sends_all_there and (out.said is None or recorded)):
             self.own.put(event(out), id)
         else:
             post.texts.append(out.raw)

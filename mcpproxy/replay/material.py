@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import Request
+from mcpproxy.protocol.jsonrpc import Malformed, Request
 from mcpproxy.replay.recording import Exchange, Recording, Said, Session
+from mcpproxy.session.frame import CLIENT, SERVER
 
 _UNAUTHORIZED: Final = 401
 
@@ -64,8 +65,13 @@ def material(recording: Recording) -> Material:
     sessions: list[Session] = []
     for session in recording.sessions:
         left_out: set[int] = set()
+        speaking = {
+            said.exchange
+            for said in session.messages
+            if said.sender == CLIENT and not isinstance(said.message, Malformed)
+        }
         for number, exchange in session.exchanges.items():
-            if not exchange.request.endpoint:
+            if not exchange.request.endpoint and number not in speaking:
                 body = b"".join(said.raw for said in _of_server(session, number))
                 beside.append(Beside(exchange, body))
                 left_out.add(number)
@@ -85,7 +91,7 @@ def material(recording: Recording) -> Material:
     if not recording.complete:
         open_requests = sum(
             isinstance(said.message, Request)
-            and said.sender == "client"
+            and said.sender == CLIENT
             and said.method != "subscriptions/listen"
             and session.answers_to(said) is None
             for session in sessions
@@ -134,4 +140,4 @@ def _without(session: Session, exchanges: Iterable[int]) -> Session:
 
 
 def _of_server(session: Session, exchange: int) -> list[Said]:
-    return [said for said in session.messages if said.exchange == exchange and said.sender == "server"]
+    return [said for said in session.messages if said.exchange == exchange and said.sender == SERVER]

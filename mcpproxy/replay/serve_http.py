@@ -185,8 +185,7 @@ class HttpServer:
         async def events() -> AsyncIterator[bytes]:
             yield f"event: endpoint\ndata: {path}?sessionId={session.id}\n\n".encode()
             async for one in session.own.read():
-                if not one.startswith(b"event: endpoint"):
-                    yield one
+                yield one
 
         return EventSourceResponse(events(), ping=_SILENCE_S)
 

@@ -171,10 +171,13 @@ class Engine:
             reason = f"every recorded one was answered already, the last is frame {said.seq}"
             self._miss(live, reason, said, heard)
         elif nearest := self._matcher.nearest(request):
+            frame = f"frame {nearest.said.seq}"
             told = [str(one) for one in nearest.differences[:_DIFFERENCES_TOLD]]
             if more := len(nearest.differences) - len(told):
                 told.append(f"{more} more differences")
-            reason = f"nothing like it is left; nearest is frame {nearest.said.seq}, where {', '.join(told)}"
+            reason = f"nothing like it is left; nearest is {frame}, where {', '.join(told)}"
+            if nearest.said.method != request.method:
+                reason = f"its method was never recorded; next would be {frame} ({nearest.said.method})"
             self._miss(live, reason, nearest.said, heard, nearest.differences)
         else:
             self._miss(live, "the recording holds no request", None, heard)
@@ -234,6 +237,8 @@ class Engine:
     def _outs(self, due: Iterable[Said]) -> list[Out]:
         outs: list[Out] = []
         for said in due:
+            if said.exchange and not self._options.over_http and isinstance(said.message, Malformed):
+                continue  # a page for people, or an event without data: nothing that a line could be
             owner = self._owner[said.index]
             live = None if owner is None else self._live.get(owner)
             raw = self._translated(said, live)

@@ -95,6 +95,10 @@ class Header:
     upstream: str = ""
     continues: str = ""
     """The name of the file that this one goes on from, beside it; ``--rotate`` makes such chains."""
+    partial: str = ""
+    """What was left out on purpose, as a fragment ("trimmed to frames 1-5,12 of 80"); empty for nothing."""
+    imported: str = ""
+    """Whose recording it was before, and what that did not keep; empty for our own."""
 
 
 @dataclass(slots=True)

@@ -75,7 +75,7 @@ class Trace:
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
-        for record in self.records():
+        for record, _ in self.lines():
             if not isinstance(record, Encoded):
                 yield record
 
@@ -85,10 +85,23 @@ class Trace:
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
+        for record, _ in self.lines():
+            yield record
+
+    def lines(self) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
+        """``records``, each with the line that it is, in today's format.
+
+        Raises:
+            TraceError: the file cannot be read, or a line of it is damaged.
+        """
         self.complete = False
         self.notes = [self._trouble] if self._trouble else []
-        if self.joined_late:
+        if self.header.continues:
             self.notes.append(f"it goes on from {self.header.continues}, which is not here")
+        if self.header.partial:
+            self.notes.append(self.header.partial)
+        if self.header.imported:
+            self.notes.append(f"imported {self.header.imported}")
         self.tally = None
         frames = {CLIENT: 0, SERVER: 0}
         last: CloseRecord | Continued | None = None
@@ -97,7 +110,8 @@ class Trace:
                 last = last if number > 1 else None
                 continue
             try:
-                record = decode(upgrades.climb(line, self.rungs))
+                line = upgrades.climb(line, self.rungs)
+                record = decode(line)
             except NotARecordError as fault:
                 if not line.endswith(b"\n"):
                     self._note_torn(number)
@@ -109,7 +123,7 @@ class Trace:
                 case CloseRecord():
                     last = record
                     self.tally = record.tally
-                    yield record.close
+                    yield record.close, line
                     continue
                 case Continued():
                     last = record
@@ -123,14 +137,14 @@ class Trace:
                     self.notes.append(_gap_note(record))
                 case _:
                     pass
-            yield record
+            yield record, line
         self._note_ending(last, frames)
         self.complete = not self.notes
 
     @property
     def joined_late(self) -> bool:
-        """Whether the beginning of the recording is missing."""
-        return bool(self.header.continues)
+        """Whether the beginning of the recording is missing, or more: nothing follows from what is not there."""
+        return bool(self.header.continues or self.header.partial)
 
     def _records(self) -> Iterator[tuple[str, int, bytes]]:
         """The lines of all files, each with its file and its number there."""
@@ -152,9 +166,9 @@ class Trace:
                 "still recording" if self._is_recording else "no close record: the recording was cut off"
             )
             self.notes.append(missing)
-        elif closed.close.ending == "cut":
+        elif closed.close.ending == "cut" and not self.header.imported:
             self.notes.append("the recording was cut: mcpproxy was killed before the session ended")
-        if closed and closed.tally and closed.tally.frames != frames and not self.joined_late:
+        if closed and closed.tally and closed.tally.frames != frames and not self.header.continues:
             told = sum(closed.tally.frames.values())
             self.notes.append(f"the close record counts {told} frames, the file holds {sum(frames.values())}")
 

@@ -179,7 +179,8 @@ def test_help_names_every_option() -> None:
 
 START_PATH = {
     "__future__", "_struct", "errno", "mmap", "select", "struct",
-    "mcpproxy", "mcpproxy.cli", "mcpproxy.cli.main", "mcpproxy.cli.recording", "mcpproxy.cli.run", "mcpproxy.paths",
+    "mcpproxy", "mcpproxy.cli", "mcpproxy.cli.main", "mcpproxy.cli.recording", "mcpproxy.cli.run",
+    "mcpproxy.paths",
     "mcpproxy.relay", "mcpproxy.relay.endings", "mcpproxy.relay.journal", "mcpproxy.relay.sinks",
     "mcpproxy.relay.spawn", "mcpproxy.relay.stdio",
 }  # fmt: skip

@@ -1,0 +1,120 @@
+"""A comparison for people (text), for programs (json), and for build servers (junit).
+
+The text names what is not as it was; what is the same is counted. The other two hold every item.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final
+from xml.sax.saxutils import escape, quoteattr
+
+from mcpproxy.replay.outcome import Change, Comparison, Item, Verdict
+from mcpproxy.reports.style import PLAIN, Colour, Style, printable
+
+_COLOURS: Final[dict[Verdict, Colour]] = {
+    "same": "green",
+    "changed": "yellow",
+    "missing": "red",
+    "new": "blue",
+}
+_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def text(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
+    """One line for every item that differs or has a remark, its changes below it, and a line of counts."""
+    told = [item for item in comparison.items if item.verdict != "same" or item.remark]
+    for (session, verdict, what, remark, changes), items in groupby(told, _shown_alike):
+        frames = [item.frame or item.found_frame for item in items]
+        place = (
+            f"frame {frames[0]}" if len(frames) == 1 else f"{len(frames)} times, first in frame {frames[0]}"
+        )
+        parts = [
+            place,
+            *([f"session {session}"] if session else []),
+            *([printable(remark)] if remark else []),
+        ]
+        label = style.paint(f"{verdict:<8}", _COLOURS[verdict])
+        yield f"{label} {printable(what)} ({'; '.join(parts)})"
+        yield from (f"           {printable(change.text)}" for change in changes)
+    yield summary(comparison)
+
+
+def summary(comparison: Comparison) -> str:
+    """``12 same, 1 changed, 0 missing, 0 new``."""
+    return ", ".join(f"{number} {verdict}" for verdict, number in comparison.counts.items())
+
+
+def as_json(comparison: Comparison) -> Iterator[str]:
+    """One object: both sides, the counts, every item with its changes, the notes."""
+    value = {
+        "expected": comparison.expected,
+        "found": comparison.found,
+        "differs": comparison.differs,
+        "counts": comparison.counts,
+        "items": [_item(item) for item in comparison.items],
+        "notes": comparison.notes,
+    }
+    yield json.dumps(value, indent=1)
+
+
+def junit(comparison: Comparison) -> Iterator[str]:
+    """A test suite in which every item is a test case that fails if it differs."""
+    failures = sum(item.verdict != "same" for item in comparison.items)
+    counts = f'tests="{len(comparison.items)}" failures="{failures}" errors="0" skipped="0"'
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield f"<testsuites {counts}>"
+    yield f"<testsuite name={_attribute(comparison.expected)} {counts}>"
+    for item in comparison.items:
+        where = f"frame {item.frame}" if item.frame else f"new, frame {item.found_frame}"
+        name = _attribute(f"{item.what} ({where})")
+        head = f"<testcase classname={_attribute(item.session or 'session')} name={name}"
+        if item.verdict == "same":
+            yield f"{head}/>"
+            continue
+        lines = [change.text for change in item.changes] or [item.remark or item.verdict]
+        yield f"{head}>"
+        yield (
+            f"<failure type={_attribute(item.verdict)} message={_attribute(lines[0])}>"
+            f"{escape(_writable(chr(10).join(lines)))}</failure>"
+        )
+        yield "</testcase>"
+    if comparison.notes:
+        yield f"<system-out>{escape(_writable(chr(10).join(comparison.notes)))}</system-out>"
+    yield "</testsuite>"
+    yield "</testsuites>"
+
+
+def _shown_alike(item: Item) -> tuple[str, Verdict, str, str, tuple[Change, ...]]:
+    return (item.session, item.verdict, item.what, item.remark, item.changes)
+
+
+def _item(item: Item) -> dict[str, object]:
+    return {
+        "what": item.what,
+        "verdict": item.verdict,
+        "frame": item.frame,
+        "found_frame": item.found_frame,
+        "session": item.session,
+        "remark": item.remark,
+        "changes": [
+            {
+                "kind": change.kind,
+                "text": change.text,
+                "pointer": change.pointer,
+                "expected": change.expected,
+                "found": change.found,
+            }
+            for change in item.changes
+        ],
+    }
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_writable(text))
+
+
+def _writable(text: str) -> str:
+    """``text`` with what XML cannot say written as an escape."""
+    return _NO_XML.sub(lambda found: ascii(found[0])[1:-1], text)
