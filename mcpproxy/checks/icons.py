@@ -76,10 +76,12 @@ def _unfetchable(
             yield Breach("ICON-001", "R-204", said, where, at_most="warning", candidates=candidates)
 
 
+MENTIONED: Final = (b'"icons"',)
+
 FAMILY: Final = Family(
     checks=(
-        Decider(("ICON-001",), icons_of_listed, ("response",)),
-        Decider(("ICON-001",), icons_of_clients, ("request",)),
+        Decider(("ICON-001",), icons_of_listed, ("response",), mentions=MENTIONED),
+        Decider(("ICON-001",), icons_of_clients, ("request",), mentions=MENTIONED),
         Decider(("ICON-001",), icons_of_peers, ("request", "response"), ("initialize",)),
     ),
 )

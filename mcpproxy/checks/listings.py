@@ -17,7 +17,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Passing, as_object, member
 from mcpproxy.checks.servers import server
-from mcpproxy.protocol.contract import Contract, contract
+from mcpproxy.protocol.contract import Contract, Mismatch, contract
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Notification, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
@@ -56,12 +56,27 @@ class Item:
     _contracts: dict[tuple[str, str], Contract | None] = field(
         default_factory=dict[tuple[str, str], Contract | None]
     )
+    _latest: dict[str, tuple[JSON, tuple[Mismatch, ...]]] = field(
+        default_factory=dict[str, tuple[JSON, tuple[Mismatch, ...]]]
+    )
 
-    def contract(self, name: str, revision: str) -> Contract | None:
-        """The schema under ``name``, ready to judge values; ``None`` if there is none that judges any."""
+    def breaks(self, name: str, value: JSON, revision: str) -> tuple[Mismatch, ...]:
+        """How ``value`` fails the schema that is listed under ``name``."""
+        latest = self._latest.get(name)
+        if latest is None or latest[0] is not value:
+            # Kept, since a call is judged when it is made and when it is answered.
+            latest = self._latest[name] = (value, self._judged(name, value, revision))
+        return latest[1]
+
+    def forget(self) -> None:
+        """Hold on to no value that was judged."""
+        self._latest.clear()
+
+    def _judged(self, name: str, value: JSON, revision: str) -> tuple[Mismatch, ...]:
         if (name, revision) not in self._contracts:
             self._contracts[name, revision] = contract(self.value.get(name), revision)
-        return self._contracts[name, revision]
+        ready = self._contracts[name, revision]
+        return ready.breaks(value) if ready is not None else ()
 
 
 @dataclass(slots=True, eq=False)

@@ -77,15 +77,8 @@ def _asked_meta(passing: Passing, meta: JSONObject, at: str) -> Iterator[Breach]
         yield from _extension_names(passing, meta.get(CAPABILITIES_KEY), at + token(CAPABILITIES_KEY))
 
 
-def answered_meta(passing: Passing, history: History) -> Iterable[Breach]:
-    """META-002, META-003, META-004"""
-    if b'"_meta"' not in passing.frame.raw:
-        return ()  # Most results have none, and may be long.
-    return _answered_meta(passing)
-
-
-def _answered_meta(passing: Passing) -> Iterator[Breach]:
-    """The key names in the result and in all that it lists."""
+def answered_meta(passing: Passing, history: History) -> Iterator[Breach]:
+    """META-002, META-003, META-004: the key names in the result and in all that it lists"""
     result = as_object(member(passing.message.value, "result"))
     holders = [(passing.at + "/result", result)] if result else []
     for pointer, holder in (*holders, *described(passing)):
@@ -193,10 +186,12 @@ TRACING: Final[Mapping[str, Callable[[JSON], str]]] = {
 """The keys that 2026-07-28 leaves to W3C, and what may be wrong with their values."""
 
 
+META: Final = (b'"_meta"',)
+
 FAMILY: Final = Family(
     checks=(
-        Decider(("META-002", "META-003", "META-004", "META-005"), asked_meta, ASKS),
-        Decider(("META-002", "META-003", "META-004"), answered_meta, ("response",)),
+        Decider(("META-002", "META-003", "META-004", "META-005"), asked_meta, ASKS, mentions=META),
+        Decider(("META-002", "META-003", "META-004"), answered_meta, ("response",), mentions=META),
         Decider(("META-005",), server_extensions, ("response",), ("server/discover",)),
     ),
 )

@@ -284,9 +284,11 @@ def _number(value: object) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+TOKEN: Final = (b'"progressToken"',)
+
 FAMILY: Final = Family(
     checks=(
-        Decider(("PROG-001", "PROG-002"), given_token, ("request",)),
+        Decider(("PROG-001", "PROG-002"), given_token, ("request",), mentions=TOKEN),
         Decider(
             ("PROG-003", "PROG-004", "PROG-005", "PROG-007"),
             reported_progress,
@@ -295,9 +297,9 @@ FAMILY: Final = Family(
         ),
     ),
     notes=(
-        Note(remember_token, ("request",)),
+        Note(remember_token, ("request",), mentions=TOKEN),
         Note(remember_progress, ("notification",), ("notifications/progress",)),
-        Note(remember_task, ("response",), AUGMENTED),
+        Note(remember_task, ("response",), AUGMENTED, mentions=(b'"task"',)),
         Note(remember_status, ("notification",), ("notifications/tasks/status",)),
         Note(remember_status, ("response",), POLLS),
     ),

@@ -6,7 +6,7 @@ list was announced, or where a part of the list was not seen.
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#calling-tools
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -52,11 +52,10 @@ class Call:
 
 @dataclass(slots=True)
 class Calls:
-    """The calls that have no answer yet, those that became tasks, and the tools whose habit was told."""
+    """The calls that have no answer yet, and those that became tasks."""
 
     under_way: dict[tuple[int, RequestId], Call] = field(default_factory=dict[tuple[int, RequestId], Call])
     tasks: dict[str, Call] = field(default_factory=dict[str, Call])
-    told: set[str] = field(default_factory=set[str])
 
 
 def remember_call(passing: Passing, history: History) -> None:
@@ -81,14 +80,12 @@ def remember_answer(passing: Passing, history: History) -> None:
     call = calls.under_way.pop((asked.seq, asked.id), None)
     if call is None:
         return
+    if call.tool is not None:
+        call.tool.forget()
     if isinstance(message, Response) and member(asked.params, "task") is not None:
         task = member(message.result, "task", "taskId")
         if isinstance(task, str):
             keep(calls.tasks, task, call, MAX_CALLS)
-    elif isinstance(message, Response) and len(calls.told) < MAX_CALLS and len(call.name) < 1_000:
-        result = _final(message, asked)
-        if result is not None and _unsaid(result):
-            calls.told.add(call.name)
 
 
 # What the client sends
@@ -116,10 +113,8 @@ def unfit_arguments(passing: Passing, history: History) -> Iterable[Breach]:
 def _misfits(tool: Item, params: JSONObject, revision: str) -> tuple[Mismatch, ...]:
     """Where the arguments of a call break the tool's inputSchema; none at all are an empty object."""
     arguments = params.get("arguments", {})
-    if not isinstance(arguments, dict):
-        return ()  # That is another fault.
-    contract = tool.contract("inputSchema", revision)
-    return contract.breaks(arguments) if contract is not None else ()
+    # What is no object is another fault.
+    return tool.breaks("inputSchema", arguments, revision) if isinstance(arguments, dict) else ()
 
 
 def _clause(found: tuple[Mismatch, ...]) -> str:
@@ -132,45 +127,76 @@ def _clause(found: tuple[Mismatch, ...]) -> str:
 # What the server answers
 
 
-def output(passing: Passing, history: History) -> Iterable[Breach]:
-    """TOOL-001, TOOL-002"""
+def answered(passing: Passing, history: History) -> Iterable[Breach]:
+    """TOOL-001, TOOL-002, TOOL-006, TOOL-008"""
     call, message = _call(passing, history), passing.message
     assert isinstance(message, Response)
-    if call is None or call.tool is None or len(passing.candidates) != 1:
+    result = _final(message, call.asked) if call is not None else None
+    if call is None or result is None or len(passing.candidates) != 1:
         return ()
-    result = _final(message, call.asked)
-    if result is None or not isinstance(call.tool.value.get("outputSchema"), dict):
-        return ()
-    at_most = _certainty(call, history)
+    if call.tool is None:
+        return _unlisted(passing, call, result) if call.unlisted else ()
+    return (
+        *_accepted_arguments(passing, call, call.tool, result),
+        *_output(passing, history, call, call.tool, result),
+    )
+
+
+def _unlisted(passing: Passing, call: Call, result: JSONObject) -> Iterator[Breach]:
+    pointer, related = passing.at + "/result", (call.unlisted, call.asked.seq)
+    if result.get("isError") is True:
+        said = f"server answered a call of {shown(call.name)}, which it does not list, with a tool's result"
+        yield Breach("TOOL-006", "R-143", said, pointer, related)
+    else:
+        said = f"server has a tool {shown(call.name)} that it does not list"
+        yield Breach("TOOL-006", "R-143", said, pointer, related, at_most="info")
+
+
+def _accepted_arguments(passing: Passing, call: Call, tool: Item, result: JSONObject) -> Iterator[Breach]:
+    params = as_object(call.asked.params)
+    if params is None or result.get("isError") is True:
+        return
+    if found := _misfits(tool, params, passing.candidates[0]):
+        said = f"server took arguments for {shown(call.name)} that break its inputSchema: {_clause(found)}"
+        related = (tool.seq, call.asked.seq)
+        # It may have another notion of validating: what it takes, it may well know how to take.
+        yield Breach("TOOL-008", "R-145", said, passing.at + "/result", related, at_most="warning")
+
+
+def _output(
+    passing: Passing, history: History, call: Call, tool: Item, result: JSONObject
+) -> Iterator[Breach]:
+    if not isinstance(tool.value.get("outputSchema"), dict):
+        return
+    # A list may have changed unheard of: after its time, or while the word is on another stream.
+    at_most: Severity | None = "warning" if call.stale or (call.changes and history.over_http) else None
     if result.get("isError") is True:
         at_most = "info"  # No sentence exempts it, but an error has hardly the tool's output to show.
-    related, revision = (call.tool.seq, call.asked.seq), passing.candidates[0]
+    related = (tool.seq, call.asked.seq)
     if "structuredContent" not in result:
         said = (
             f"server answered {shown(call.name)} without structuredContent, but lists an outputSchema for it"
         )
-        return (Breach("TOOL-001", "R-138", said, passing.at + "/result", related, at_most=at_most),)
-    contract = call.tool.contract("outputSchema", revision)
-    found = contract.breaks(result["structuredContent"]) if contract is not None else ()
-    if not found:
-        return ()
-    said = f"server answered {shown(call.name)} with content that breaks its outputSchema: {_clause(found)}"
-    pointer = f"{passing.at}/result/structuredContent{found[0].pointer}"
-    return (Breach("TOOL-002", "R-139", said, pointer, related, at_most=at_most),)
+        yield Breach("TOOL-001", "R-138", said, passing.at + "/result", related, at_most=at_most)
+    elif found := tool.breaks("outputSchema", result["structuredContent"], passing.candidates[0]):
+        said = (
+            f"server answered {shown(call.name)} with content that breaks its outputSchema: {_clause(found)}"
+        )
+        pointer = f"{passing.at}/result/structuredContent{found[0].pointer}"
+        yield Breach("TOOL-002", "R-139", said, pointer, related, at_most=at_most)
 
 
 def structured_text(passing: Passing, history: History) -> Iterable[Breach]:
-    """TOOL-004: once for each tool, since it is a habit"""
+    """TOOL-004"""
     asked, message = passing.answers, passing.message
     assert isinstance(message, Response)
     result = _final(message, asked) if asked is not None else None
     if asked is None or result is None or "structuredContent" not in result:
         return ()
-    name = member(asked.params, "name")
-    known = isinstance(name, str) and name in history.of(Calls).told
-    if known or not (fault := _unsaid(result)):
+    if not (fault := _unsaid(result)):
         return ()
-    said = f"server answered {shown(name)} with structuredContent and {fault}"
+    name = shown(member(asked.params, "name"))
+    said = f"server answered {name} with structuredContent and {fault}"
     # What 2026-07-28 itself shows beside an array is prose.
     at_most: Severity | None = "info" if passing.stateless else None
     return (Breach("TOOL-004", "R-141", said, passing.at + "/result/content", at_most=at_most),)
@@ -197,38 +223,6 @@ def _read(text: str) -> list[JSON]:
         return [orjson.loads(text)]
     except ValueError:
         return []
-
-
-def unknown_tool(passing: Passing, history: History) -> Iterable[Breach]:
-    """TOOL-006"""
-    call, message = _call(passing, history), passing.message
-    assert isinstance(message, Response)
-    if call is None or not call.unlisted or _final(message, call.asked) is None:
-        return ()
-    pointer, related = passing.at + "/result", (call.unlisted, call.asked.seq)
-    if member(message.result, "isError") is True:
-        said = f"server answered a call of {shown(call.name)}, which it does not list, with a tool's result"
-        return (Breach("TOOL-006", "R-143", said, pointer, related),)
-    said = f"server has a tool {shown(call.name)} that it does not list"
-    return (Breach("TOOL-006", "R-143", said, pointer, related, at_most="info"),)
-
-
-def accepted_arguments(passing: Passing, history: History) -> Iterable[Breach]:
-    """TOOL-008: the server's part of it"""
-    call, message = _call(passing, history), passing.message
-    assert isinstance(message, Response)
-    if call is None or call.tool is None or len(passing.candidates) != 1:
-        return ()
-    params, result = as_object(call.asked.params), _final(message, call.asked)
-    if params is None or result is None or result.get("isError") is True:
-        return ()
-    found = _misfits(call.tool, params, passing.candidates[0])
-    if not found:
-        return ()
-    said = f"server took arguments for {shown(call.name)} that break its inputSchema: {_clause(found)}"
-    related = (call.tool.seq, call.asked.seq)
-    # It may have another notion of validating: what it takes, it may well know how to take.
-    return (Breach("TOOL-008", "R-145", said, passing.at + "/result", related, at_most="warning"),)
 
 
 def refused_arguments(passing: Passing, history: History) -> Iterable[Breach]:
@@ -270,17 +264,14 @@ def _final(message: Response, asked: Asked) -> JSONObject | None:
     return None if "task" in result and "content" not in result else result
 
 
-def _certainty(call: Call, history: History) -> Severity | None:
-    """A list may have changed unheard of: after its time, or while the word is on another stream."""
-    return "warning" if call.stale or (call.changes and history.over_http) else None
-
-
 RESULTS: Final = ("tools/call", "tasks/result")
 
 FAMILY: Final = Family(
     checks=(
         Decider(("TOOL-008",), unfit_arguments, ("request",), ("tools/call",), sender=CLIENT),
-        Decider(("TOOL-001", "TOOL-002"), output, ("response",), RESULTS, sender=SERVER, within=STRUCTURED),
+        Decider(
+            ("TOOL-001", "TOOL-002", "TOOL-006", "TOOL-008"), answered, ("response",), RESULTS, sender=SERVER
+        ),
         Decider(
             ("TOOL-004",),
             structured_text,
@@ -290,8 +281,6 @@ FAMILY: Final = Family(
             within=STRUCTURED,
             mentions=(b"structuredContent",),
         ),
-        Decider(("TOOL-006",), unknown_tool, ("response",), RESULTS, sender=SERVER),
-        Decider(("TOOL-008",), accepted_arguments, ("response",), RESULTS, sender=SERVER),
         Decider(("TOOL-007",), refused_arguments, ("error",), RESULTS, sender=SERVER, within=AS_RESULT),
     ),
     notes=(

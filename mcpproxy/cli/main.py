@@ -20,6 +20,7 @@ COMMANDS = {
     "Replay": {
         "replay": ("mcpproxy.cli.replay", "a recording stands in for the server or for the client"),
         "diff": ("mcpproxy.cli.diff", "what a server did in two recordings, compared"),
+        "trim": ("mcpproxy.cli.trim", "the smallest part of a recording that still replays"),
     },
     "Judge": {
         "check": ("mcpproxy.cli.check", "judge recordings again; exit code 1 if a rule was broken"),

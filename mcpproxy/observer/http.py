@@ -439,7 +439,8 @@ class HttpJudge:
         self._history.exchanges.clear()
 
     def _new_judge(self, revision: str | None, late: bool) -> MessageJudge:
-        return MessageJudge(self._weigh, self._dispatch, revision=revision, joined_late=late or self._joined_late)
+        late = late or self._joined_late
+        return MessageJudge(self._weigh, self._dispatch, revision=revision, joined_late=late)
 
     # Checks
 

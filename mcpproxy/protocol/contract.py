@@ -11,24 +11,25 @@ The work is done by jsonschema-rs, loaded when the first schema comes.
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#json-schema-usage
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import orjson
 
 from mcpproxy.protocol.dialects import DEFAULT, Dialect, named
 from mcpproxy.protocol.effort import Effort, survey
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.mismatches import Mismatch, is_sure, told
 from mcpproxy.protocol.revisions import since
-from mcpproxy.protocol.shapes_nodes import either
-from mcpproxy.protocol.wording import kind, shown, token
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
 T = TypeVar("T")
+
+__all__ = ["LIMIT", "Contract", "Mismatch", "breaks", "contract"]
 
 LIMIT: Final = 20
 """No more mismatches than this are told of one value."""
@@ -49,16 +50,6 @@ _DIALECT_SETTLED: Final = since("2025-11-25")
 
 _EITHER: Final[tuple[Dialect, ...]] = ("draft-07", DEFAULT)
 """Before, authors had one of these in mind: only what fits neither is said not to fit."""
-
-
-class Mismatch(NamedTuple):
-    """Where a value does not fit, as a JSON Pointer from its root, and how: ``should be a string, is 3``.
-
-    A missing member is pointed at where it would stand.
-    """
-
-    pointer: str
-    what: str
 
 
 def breaks(value: JSON, schema: JSON, revision: str) -> tuple[Mismatch, ...]:
@@ -194,8 +185,8 @@ def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -
         errors = _guarded(lambda: _first(validator, value))
     else:
         return (_SOMEHOW,)
-    told = [_told(error, value) for error in errors or () if not _unsure(error)]
-    return tuple(dict.fromkeys(told))
+    found = [told(error, value) for error in errors or () if is_sure(error)]
+    return tuple(dict.fromkeys(found))
 
 
 def _first(validator: "Validator", value: JSON) -> "list[ValidationError]":
@@ -206,128 +197,3 @@ def _first(validator: "Validator", value: JSON) -> "list[ValidationError]":
     except ValidationError as error:
         return [error]
     return []
-
-
-def _unsure(error: "ValidationError") -> bool:
-    """Whether a failure rests on what the library could not finish, or on what is an annotation only."""
-    return any(type(leaf.kind).__name__ in _UNSURE or _whole(leaf) for leaf in _leaves(error))
-
-
-_UNSURE: Final = frozenset(
-    {
-        "BacktrackLimitExceeded",
-        "RegexEngineFailure",
-        "ContentEncoding",
-        "ContentMediaType",
-        "FromUtf8",
-        "Format",
-        "Custom",
-        "Referencing",
-    }
-)
-
-
-def _whole(error: "ValidationError") -> bool:
-    """Draft-04 takes 1.0 for no integer, yet the peers' languages do not all tell it from 1."""
-    return (
-        type(error.kind).__name__ == "Type"
-        and isinstance(error.instance, float)
-        and error.instance.is_integer()
-        and error.kind.value == ["integer"]
-    )
-
-
-def _leaves(error: "ValidationError") -> "Iterator[ValidationError]":
-    """The failures at the bottom of a failure, itself if nothing is below."""
-    branches = cast("list[list[ValidationError]]", getattr(error.kind, "context", []))
-    inner = [failure for branch in branches for failure in branch]
-    if not inner:
-        yield error
-    for failure in inner:
-        yield from _leaves(failure)
-
-
-# Wording
-
-
-def _told(error: "ValidationError", value: JSON) -> Mismatch:
-    name, says = error.kind.name, error.kind.as_dict()
-    path, found = "", value
-    for step in error.instance_path:
-        path += token(step)
-        found = cast("JSON", found[step])  # pyright: ignore[reportIndexIssue, reportCallIssue, reportArgumentType, reportOptionalSubscript, reportUnknownVariableType]
-    if name == "required":
-        return Mismatch(path + token(says["property"]), "is missing")
-    unexpected = says.get("unexpected")
-    if name == "falseSchema" and error.schema_path[-1] == "additionalProperties" and isinstance(found, dict):
-        unexpected = list(found)  # Where no member is allowed at all, the object is named for them.
-    if unexpected:
-        return Mismatch(path + token(unexpected[0]), "is not allowed")
-    return Mismatch(path, _clause(error, name, says, found))
-
-
-def _clause(error: "ValidationError", name: str, says: Mapping[str, JSON], found: JSON) -> str:
-    if name in ("anyOf", "oneOf", "type"):
-        if type(error.kind).__name__ == "OneOfMultipleValid":
-            return "fits more than one of the schemas under oneOf"
-        types = _types(error)
-        if types is None:
-            return f"fits none of the schemas under {name}"
-        is_ = shown(found) if isinstance(found, float) and "integer" in types else kind(found)
-        return f"should be {either([_TYPES.get(t, t) for t in types])}, is {is_}"
-    if name in ("enum", "const"):
-        options = cast("list[JSON]", says.get("options", [says.get("expected_value")]))
-        most = [shown(option) for option in options[:6]] + ["…"] * (len(options) > 6)
-        return f"should be {either(most)}, is {shown(found)}"
-    if name in _LIMITS:
-        phrase, unit = _LIMITS[name]
-        limit = shown(says.get("limit", says.get("multiple_of")))
-        if not unit:
-            return f"should be {phrase} {limit}, is {shown(found)}"
-        return f"should have {phrase} {limit} {unit}, has {len(cast('str', found))}"
-    if name == "pattern":
-        return f"should match {shown(says.get('pattern'))}, is {shown(found)}"
-    return _PHRASES.get(name, f"does not fit {name}")
-
-
-def _types(error: "ValidationError") -> list[str] | None:
-    """The types that would do, where the type is all that is wrong."""
-    types: list[str] = []
-    for leaf in _leaves(error):
-        if type(leaf.kind).__name__ != "Type" or leaf.instance_path != error.instance_path:
-            return None
-        types += cast("list[str]", leaf.kind.value)
-    # null goes last: it is what else may be.
-    return sorted(dict.fromkeys(types), key=lambda name: name == "null")
-
-
-_TYPES: Final[Mapping[str, str]] = {
-    "boolean": "a boolean",
-    "object": "an object",
-    "array": "an array",
-    "number": "a number",
-    "string": "a string",
-    "integer": "an integer",
-}
-
-_LIMITS: Final[Mapping[str, tuple[str, str]]] = {
-    "minimum": ("at least", ""),
-    "maximum": ("at most", ""),
-    "exclusiveMinimum": ("above", ""),
-    "exclusiveMaximum": ("below", ""),
-    "multipleOf": ("a multiple of", ""),
-    "minLength": ("at least", "characters"),
-    "maxLength": ("at most", "characters"),
-    "minItems": ("at least", "items"),
-    "maxItems": ("at most", "items"),
-    "minProperties": ("at least", "members"),
-    "maxProperties": ("at most", "members"),
-}
-
-_PHRASES: Final[Mapping[str, str]] = {
-    "falseSchema": "is not allowed",
-    "not": "fits the schema under not",
-    "uniqueItems": "has items that are equal",
-    "contains": "has no item that fits contains",
-    "propertyNames": "has a member whose name is not allowed",
-}

@@ -92,8 +92,7 @@ class _Survey:
             schema, node, depth = todo.pop()
             if len(self._nodes) > MAX_SCHEMAS or depth > MAX_DEPTH or not self._plain(schema):
                 return None
-            enum = schema.get("enum")
-            node.weight = 1 + (len(enum) if isinstance(enum, list) else 0)
+            node.weight = 1 + sum(_length(schema.get(keyword)) for keyword in _GONE_THROUGH)
             node.doubled = "unevaluatedProperties" in schema or "unevaluatedItems" in schema
             self._patterns |= "pattern" in schema or "patternProperties" in schema
             self._choices |= "anyOf" in schema or "oneOf" in schema
@@ -191,5 +190,20 @@ class _Survey:
                     return None
         return order
 
+
+def _length(value: JSON) -> int:
+    return len(value) if isinstance(value, dict | list) else 0
+
+
+_GONE_THROUGH: Final = (
+    "enum",
+    "required",
+    "properties",
+    "patternProperties",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+)
+"""Keywords that hold many things, each of which is looked for."""
 
 _HOLDS_SCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import parse_qsl
 
 import orjson
 
@@ -97,9 +98,15 @@ class Session:
 
     @property
     def id_given(self) -> str:
-        """The session id that the server gave in a header, masked or not; empty if it gave none."""
-        fields = (field for exchange in self.exchanges.values() for field in exchange.headers)
-        return next((value for name, value in fields if name.lower() == "mcp-session-id"), "")
+        """The session id that the server gave, masked or not; empty if it gave none."""
+        for exchange in self.exchanges.values():
+            for name, value in exchange.headers:
+                if name.lower() == "mcp-session-id":
+                    return value
+            for name, value in parse_qsl(exchange.request.target.partition("?")[2]):
+                if name.lower() in ("sessionid", "session_id"):  # the transport before Streamable HTTP
+                    return value
+        return ""
 
     def answers_to(self, request: Said) -> Said | None:
         """The recorded answer to ``request``, the first if there were several."""

@@ -4,6 +4,7 @@ A step is one message, or a batch of them, or over HTTP an exchange without a me
 stream, a DELETE that ends the session.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -56,7 +57,8 @@ def steps(session: Session) -> list[Step]:
         head = exchange.request
         resumes = any(name.lower() == "last-event-id" for name, _ in head.headers)
         if exchange.number not in spoken and head.method in _BARE and head.endpoint and not resumes:
-            found.append(Step(head.seq, exchange.opened, (), exchange))
+            place = bisect_left(session.messages, head.seq, key=lambda said: said.seq)
+            found.append(Step(head.seq, place, (), exchange))
     return sorted(found, key=lambda step: step.seq)
 
 
@@ -79,12 +81,7 @@ def is_masked_anywhere(value: JSON) -> bool:
 
 def _step(session: Session, saids: list[Said]) -> Step:
     first = saids[0]
-    exchange = session.exchanges.get(first.exchange)
-    place = first.index
-    # A request can only follow what was said before its head was sent.
-    if exchange is not None and exchange.request.method == "POST":
-        place = min(place, exchange.opened) if exchange.opened else place
-    return Step(first.seq, place, tuple(saids), exchange)
+    return Step(first.seq, first.index, tuple(saids), session.exchanges.get(first.exchange))
 
 
 def _answers_a_ping(session: Session, said: Said) -> bool:

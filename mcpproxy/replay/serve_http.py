@@ -173,7 +173,8 @@ class HttpServer:
         if stream is not None:
             return _events(stream, last_id, {})
         exchange = self._next("GET", session)
-        if session is None or (self._over_http and exchange is None) or (exchange and exchange.status >= 300):
+        offers_none = exchange is None and (self._over_http or session is self._anonymous)
+        if session is None or offers_none or (exchange and exchange.status >= 300):
             status = exchange.status if exchange and exchange.status >= 300 else 405
             return Response(status_code=status, headers={"allow": "POST, DELETE"} | _headers(exchange))
         return _events(session.own, None, _headers(exchange))

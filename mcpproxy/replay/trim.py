@@ -4,8 +4,8 @@ What is kept of a frame's surroundings:
 
 - the answer to a request and the request of an answer; over HTTP the heads and bodies of its exchange, of a
   stream that was opened with GET only what is needed;
-- what one peer said of its own accord while it dealt with a request of the other: notifications and requests of
-  its own, with their answers; the request that a progress token or a subscription belongs to;
+- what the server said of its own accord while it dealt with a request: notifications and requests of its own,
+  with their answers; the request that a progress token or a subscription belongs to; cancellations;
 - what issued a name that is used: cursors, request states, tasks, sessions of an agent;
 - the handshake of its session, or what a session without one began with (``server/discover``);
 - what a recorded finding about it refers to.
@@ -25,6 +25,7 @@ from mcpproxy.protocol.jsonrpc import (
     Batch,
     ErrorResponse,
     JSONObject,
+    Malformed,
     Notification,
     Request,
     Response,
@@ -90,6 +91,7 @@ class _Index:
         self._open: Final[dict[tuple[str, Sender], dict[int, list[Request]]]] = {}
         self._issued: Final[dict[tuple[str, str], int]] = {}
         self._pieces: Final[dict[tuple[int, Sender], int]] = {}
+        self._broken: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was no message
         for event in trace.events():
             self._take(event)
 
@@ -115,13 +117,17 @@ class _Index:
         known = self.frames[frame.seq] = _Frame(frame.sender, frame.exchange, session)
         if exchange := self.exchanges.get(frame.exchange):
             exchange.frames.append(frame.seq)
-        if self._in_pieces(frame, known):
+        if self._in_pieces(frame):
             return
         if frame.event is not None and frame.event.name == "endpoint":
             self.openings[session].append(frame.seq)
         message = frame.message
+        if not frame.exchange:
+            self._line(frame)
         singles = message.items if isinstance(message, Batch) else (message,)
         for single, turn in zip(singles, self._conversation.turns(frame), strict=True):
+            if turn.answers is None and isinstance(_at(_result(single), "protocolVersion"), str):
+                self.openings[session].append(frame.seq)  # An answer to initialize with a wrong id.
             if turn.answers is not None:
                 self._bind(turn.answers, frame.seq)
                 if turn.method in _OPENING and isinstance(single, Response):
@@ -129,7 +135,7 @@ class _Index:
                 self._answered(turn.answers, frame, session)
             self._single(single, frame, known)
 
-    def _in_pieces(self, frame: Frame, known: _Frame) -> bool:
+    def _in_pieces(self, frame: Frame) -> bool:
         """Whether it is a piece of a longer message: they go together."""
         stream = (frame.exchange, frame.sender)
         before = self._pieces.pop(stream, None)
@@ -138,6 +144,14 @@ class _Index:
         if frame.continues:
             self._pieces[stream] = frame.seq
         return frame.continues or before is not None
+
+    def _line(self, frame: Frame) -> None:
+        """Several lines that are no messages may be one, cut in pieces: they go together."""
+        before = self._broken.pop(frame.sender, None)
+        if isinstance(frame.message, Malformed):
+            self._broken[frame.sender] = frame.seq
+            if before is not None:
+                self._bind(before, frame.seq)
 
     def _bind(self, one: int, another: int) -> None:
         """Neither is kept without the other."""
@@ -156,13 +170,19 @@ class _Index:
             for name in _USED:
                 if isinstance(value := params.get(name), str) and (at := self._issued.get((session, value))):
                     known.needs.append(at)
+                    if name == "taskId":  # All that became of a task counts.
+                        self._issued[session, value] = seq
             if message.method == "notifications/cancelled":
                 for asked, requests in mine.items():
                     if any(request.id == params.get("requestId") for request in requests):
                         self._bind(asked, seq)
             for asked, requests in theirs.items():
-                if self._concerns(message, params, requests, frame, asked):
+                if self._concerns(message, params, requests):
                     self._bind(asked, seq)
+                elif self._may_concern(message, params, requests, frame):
+                    self.frames[asked].needs.append(seq)
+                    if len(theirs) == 1:
+                        known.needs.append(asked)
         if isinstance(message, Request):
             mine.setdefault(seq, []).append(message)
             uri = _at(message.params, "uri")
@@ -175,26 +195,27 @@ class _Index:
         elif isinstance(message, Response):
             for path in _ISSUED:
                 if isinstance(value := _at(message.result, *path), str):
-                    self._issued.setdefault((session, value), seq)
+                    self._issued[session, value] = seq
 
-    def _concerns(
-        self,
-        message: Request | Notification,
-        params: JSONObject,
-        requests: list[Request],
-        frame: Frame,
-        asked: int,
-    ) -> bool:
-        """Whether ``message`` was said on behalf of those requests, as far as can be told."""
+    def _concerns(self, message: Request | Notification, params: JSONObject, requests: list[Request]) -> bool:
+        """Whether ``message`` names one of those requests."""
         if (id := _at(params, "_meta", SUBSCRIPTION)) is not None:
             return any(request.id == id for request in requests)
-        if message.method == "notifications/progress":
-            token = params.get("progressToken")
-            return any(_at(request.params, "_meta", "progressToken") == token for request in requests)
-        if all(request.method.startswith("subscriptions/") for request in requests):
+        if message.method != "notifications/progress":
             return False
-        # Over HTTP it stands in the exchange of its request, which is kept as a whole.
-        return not frame.exchange and frame.sender != CLIENT
+        token = params.get("progressToken")
+        return any(_at(request.params, "_meta", "progressToken") == token for request in requests)
+
+    def _may_concern(
+        self, message: Request | Notification, params: JSONObject, requests: list[Request], frame: Frame
+    ) -> bool:
+        """Whether the server said ``message`` while it dealt with those requests, and names no other.
+
+        Over HTTP it stands in the exchange of its request, which is kept as a whole.
+        """
+        names = message.method == "notifications/progress" or _at(params, "_meta", SUBSCRIPTION) is not None
+        lasting = all(request.method.startswith("subscriptions/") for request in requests)
+        return not (names or lasting or frame.exchange or frame.sender == CLIENT)
 
     def _answered(self, asked: int, answer: Frame, session: str) -> None:
         message = answer.message
@@ -297,6 +318,10 @@ def _lines(
                 takes = True  # How it ended, and what was lost.
         if takes:
             yield record, line
+
+
+def _result(message: Single) -> object:
+    return message.result if isinstance(message, Response) else None
 
 
 def _at(value: object, *path: str) -> JSON:

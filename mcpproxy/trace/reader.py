@@ -143,7 +143,7 @@ class Trace:
 
     @property
     def joined_late(self) -> bool:
-        """Whether the beginning of the recording is missing, or more: nothing follows from what is not there."""
+        """Whether the beginning is missing, or other parts: nothing follows from what is not there."""
         return bool(self.header.continues or self.header.partial)
 
     def _records(self) -> Iterator[tuple[str, int, bytes]]:

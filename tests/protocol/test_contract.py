@@ -194,6 +194,7 @@ BEYOND: Final[list[tuple[str, Schema, Any]]] = [
     ),
     ("a value of many values", {"items": {"type": "string"}}, [1] * 60_000),
     ("many choices for many values", {"items": {"enum": [*range(5_000)]}}, ["x"] * 5_000),
+    ("many names for many values", {"items": {"required": [f"{i}" for i in range(9_000)]}}, [{}] * 900),
     ("a schema of many schemas", {"properties": {f"{i}": {"minimum": 2} for i in range(5_001)}}, {"1": 1}),
     ("a schema that nests deep", {"properties": {"a": nested(120, {"type": "null"}, "not")}}, {"a": 1}),
     ("a long schema", {"type": "string", "description": "x" * MAX_SCHEMA_BYTES}, 1),

@@ -331,7 +331,7 @@ def test_nonsense_is_answered_and_counted(tmp_path: Path) -> None:
     assert player.engine.misses == 1
 
 
-LEVELS = (
+LEVELS: tuple[tuple[Any, ...], ...] = (
     # level, live arguments and meta, is it the recorded one?
     ("strict", {"a": 1}, {"x": 1}, True),
     ("strict", {"a": 1}, {"x": 2}, False),

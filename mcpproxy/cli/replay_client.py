@@ -1,0 +1,171 @@
+"""``mcpproxy replay client``: a recording stands in for the client, and a live server is compared."""
+
+import argparse
+import asyncio
+import math
+import signal
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Final
+
+from mcpproxy.cli import comparing, renewal, traces
+from mcpproxy.cli.comparing import Counting
+from mcpproxy.cli.terminal import tell
+from mcpproxy.cli.usage import Parser, UsageError
+from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.replay.client import TIMEOUT_S, Link, play
+from mcpproxy.replay.client_stdio import StdioLink
+from mcpproxy.replay.material import material
+from mcpproxy.replay.outcome import Comparison
+from mcpproxy.replay.player import Player
+from mcpproxy.replay.recording import Recording, Session, load
+
+DESCRIPTION: Final = """\
+Plays the recorded client against a live server, and compares what the server says now with what it said then.
+A message is sent when everything that the recorded client had seen before it has been seen again."""
+
+EPILOG: Final = f"""\
+{comparing.EPILOG}
+  mcpproxy replay client session.jsonl -- python server.py
+  mcpproxy replay client session.jsonl --url http://127.0.0.1:3000/mcp --format junit > report.xml
+  mcpproxy replay client session.jsonl --update -- python server.py"""
+
+
+def run(argv: list[str]) -> int:
+    """Play one recording; 1 if the server differs from the recorded one.
+
+    Raises:
+        McpProxyError: the arguments cannot be followed, the trace cannot be read, or the server cannot be
+            reached or says nothing at all.
+    """
+    options, command = _arguments(argv)
+    path = traces.expand(options.trace)[0]
+    recording = load(path)
+    how = comparing.counting(options)
+    comparison = Comparison(path, options.url or " ".join(command))
+    with renewal.renewing(recording, options.url or "", command, wanted=options.update) as renewed:
+        whole = _play_all(recording, comparison, how, options, renewed.url, renewed.command)
+        renewed.keeps = whole
+    code = comparing.report(comparison, options.format)
+    if options.update:
+        if not whole:
+            tell(f"{path} stays as it is: the server did not come to the end of it")
+            return code
+        tell(f"{path} now holds what the server said this time")
+        return 0
+    return code
+
+
+def _play_all(
+    recording: Recording,
+    comparison: Comparison,
+    how: Counting,
+    options: argparse.Namespace,
+    url: str,
+    command: Sequence[str],
+) -> bool:
+    """Play every session; whether all came to their end."""
+    found = material(recording)
+    comparison.notes += [f"{recording.path}: {note}" for note in found.notes]
+    sessions = comparing.sessions_of(found)
+    if not sessions:
+        raise TraceError(recording.path, None, "holds no message", "record a session first")
+    heard, whole = 0, True
+    for session in sessions:
+        player = Player(session)
+        link: Link = _http(url, session, options.header) if url else StdioLink(command)
+        _run(play(player, link, options.timeout))
+        heard += player.heard
+        comparison.notes += player.notes
+        whole = whole and not player.is_stopped
+        comparing.compare(comparison, session, player.live, how, player.pairing)
+    if not heard:
+        why = "; ".join(dict.fromkeys(comparison.notes[-1:])) or "the server said nothing"
+        raise McpProxyError(f"{comparison.found}: {why}; nothing could be compared")
+    return whole
+
+
+def _run(coroutine: Coroutine[None, None, None]) -> None:
+    """Run it to its end; a request to terminate ends it in order, like an interrupt."""
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, and threads
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        await coroutine
+
+    try:
+        asyncio.run(main())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def _http(url: str, session: Session, headers: Sequence[tuple[str, str]]) -> Link:
+    try:
+        client_http = import_module("mcpproxy.replay.client_http")
+    except ModuleNotFoundError as missing:
+        raise UsageError("--url", f"needs {missing.name}", "pip install 'mcpproxy[replay]'") from None
+    link: Link = client_http.HttpLink(url, session, headers)
+    return link
+
+
+def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    at = argv.index("--") if "--" in argv else len(argv)
+    argv, command = argv[:at], argv[at + 1 :]
+    parser = Parser("replay client", DESCRIPTION, EPILOG)
+    parser.usage = "mcpproxy replay client TRACE [OPTION...] (-- COMMAND [ARG...] | --url URL)"
+    add = parser.add_argument
+    add("trace", metavar="TRACE", help="the recording")
+    add("--url", metavar="URL", type=_url, help="the MCP endpoint of a live server over HTTP")
+    add(
+        "--header",
+        metavar="'NAME: VALUE'",
+        type=_header,
+        action="append",
+        default=[],
+        help="a header for every HTTP request, such as a credential, which no recording holds",
+    )
+    comparing.add_options(parser)
+    add("--update", action="store_true", help="put what the server says now in the place of the recording")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=TIMEOUT_S,
+        help="how long an answer may take (30)",
+    )
+    options = parser.parse_args(argv)
+    if bool(options.url) == bool(command):
+        raise UsageError(
+            "replay client",
+            "one of -- COMMAND and --url URL is needed",
+            "mcpproxy replay client TRACE -- python server.py",
+        )
+    if options.header and not options.url:
+        raise UsageError("--header", "goes together with --url", "leave it out for a command")
+    return options, command
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no URL such as http://127.0.0.1:3000/mcp")
+    return text
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip() or "\n" in text:
+        raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is no header such as 'Name: value'")
+    return name.strip(), value.strip()
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds

@@ -1,0 +1,160 @@
+"""The pytest plugin: MCP recordings as fixtures, in the way of VCR.
+
+    @pytest.mark.mcp_recording("weather", command=["python", "weather.py"])
+    def test_forecast(mcp_recording, mcp_findings):
+        with Client(mcp_recording.command) as client:
+            assert client.call_tool("forecast", {"city": "Oslo"})
+
+The first run records the server, later ones replay it. pytest loads this in every run, so nothing of
+mcpproxy is imported before a test asks for a fixture.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Final, NoReturn, cast
+
+import pytest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcpproxy.testing import McpFindings, McpRecording, Mode
+
+MODES: Final = ("once", "none", "all", "new")
+LEVELS: Final = ("error", "warning", "info")
+
+_RECORDED: Final = pytest.StashKey[set[Path]]()
+"""The recordings that this run has written: a second test that shares one adds to it."""
+_JUDGED: Final = pytest.StashKey[bool]()
+_OUTSIDE_A_NAME: Final = re.compile(r"[^\w.\[\]=,+-]+")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--mcp-record``, and where recordings lie."""
+    group = parser.getgroup("mcpproxy", "MCP recordings")
+    group.addoption(
+        "--mcp-record",
+        choices=MODES,
+        default="once",
+        help="once: record what has no recording (default); none: only replay; all: record anew; "
+        "new: replay, and record what is missing",
+    )
+    parser.addini("mcp_recordings_dir", "folder of recordings, from the test's file", default="recordings")
+    parser.addini("mcp_findings_level", f"mildest finding that fails: {', '.join(LEVELS)}", default="error")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marks."""
+    config.stash[_RECORDED] = set()
+    for line in (
+        "mcp_recording(name=None, *, command=None, url=None): the recording of this test, and the server to "
+        "record: its command, or its URL",
+        "mcp_findings(level=None, *, select=None, ignore=None, rules=None): what mcp_findings judges by",
+    ):
+        config.addinivalue_line("markers", line)
+
+
+@pytest.fixture
+def mcp_recording(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> "Generator[McpRecording]":
+    """A recording that stands in for a server: ``.command`` and ``.url`` are for any client."""
+    from mcpproxy.errors import McpProxyError
+    from mcpproxy.testing import McpRecording, does
+
+    node = cast("pytest.Item", request.node)
+    marked = _marked(node, "mcp_recording", ("name",), ("command", "url"))
+    path = _path(node, marked.get("name"))
+    mode = cast("Mode", request.config.getoption("--mcp-record"))
+    written = request.config.stash[_RECORDED]
+    exists = path.exists() and not (mode == "once" and path in written)
+    command = marked.get("command") or ()
+    try:
+        recording = McpRecording(
+            path,
+            does(mode, exists),
+            tmp_path_factory.mktemp("mcp"),
+            shlex.split(command) if isinstance(command, str) else [os.fspath(part) for part in command],
+            marked.get("url") or "",
+            adds=path in written,
+        )
+    except McpProxyError as error:
+        _fail(f"mcp_recording: {error}")
+    yield recording
+    if recording.does != "replay":
+        written.add(path)
+    _conclude(node, recording)
+
+
+@pytest.fixture
+def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") -> "McpFindings":
+    """Fails the test if what its client and its server said breaks a rule of the protocol."""
+    from mcpproxy.errors import McpProxyError
+    from mcpproxy.testing import McpFindings
+
+    node = cast("pytest.Item", request.node)
+    marked = _marked(node, "mcp_findings", ("level",), ("select", "ignore", "rules"))
+    marked["level"] = marked.get("level") or request.config.getini("mcp_findings_level")
+    try:
+        return McpFindings(mcp_recording, **marked)
+    except McpProxyError as error:
+        _fail(str(error))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """A test whose sessions are over when it ends fails itself; else it is the end of its fixtures that does."""
+    result = yield
+    recording = _fixtures(item).get("mcp_recording")
+    if recording is not None and recording.is_over():
+        _conclude(item, recording)
+    return result
+
+
+def _conclude(item: pytest.Item, recording: "McpRecording") -> None:
+    """Fail with all that was wrong, once."""
+    from mcpproxy.errors import McpProxyError
+
+    if item.stash.get(_JUDGED, False):
+        return
+    item.stash[_JUDGED] = True
+    findings: McpFindings | None = _fixtures(item).get("mcp_findings")
+    try:
+        recording.finish()
+        trouble = [recording.trouble(), findings.trouble() if findings else ""]
+    except McpProxyError as error:
+        _fail(f"mcp_recording: {error}")
+    if any(trouble):
+        _fail("\n\n".join(filter(None, trouble)))
+
+
+def _fixtures(item: pytest.Item) -> dict[str, Any]:
+    return getattr(item, "funcargs", {})
+
+
+def _path(node: pytest.Item, name: str | None) -> Path:
+    """Where the recording of a test lies; its own name is that of its module and its function."""
+    if not name:
+        within = node.nodeid.partition("::")[2].replace("::", ".")
+        name = f"{node.path.stem}/{_OUTSIDE_A_NAME.sub('-', within)}"
+    folder = node.path.parent / node.config.getini("mcp_recordings_dir")
+    return folder / (name if name.endswith(".jsonl") else f"{name}.jsonl")
+
+
+def _marked(
+    node: pytest.Item, mark: str, positional: tuple[str, ...], named: tuple[str, ...]
+) -> dict[str, Any]:
+    """The arguments of a mark: those at the test before those at its class and its module."""
+    found: dict[str, Any] = {}
+    for one in node.iter_markers(mark):
+        given = dict(zip(positional, one.args, strict=False)) | one.kwargs
+        if len(one.args) > len(positional) or given.keys() - {*positional, *named}:
+            _fail(f"@pytest.mark.{mark} takes {', '.join(f'{name}=' for name in (*positional, *named))}")
+        found = given | found
+    return found
+
+
+def _fail(text: str) -> NoReturn:
+    pytest.fail(text, pytrace=False)

@@ -1,0 +1,98 @@
+"""What is remembered of lists is bounded, and what was forgotten is unknown."""
+
+import json
+from typing import Any, Final
+
+from mcpproxy import catalogue
+from mcpproxy.checks import STANDARD
+from mcpproxy.checks.listings import MAX_ITEMS, MAX_WALKS, Listed, listed
+from mcpproxy.observer.messages import MessageJudge
+from mcpproxy.observer.weigh import Weigher
+from mcpproxy.session.frame import Finding, Frame, Sender
+
+REVISION: Final = "2025-11-25"
+
+
+class Session:
+    """A session of one revision, whose handshake is over."""
+
+    def __init__(self) -> None:
+        self.judge = MessageJudge(Weigher(catalogue.load()), STANDARD, revision=REVISION)
+        self.seq = 0
+        self.found: list[Finding] = []
+
+    def say(self, sender: Sender, **message: Any) -> None:
+        self.seq += 1
+        raw = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self.found += self.judge.observe(Frame(self.seq, sender, raw, self.seq))
+
+    def page(self, names: list[str], cursor: str | None = None, after: str | None = None) -> None:
+        """One page of tools is asked for and given."""
+        self.say("client", id=self.seq, method="tools/list", params={"cursor": cursor} if cursor else {})
+        tools: list[Any] = [
+            {"name": name, "inputSchema": {"type": "object", "properties": {}}} for name in names
+        ]
+        result: dict[str, Any] = {"tools": tools, **({"nextCursor": after} if after else {})}
+        self.say("server", id=self.seq - 1, result=result)
+
+    @property
+    def tools(self) -> Listed:
+        return listed(self.judge.history, "tools/list")
+
+
+def test_pages_make_a_whole_list() -> None:
+    session = Session()
+    session.page(["a"], after="2")
+    assert session.tools.whole is None
+    session.page(["b"], cursor="2")
+    assert session.tools.whole is not None
+    assert list(session.tools.whole.items) == ["a", "b"]
+    assert list(session.tools.items) == ["a", "b"]
+
+
+def test_a_page_in_the_middle_is_no_whole_list() -> None:
+    session = Session()
+    session.page(["b"], cursor="2")
+    assert session.tools.whole is None
+    assert list(session.tools.items) == ["b"]
+
+
+def test_an_announcement_ends_what_is_known() -> None:
+    session = Session()
+    session.page(["a"])
+    session.say("server", method="notifications/tools/list_changed")
+    assert session.tools.whole is None
+    assert session.tools.items == {}
+    session.page(["b"])
+    assert list(session.tools.items) == ["b"]
+
+
+def test_what_is_no_longer_listed_is_forgotten() -> None:
+    session = Session()
+    session.page(["a", "b"])
+    session.page(["b"])
+    assert list(session.tools.items) == ["b"]
+
+
+def test_a_name_that_stands_for_two_things_is_unknown() -> None:
+    session = Session()
+    session.page(["a", "a", "b"])
+    assert list(session.tools.items) == ["b"]
+
+
+def test_walks_that_nobody_goes_on_with_are_forgotten() -> None:
+    session = Session()
+    for number in range(3 * MAX_WALKS):
+        session.page(["a"], after=f"{number}")
+    assert len(session.tools.under_way) == MAX_WALKS
+    session.page(["b"], cursor="0")
+    assert session.tools.whole is None
+
+
+def test_a_list_without_end_stays_bounded() -> None:
+    session = Session()
+    half = [f"t{number}" for number in range(MAX_ITEMS // 2 + 1)]
+    session.page(half, after="2")
+    session.page([f"u{name}" for name in half], cursor="2")
+    assert session.tools.whole is None
+    assert len(session.tools.items) == MAX_ITEMS

@@ -1,0 +1,212 @@
+"""The replayed server over HTTP: statuses, sessions, streams and what is asked beside the endpoint."""
+
+import json
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from tests.peers.processes import Process
+from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
+from tests.replay.scripts import HELLO, ask, call, give, tell, text, trace
+
+ACCEPT: Final = {"accept": "application/json, text/event-stream"}
+
+
+class Client:
+    """A client of the replay that keeps its session id."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.http = httpx.Client(timeout=20, trust_env=False, headers=ACCEPT)
+
+    def post(self, message: Any) -> httpx.Response:
+        got = self.http.post(self.url, json=message)
+        if id := got.headers.get("mcp-session-id"):
+            self.http.headers["mcp-session-id"] = id
+        return got
+
+    def hello(self) -> httpx.Response:
+        got = self.post(HELLO[0][1])
+        assert self.post(HELLO[2][1]).status_code == 202
+        return got
+
+    @contextmanager
+    def stream(self, last_id: str = "") -> Generator[Generator[tuple[str, Any]]]:
+        headers = {"last-event-id": last_id} if last_id else {}
+        with self.http.stream("GET", self.url, headers=headers) as got:
+            assert got.status_code == 200
+            yield events_of(got)
+
+
+def events_of(got: httpx.Response) -> Generator[tuple[str, Any]]:
+    """Id and data of each event; what is no JSON as text."""
+    id = ""
+    for line in got.iter_lines():
+        name, _, value = line.partition(": ")
+        if name == "id":
+            id = value
+        elif name.startswith("data"):
+            yield id, json.loads(value) if value else None
+
+
+def events_in(got: httpx.Response) -> list[Any]:
+    return [json.loads(line[6:]) for line in got.text.splitlines() if line.startswith("data: {")]
+
+
+@contextmanager
+def replayed(path: Path, *options: str, code: int = 0) -> Generator[tuple[Client, Process]]:
+    """A client of the replay, which ends with ``code``."""
+    command = [sys.executable, "-m", "mcpproxy", "replay", "server", str(path), "--http", "127.0.0.1:0"]
+    process = Process([*command, *options])
+    try:
+        client = Client(process.expect(r"replaying at (\S+)"))
+        with client.http:
+            yield client, process
+        assert process.stop() == code, process.said
+    finally:
+        process.kill()
+
+
+def greeted() -> Tape:
+    tape = Tape()
+    opening = tape.request("POST", HELLO[0][1])
+    tape.give(opening, 200, HELLO[1][1], JSON, ["Mcp-Session-Id", MASKED], ["X-Server", "s"])
+    tape.give(tape.request("POST", HELLO[2][1]), 202)
+    return tape
+
+
+def test_statuses_session_ids_and_headers(tmp_path: Path) -> None:
+    tape = greeted()
+    tape.give(tape.request("POST", call(1, "a")), 200, text(1, f"in {MASKED}"), JSON)
+    refusal = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}}
+    tape.give(tape.request("POST", call(2, "b")), 400, refusal, JSON)
+    tape.give(tape.request("GET"), 405)
+    tape.give(tape.request("DELETE"), 204)
+    with replayed(tape.write(tmp_path / "t.jsonl")) as (client, _):
+        opening = client.hello()
+        id = opening.headers["mcp-session-id"]
+        assert (opening.json(), opening.headers["x-server"]) == (HELLO[1][1], "s")
+        assert "masked" not in id
+
+        assert client.post(call("x", "a")).json() == text("x", f"in {id}")
+        refused = client.post(call("y", "b"))
+        assert (refused.status_code, refused.json()) == (400, refusal)
+        assert client.http.get(client.url).status_code == 405
+        assert client.http.delete(client.url).status_code == 204
+        assert client.post(call("z", "a")).status_code == 404
+
+
+def test_a_stream_keeps_its_events_and_goes_on_where_it_was_closed(tmp_path: Path) -> None:
+    tape = greeted()
+    asked = tape.request("POST", call(1, "slow", token=1))
+    tape.head(asked, 200, STREAM)
+    tape.event(asked, "", id="e1", retry=10)
+    tape.event(asked, tell("notifications/progress", progressToken=1, progress=1), id="e2")
+    tape.end(asked)
+    resumed = tape.request("GET", None, ["Last-Event-ID", "e2"])
+    tape.head(resumed, 200, STREAM)
+    tape.event(resumed, text(1, "done"), id="e3")
+    tape.end(resumed)
+    with replayed(tape.write(tmp_path / "t.jsonl")) as (client, _):
+        client.hello()
+        progress = tell("notifications/progress", progressToken="t", progress=1)
+        with client.http.stream("POST", client.url, json=call("x", "slow", token="t")) as got:
+            assert list(events_of(got)) == [("e1", None), ("e2", progress)]
+        with client.stream("e2") as events:
+            assert list(events) == [("e3", text("x", "done"))]
+        with client.stream("e1") as events:  # a client that has lost the connection earlier
+            assert next(events) == ("e2", progress)
+
+
+def test_what_the_server_says_by_itself_comes_on_the_stream_of_a_get(tmp_path: Path) -> None:
+    tape = greeted()
+    own = tape.request("GET")
+    tape.head(own, 200, STREAM)
+    tape.give(tape.request("POST", call(1, "a")), 200, text(1, "A"), JSON)
+    tape.event(own, ask(7, "roots/list"))
+    tape.give(tape.request("POST", give(7, roots=[])), 202)
+    tape.event(own, tell("notifications/message", data="thanks"))
+    tape.end(own)
+    with replayed(tape.write(tmp_path / "t.jsonl")) as (client, _):
+        client.hello()
+        with client.stream() as events:
+            assert client.post(call(5, "a")).json() == text(5, "A")
+            assert next(events)[1] == ask(7, "roots/list")
+            assert client.post(give(7, roots=["mine"])).status_code == 202
+            assert next(events)[1] == tell("notifications/message", data="thanks")
+
+
+def test_every_client_has_a_session_of_its_own(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.jsonl", (*HELLO, ("client", call(1, "a")), ("server", text(1, "A"))))
+    with replayed(path) as (first, _):
+        second = Client(first.url)
+        ids = {client.hello().headers["mcp-session-id"] for client in (first, second)}
+        assert len(ids) == 2
+        for client in (first, second):
+            assert events_in(client.post(call(9, "a"))) == [text(9, "A")]
+        second.http.close()
+
+
+def test_misses_are_answered_and_counted(tmp_path: Path) -> None:
+    with replayed(trace(tmp_path / "t.jsonl", HELLO), code=1) as (client, process):
+        client.hello()
+        answer = client.post(call(3, "new"))
+        assert (answer.status_code, answer.json()["error"]["code"]) == (200, -32000)
+        assert process.expect(r"(miss 1: .*)").startswith('miss 1: tools/call "new" (id 3)')
+        broken = client.http.post(client.url, content=b"{")
+        assert (broken.status_code, broken.json()["error"]["code"]) == (400, -32700)
+
+
+def test_without_sessions_nobody_gets_an_id(tmp_path: Path) -> None:
+    tape = Tape()
+    discover = ask(1, "server/discover", _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"})
+    tape.give(tape.request("POST", discover), 200, give(1, supportedVersions=["2026-07-28"]), JSON)
+    listen = tape.request("POST", ask(2, "subscriptions/listen"))
+    tape.head(listen, 200, STREAM)
+    key = "io.modelcontextprotocol/subscriptionId"
+    tape.event(listen, tell("notifications/subscriptions/acknowledged", _meta={key: 2}))
+    tape.give(tape.request("POST", call(3, "a")), 200, text(3, "A"), JSON)
+    tape.event(listen, tell("notifications/tools/list_changed", _meta={key: 2}))
+    tape.end(listen, cut=True)
+    path = tape.write(tmp_path / "t.jsonl")
+    path.write_text(path.read_text().replace(f'["Mcp-Session-Id","{MASKED}"]', '["X","y"]'))
+    with replayed(path) as (client, _):
+        assert "mcp-session-id" not in client.post(discover).headers
+        with client.http.stream("POST", client.url, json=ask("L", "subscriptions/listen")) as got:
+            events = events_of(got)
+            assert next(events)[1]["params"] == {"_meta": {key: "L"}}
+            assert client.post(call("c", "a")).json() == text("c", "A")
+            assert next(events)[1]["params"] == {"_meta": {key: "L"}}
+
+
+def test_beside_the_endpoint(tmp_path: Path) -> None:
+    tape = greeted()
+    page = "/.well-known/oauth-protected-resource"
+    tape.give(tape.request("GET", target=page), 200, {"resource": "r"}, JSON)
+    tape.give(tape.request("POST", call(1, "a")), 401, None, ["WWW-Authenticate", "Bearer"])
+    tape.give(tape.request("POST", call(2, "a")), 200, text(2, "A"), JSON)
+    with replayed(tape.write(tmp_path / "t.jsonl")) as (client, process):
+        origin = client.url.removesuffix("/mcp")
+        assert client.http.get(origin + page).json() == {"resource": "r"}
+        assert client.http.get(origin + "/elsewhere").status_code == 404
+        assert client.http.get(client.url, headers={"origin": "https://evil.example"}).status_code == 403
+        assert client.http.get(client.url, headers={"host": "evil.example"}).status_code == 403
+        assert client.http.get(client.url, headers={"mcp-session-id": "unknown"}).status_code == 404
+        client.hello()
+        assert client.post(call(3, "a")).json() == text(3, "A")
+        assert any("1 requests were refused for want of credentials" in line for line in process.said)
+
+
+def test_nothing_but_bad_requests(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.jsonl", HELLO)
+    with replayed(path, code=1) as (client, process):
+        for content in (b"", b"[]", b"\xff", b"[1,2]", b'{"id":{},"method":"x"}', b"[" * 2000):
+            assert client.http.post(client.url, content=content).status_code < 500
+        for method in ("PUT", "OPTIONS", "DELETE", "PATCH"):
+            assert client.http.request(method, client.url).status_code == 405
+        assert client.http.get(client.url, headers={"last-event-id": "x"}).status_code == 405
+        assert not any("Traceback" in line for line in process.said)
