@@ -27,6 +27,8 @@ LEVELS: Final = ("error", "warning", "info")
 
 _RECORDED: Final = pytest.StashKey[set[Path]]()
 """The recordings that this run has written: a second test that shares one adds to it."""
+_RECORDING: Final = pytest.StashKey["McpRecording"]()
+_FINDINGS: Final = pytest.StashKey["McpFindings"]()
 _JUDGED: Final = pytest.StashKey[bool]()
 _OUTSIDE_A_NAME: Final = re.compile(r"[^\w.\[\]=,+-]+")
 
@@ -70,22 +72,25 @@ def mcp_recording(
     mode = cast("Mode", request.config.getoption("--mcp-record"))
     written = request.config.stash[_RECORDED]
     exists = path.exists() and not (mode == "once" and path in written)
-    command = marked.get("command") or ()
+    given: str | list[str | os.PathLike[str]] = marked.get("command") or []
+    command = shlex.split(given) if isinstance(given, str) else [os.fspath(part) for part in given]
     try:
         recording = McpRecording(
             path,
             does(mode, exists),
             tmp_path_factory.mktemp("mcp"),
-            shlex.split(command) if isinstance(command, str) else [os.fspath(part) for part in command],
+            command,
             marked.get("url") or "",
             adds=path in written,
         )
     except McpProxyError as error:
         _fail(f"mcp_recording: {error}")
+    node.stash[_RECORDING] = recording
     yield recording
     if recording.does != "replay":
         written.add(path)
-    _conclude(node, recording)
+    if trouble := _trouble(node, recording):
+        _fail(trouble)
 
 
 @pytest.fixture
@@ -98,40 +103,41 @@ def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") 
     marked = _marked(node, "mcp_findings", ("level",), ("select", "ignore", "rules"))
     marked["level"] = marked.get("level") or request.config.getini("mcp_findings_level")
     try:
-        return McpFindings(mcp_recording, **marked)
+        findings = node.stash[_FINDINGS] = McpFindings(mcp_recording, **marked)
     except McpProxyError as error:
         _fail(str(error))
+    return findings
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """A test whose sessions are over when it ends fails itself; else it is the end of its fixtures that does."""
-    result = yield
-    recording = _fixtures(item).get("mcp_recording")
-    if recording is not None and recording.is_over():
-        _conclude(item, recording)
+    """A test fails itself if its sessions are over by then; else the end of its fixtures fails."""
+    recording = item.stash.get(_RECORDING, None)
+    try:
+        result = yield
+    except (Exception, pytest.fail.Exception):
+        if recording is not None and recording.is_over() and (trouble := _trouble(item, recording)):
+            item.add_report_section("call", "mcpproxy", trouble)
+        raise
+    if recording is not None and recording.is_over() and (trouble := _trouble(item, recording)):
+        _fail(trouble)
     return result
 
 
-def _conclude(item: pytest.Item, recording: "McpRecording") -> None:
-    """Fail with all that was wrong, once."""
+def _trouble(item: pytest.Item, recording: "McpRecording") -> str:
+    """All that was wrong, told once."""
     from mcpproxy.errors import McpProxyError
 
     if item.stash.get(_JUDGED, False):
-        return
+        return ""
     item.stash[_JUDGED] = True
-    findings: McpFindings | None = _fixtures(item).get("mcp_findings")
+    findings = item.stash.get(_FINDINGS, None)
     try:
         recording.finish()
         trouble = [recording.trouble(), findings.trouble() if findings else ""]
     except McpProxyError as error:
-        _fail(f"mcp_recording: {error}")
-    if any(trouble):
-        _fail("\n\n".join(filter(None, trouble)))
-
-
-def _fixtures(item: pytest.Item) -> dict[str, Any]:
-    return getattr(item, "funcargs", {})
+        return f"mcp_recording: {error}"
+    return "\n\n".join(filter(None, trouble))
 
 
 def _path(node: pytest.Item, name: str | None) -> Path:
@@ -149,7 +155,7 @@ def _marked(
     """The arguments of a mark: those at the test before those at its class and its module."""
     found: dict[str, Any] = {}
     for one in node.iter_markers(mark):
-        given = dict(zip(positional, one.args, strict=False)) | one.kwargs
+        given: dict[str, Any] = {**dict(zip(positional, one.args, strict=False)), **one.kwargs}
         if len(one.args) > len(positional) or given.keys() - {*positional, *named}:
             _fail(f"@pytest.mark.{mark} takes {', '.join(f'{name}=' for name in (*positional, *named))}")
         found = given | found

@@ -17,15 +17,18 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from mcpproxy.api import Report, check, open_trace
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
 from mcpproxy.recorder.fold import fold
 from mcpproxy.relay import journal
-from mcpproxy.replay.join import join
+from mcpproxy.replay.join import join, lacks
 from mcpproxy.reports import text
 from mcpproxy.reports.style import count
 from mcpproxy.session.frame import Severity, Stderr
 from mcpproxy.trace import reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcpproxy.api import Report
 
 __all__ = ["Background", "Does", "McpFindings", "McpRecording", "Mode", "does"]
 
@@ -42,8 +45,8 @@ _POLL_S: Final = 0.02
 def does(mode: Mode, exists: bool) -> Does:
     """What a mode means for a recording that exists, or does not.
 
-    ``once`` records what does not exist, ``none`` never records, ``all`` always does, and ``new`` adds to what
-    exists the requests that it lacks.
+    ``once`` records what does not exist, ``none`` never records, ``all`` always does, and ``new`` adds the
+    requests that are missing.
     """
     match mode:
         case "all":
@@ -59,8 +62,8 @@ def does(mode: Mode, exists: bool) -> Does:
 class McpRecording:
     """One recording in one test: what the fixture ``mcp_recording`` gives.
 
-    ``path`` is the recording. ``does`` says what happens to it: ``record``, ``replay``, or ``extend`` (replay,
-    and record what is missing).
+    ``path`` is the recording. ``does`` says what happens to it: ``record``, ``replay``, or ``extend`` (replay
+    it, and record what is missing).
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class McpRecording:
         if does == "replay" and not path.exists():
             raise UsageError(str(path), "there is no such recording", "record it with --mcp-record=once")
         if does != "record":
-            open_trace(path)
+            reader.open_trace(path)
 
     @property
     def command(self) -> list[str]:
@@ -193,16 +196,21 @@ class McpRecording:
         return process.wait_for(says)
 
     def _keep(self, sessions: Sequence[str]) -> None:
+        """The first session is the recording, unless it is to be added to; later ones add what they have."""
+        path = str(self.path)
         is_new = self.does == "record" and not self._adds
         for trace in sessions:
-            if is_new or not (self.path.exists() and _on_stdio(str(self.path)) and _on_stdio(trace)):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                partial = self.path.with_suffix(f".{os.getpid()}.partial")
-                shutil.copyfile(trace, partial)
-                os.replace(partial, self.path)
+            if is_new or not self.path.exists():
                 is_new = False
-            else:
-                join(str(self.path), trace, str(self.path))
+            elif _on_stdio(path) and _on_stdio(trace):
+                join(path, trace, path)
+                continue
+            elif not lacks(path, trace):
+                continue
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            partial = f"{path}.{os.getpid()}.partial"
+            shutil.copyfile(trace, partial)
+            os.replace(partial, path)
 
     def _shown(self) -> list[str]:
         return [f"what passed: mcpproxy show {trace}" for trace in self.sessions]
@@ -230,7 +238,7 @@ class McpFindings:
         self._counted: Final = frozenset(levels[: levels.index(level) + 1])
         self._select, self._ignore, self._rules = select, ignore, rules
 
-    def reports(self) -> list[Report]:
+    def reports(self) -> "list[Report]":
         """The findings of each session so far, whatever their level.
 
         Raises:

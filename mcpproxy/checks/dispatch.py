@@ -9,18 +9,22 @@ from functools import lru_cache
 from typing import Final, TypeAlias, TypeVar
 
 from mcpproxy.checks.breach import Check, HttpCheck
-from mcpproxy.checks.table import Decider, EventDecider, Family, HttpDecider, Kind, Moment, Note, Write
+from mcpproxy.checks.table import (
+    Decider,
+    EventDecider,
+    Family,
+    HttpDecider,
+    Moment,
+    Note,
+    Passed,
+    Write,
+)
 from mcpproxy.protocol.revisions import Protocol
-from mcpproxy.session.frame import Sender
 from mcpproxy.session.http import Traffic
 
 REMEMBERED: Final = 1024
 """So many kinds of message at once: peers choose the names of methods."""
 
-
-Passed: TypeAlias = tuple[Kind, str, Sender, tuple[str, ...]]
-"""What is known of a message before anybody looks into it: its kind, the method (for an answer that of
-the request answered), who sent it, and the revisions that it may be of."""
 
 F = TypeVar("F")
 
@@ -71,11 +75,15 @@ class Dispatch:
         rows = (row for f in self.families for row in (*f.checks, *f.http, *f.events))
         return frozenset(code for row in rows for code in row.rules)
 
-    def _checks(self, passed: "Passed") -> "tuple[Gated[Check], ...]":
+    def _checks(self, passed: Passed) -> tuple[Gated[Check], ...]:
         """The checks of such a message."""
-        return tuple((self._words(row), row.check) for row in self.messages if self._concerns(row, passed))
+        return tuple(
+            (self._words(row), row.check)
+            for row in self.messages
+            if self._concerns(row, passed) and not (self._narrowed and row.unless and row.unless(passed))
+        )
 
-    def _notes(self, passed: "Passed") -> "tuple[Gated[Write], ...]":
+    def _notes(self, passed: Passed) -> tuple[Gated[Write], ...]:
         """What the families write down of such a message."""
         return tuple((self._words(row), row.write) for row in self.notes if self._concerns(row, passed))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
-from mcpproxy.checks.table import ANSWERS, Decider, EventDecider, Family
+from mcpproxy.checks.table import ANSWERS, Decider, EventDecider, Family, is_the_senders
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.lifecycle import (
@@ -337,7 +337,7 @@ FAMILY: Final = Family(
         Decider(("PROTO-001",), initialize_result, ("response",), ("initialize",)),
         Decider(("PROTO-008",), requested_version, ("request",), ("initialize",)),
         Decider(("PROTO-008",), answered_version, ("response",), ("initialize",)),
-        Decider(("PROTO-008",), foreign_method, ("request",)),
+        Decider(("PROTO-008",), foreign_method, ("request",), unless=is_the_senders),
         Decider(("LIFE-004",), ping_answer, ANSWERS, ("ping",)),
     ),
     events=(

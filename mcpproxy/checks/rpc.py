@@ -8,7 +8,16 @@ from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
-from mcpproxy.checks.table import ANSWERS, ANY_PROTOCOL, ASKS, MESSAGES, Decider, EventDecider, Family
+from mcpproxy.checks.table import (
+    ANSWERS,
+    ANY_PROTOCOL,
+    ASKS,
+    MESSAGES,
+    Decider,
+    EventDecider,
+    Family,
+    is_the_senders,
+)
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -518,10 +527,10 @@ FAMILY: Final = Family(
         Decider(("RPC-003", "RPC-004"), request_id_type, ("request",), (), ANY_PROTOCOL),
         Decider(("RPC-005", "RPC-006"), request_id_reused, ("request",)),
         Decider(("RPC-016",), params_type, ASKS),
-        Decider(("RPC-019",), method_side, ("request",)),
+        Decider(("RPC-019",), method_side, ("request",), unless=is_the_senders),
         Decider(("RPC-013",), notification_id, ("notification",)),
-        Decider(("RPC-014",), request_without_id, ("notification",)),
-        Decider(("PROTO-006",), unknown_notification, ("notification",)),
+        Decider(("RPC-014",), request_without_id, ("notification",), unless=is_the_senders),
+        Decider(("PROTO-006",), unknown_notification, ("notification",), unless=is_the_senders),
         Decider(("PROTO-007", "RPC-007", "RPC-012", "RPC-015"), response_id, ANSWERS, (), ANY_PROTOCOL),
         Decider(("RPC-009",), result_or_error, ("error",), (), ANY_PROTOCOL),
         Decider(("RPC-010",), result_type, ("response",)),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.checks.breach import Check, EventCheck, HttpCheck, Passing
+from mcpproxy.protocol.methods import sends_in_any
 from mcpproxy.protocol.revisions import Protocol
 from mcpproxy.session.frame import Sender
 from mcpproxy.session.history import History
@@ -26,6 +27,11 @@ ANY_PROTOCOL: Final[tuple[Protocol, ...]] = ("mcp", "acp")
 """For what JSON-RPC itself says, or its framing on stdio."""
 
 
+Passed: TypeAlias = tuple[Kind, str, Sender, tuple[str, ...]]
+"""What is known of a message before anybody looks into it: its kind, the method (for an answer that of
+the request answered), who sent it, and the revisions that it may be of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decider:
     """One check and where it applies.
@@ -33,7 +39,8 @@ class Decider:
     ``methods`` narrows it to messages of these methods (for an answer: of the request answered),
     ``sender`` to those of one peer, ``within`` to those that may be of these revisions; empty means
     all. ``mentions`` narrows it to frames in whose text one of these occurs: the name of a member
-    without which nothing is wrong. ``protocols`` are those whose sessions it looks at.
+    without which nothing is wrong. ``unless`` spares it messages of which that is known before anybody
+    looks into them. ``protocols`` are those whose sessions it looks at.
     """
 
     rules: tuple[str, ...]
@@ -44,6 +51,7 @@ class Decider:
     sender: Sender | None = None
     within: tuple[str, ...] = ()
     mentions: tuple[bytes, ...] = ()
+    unless: "Callable[[Passed], bool] | None" = None
 
 
 Write: TypeAlias = Callable[[Passing, History], None]
@@ -113,3 +121,9 @@ class Family:
     http: tuple[HttpDecider, ...] = ()
     events: tuple[EventDecider, ...] = ()
     notes: tuple[Note, ...] = ()
+
+
+def is_the_senders(passed: Passed) -> bool:
+    """Whether one of the revisions lets the sender send this method as a message of this kind."""
+    kind, method, sender, candidates = passed
+    return kind in ("request", "notification") and sends_in_any(sender, method, kind, candidates)

@@ -21,6 +21,7 @@ COMMANDS = {
         "replay": ("mcpproxy.cli.replay", "a recording stands in for the server or for the client"),
         "diff": ("mcpproxy.cli.diff", "what a server did in two recordings, compared"),
         "trim": ("mcpproxy.cli.trim", "the smallest part of a recording that still replays"),
+        "redact": ("mcpproxy.cli.redact", "a copy of a recording with secrets masked"),
     },
     "Judge": {
         "check": ("mcpproxy.cli.check", "judge recordings again; exit code 1 if a rule was broken"),

@@ -85,12 +85,14 @@ def _clause(error: "ValidationError", name: str, says: Mapping[str, JSON], found
         if type(error.kind).__name__ == "OneOfMultipleValid":
             return "fits more than one of the schemas under oneOf"
         types = _types(error)
-        if types is None:
+        if not types:
             return f"fits none of the schemas under {name}"
         is_ = shown(found) if isinstance(found, float) and "integer" in types else kind(found)
         return f"should be {either([_TYPES.get(t, t) for t in types])}, is {is_}"
     if name in ("enum", "const"):
         options = cast("list[JSON]", says.get("options", [says.get("expected_value")]))
+        if not options:
+            return "has no value to be"
         most = [shown(option) for option in options[:6]] + ["…"] * (len(options) > 6)
         return f"should be {either(most)}, is {shown(found)}"
     if name in _LIMITS:

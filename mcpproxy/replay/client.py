@@ -86,8 +86,9 @@ async def play(player: Player, link: Link, timeout_s: float = TIMEOUT_S) -> None
     try:
         await link.open()
         await _converse(player, link, int(timeout_s * 1e9))
-        await link.hang_up()
-        await _listen(player, link, int(min(timeout_s, _FAREWELL_S) * 1e9))
+        if not player.is_stopped:
+            await link.hang_up()
+            await _listen(player, link, int(min(timeout_s, _FAREWELL_S) * 1e9))
     finally:
         await link.close()
 

@@ -17,6 +17,7 @@ from mcpproxy.replay.player import Send
 _CHUNK_BYTES: Final = 1 << 16
 _UNREAD: Final = 1000
 _GRACE_S: Final = 2.0
+_SHORT_GRACE_S: Final = 0.2
 
 
 class StdioLink:
@@ -29,6 +30,7 @@ class StdioLink:
         self._lines: Final[asyncio.Queue[bytes | None]] = asyncio.Queue()
         self._process: Process | None = None
         self._tasks: Final[list[asyncio.Task[None]]] = []
+        self._grace_s = _SHORT_GRACE_S
 
     async def open(self) -> None:
         """Start the command.
@@ -53,7 +55,8 @@ class StdioLink:
         await self._lines.put(send.raw + b"\n")
 
     async def hang_up(self) -> None:
-        """Close its stdin, once all is written."""
+        """Close its stdin, once all is written; it has a moment more then to end by itself."""
+        self._grace_s = _GRACE_S
         await self._lines.put(None)
 
     async def close(self) -> None:
@@ -63,15 +66,17 @@ class StdioLink:
             return
         try:
             await self._lines.put(None)
-            await _ended(process, _GRACE_S)
+            await _ended(process, self._grace_s)
             if process.returncode is None:
                 _signal(process, signal.SIGTERM)
-                await _ended(process, _GRACE_S)
+                await _ended(process, self._grace_s)
         finally:
             _signal(process, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            # What it started may hold its stdout for ever; asyncio has no other way to let go of it.
+            process._transport.close()  # pyright: ignore
             self.exit_code = await process.wait()
 
     async def _read(self, process: Process) -> None:

@@ -190,12 +190,12 @@ class _Contrast:
             what = "a line of the server's that answers nothing and is no message"
             if said is None and twin is not None:
                 yield twin.index, Item(what, "new", None, twin.seq, remark=shown(_text(twin)))
-            elif said is not None and twin is None:
+            elif said is not None and twin is not None and self._rules.equal_texts(_text(said), _text(twin)):
+                yield said.index, Item(what, "same", said.seq, twin.seq)
+            elif said is not None:
                 yield said.index, Item(what, "missing", said.seq, remark=shown(_text(said)))
-            elif said is not None and twin is not None:
-                found = differences(_text(said), _text(twin), self._rules)
-                changes = tuple(of_difference(each) for each in found)
-                yield said.index, Item(what, judged(changes), said.seq, twin.seq, changes)
+                if twin is not None:
+                    yield twin.index, Item(what, "new", None, twin.seq, remark=shown(_text(twin)))
 
     def _strays(self, session: Session) -> list[Said]:
         refused = {exchange.number for exchange in session.exchanges.values() if exchange.status >= 300}

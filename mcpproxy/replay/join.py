@@ -5,12 +5,14 @@ with what either side said of its own accord while it was open, under ids that t
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import Notification, Request, RequestId
 from mcpproxy.replay.match import Matcher
-from mcpproxy.replay.recording import Said, Session, from_trace
+from mcpproxy.replay.material import merged
+from mcpproxy.replay.recording import Said, Session, from_trace, load
 from mcpproxy.replay.translate import ID, REQUEST_ID, spliced, written
 from mcpproxy.session.frame import Close, Finding, Frame
 from mcpproxy.trace.format import Tally, encode, encode_close, encode_finding, encode_frame, encode_header
@@ -44,18 +46,33 @@ def join(kept: str, added: str, into: str) -> bool:
     return True
 
 
+def lacks(kept: str, added: str) -> bool:
+    """Whether there is a request of the client in ``added``, of whatever transport, that ``kept`` lacks.
+
+    Raises:
+        TraceError: a recording cannot be read.
+    """
+    known, asked = merged(load(kept).sessions), merged(load(added).sessions)
+    return bool(_wanted(known.messages, asked.messages))
+
+
+def _wanted(known: Iterable[Said], asked: Iterable[Said]) -> set[int]:
+    """The places of the client's requests in ``asked`` that are not in ``known``, or not so often."""
+    matcher = Matcher(said for said in known if said.sender == "client")
+    return {
+        said.index
+        for said in asked
+        if said.sender == "client" and isinstance(said.message, Request) and not matcher.take(said.message)
+    }
+
+
 def _only(trace: Trace) -> Session:
     return next(iter(from_trace(trace).sessions), Session())
 
 
 def _extra(kept: Session, added: Session) -> list[Frame]:
     """The frames that go behind, in the order in which they passed, numbered from 1."""
-    matcher = Matcher(said for said in kept.messages if said.sender == "client")
-    wanted = {
-        said.index
-        for said in added.messages
-        if said.sender == "client" and isinstance(said.message, Request) and not matcher.take(said.message)
-    }
+    wanted = _wanted(kept.messages, added.messages)
     ids = _Ids(kept)
     answered = {said.answers for said in added.messages}
     waiting: set[int] = set()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import Request
+from mcpproxy.replay.http_parts import resumes
 from mcpproxy.replay.live import Heard, Live, Out
 from mcpproxy.replay.passing import Passing, Server
 from mcpproxy.replay.recording import Exchange, Session
@@ -164,7 +165,7 @@ class LiveSession:
     def _is_resumed(self, exchange: int) -> bool:
         """Whether that was a GET for the rest of another stream."""
         found = self.session.exchanges.get(exchange)
-        return found is not None and any(name.lower() == "last-event-id" for name, _ in found.request.headers)
+        return found is not None and resumes(found)
 
     def _pause(self, post: Post) -> None:
         """Close the connection where the recorded server did, before it had answered."""

@@ -89,16 +89,11 @@ def material(recording: Recording) -> Material:
         notes.append(f"{len(hidden)} answers hold masked credentials; they are not given again")
     shown = tuple(one for one in beside if one not in hidden)
     if not recording.complete:
-        open_requests = sum(
-            isinstance(said.message, Request)
-            and said.sender == CLIENT
-            and said.method != "subscriptions/listen"
-            and session.answers_to(said) is None
-            for session in sessions
-            for said in session.messages
-        )
+        open_requests = sum(_unanswered(session) for session in sessions)
         if open_requests:
-            notes.append(f"{open_requests} requests have no answer in it; asked again, they are a miss")
+            notes.append(
+                f"{open_requests} of the client's requests have no answer in it; asked again, they are a miss"
+            )
     named = tuple(session for session in sessions if session.name and session.messages)
     unnamed = next((session for session in sessions if not session.name), Session())
     return Material(unnamed, named, shown, recording.complete, tuple(notes))
@@ -125,6 +120,17 @@ def merged(sessions: Sequence[Session]) -> Session:
         for index, (said, session) in enumerate(of)
     ]
     return one
+
+
+def _unanswered(session: Session) -> int:
+    answered = {said.answers for said in session.messages}
+    return sum(
+        isinstance(said.message, Request)
+        and said.sender == CLIENT
+        and said.method != "subscriptions/listen"
+        and said.index not in answered
+        for said in session.messages
+    )
 
 
 def _without(session: Session, exchanges: Iterable[int]) -> Session:

@@ -1,106 +1,89 @@
-"""Names that a live server gave and the recorded client is to hand back: cursors, request states, tasks.
+"""Whose name is whose: the recorded client's ids and tokens, and the live one's.
 
-A recording holds the names of another day. When an answer has come again, the recorded name and the live one
-are known for the same thing, and what the client sends from then on is translated.
+What the server says is put into the live client's names. Its own requests keep their ids, unless one is
+asked under an id that still waits for an answer.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+from uuid import uuid4
 
-import orjson
-
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, RequestId
 from mcpproxy.replay import translate
-from mcpproxy.replay.translate import Path
+from mcpproxy.replay.live import Live
+from mcpproxy.replay.recording import Said, Session
+from mcpproxy.replay.translate import ID, PROGRESS_TOKEN, REQUEST_ID, SUBSCRIPTION_ID, spliced
 
-_RELATED: Final = "io.modelcontextprotocol/related-task"
-
-_GIVEN: Final[tuple[tuple[Path, str], ...]] = (
-    (("nextCursor",), "cursor"),
-    (("requestState",), "requestState"),
-    (("taskId",), "taskId"),
-    (("task", "taskId"), "taskId"),
-    (("sessionId",), "sessionId"),
-)
-"""Where a result gives a name, and what it is then called in params."""
-
-_HANDED_BACK: Final[tuple[tuple[Path, str], ...]] = (
-    (("params", "cursor"), "cursor"),
-    (("params", "requestState"), "requestState"),
-    (("params", "taskId"), "taskId"),
-    (("params", "sessionId"), "sessionId"),
-    (("params", "_meta", _RELATED, "taskId"), "taskId"),
-    (("result", "_meta", _RELATED, "taskId"), "taskId"),
-)
-"""Where a client hands a name back."""
-
-_WORDS: Final = {
-    "cursor": "cursor",
-    "requestState": "request state",
-    "taskId": "task",
-    "sessionId": "session",
-}
-
-
-class WithheldError(Exception):
-    """A message would hand back a name that the live server has not given."""
+Key: TypeAlias = tuple[type, RequestId]
+"""An id with its JSON type: 1 and "1" are two."""
 
 
 class Names:
-    """What is called how, in the recording and now."""
+    """``answer_to`` is what answers the request at a place. ``session_id`` is what the live client got."""
 
-    def __init__(self) -> None:
-        self._live: Final[dict[tuple[str, str], str | None]] = {}
-        self._inputs: Final[dict[str, str]] = {}
+    def __init__(self, session: Session, answer_to: Mapping[int, Said], session_id: str = "") -> None:
+        self._answer_to: Final = answer_to
+        self._asked: Final[dict[Key, Said]] = {}
+        self._renamed = 0
+        self._recorded_session: Final = session.id_given.encode("latin-1", "replace")
+        self._live_session: Final = (session_id or str(uuid4())).encode()
 
-    def learn(self, recorded: JSON, live: JSON) -> None:
-        """Two results to the same request."""
-        for path, kind in _GIVEN:
-            was, now = _at(recorded, path), _at(live, path)
-            if isinstance(was, str):
-                self._live[kind, was] = now if isinstance(now, str) else None
-        were, are = _at(recorded, ("inputRequests",)), _at(live, ("inputRequests",))
-        if isinstance(were, dict) and isinstance(are, dict):
-            free = {name: one for name, one in are.items() if name not in were}
-            for name, one in were.items():
-                twin = next((other for other, each in free.items() if _method(each) == _method(one)), None)
-                if name not in are and twin is not None:
-                    self._inputs[name] = twin
-                    del free[twin]
+    def answers(self, said: Said, live: Live | None) -> bool:
+        """Whether ``said`` is the answer to the request that ``live`` was taken for."""
+        return live is not None and live.said is not None and self._answer_to.get(live.said.index) is said
 
-    def live(self, kind: str, recorded: str) -> str:
-        """The live name for a recorded one; itself where nothing else is known."""
-        return self._live.get((kind, recorded)) or recorded
+    def translated(self, said: Said, live: Live | None) -> bytes | None:
+        """The recorded bytes in the client's own names; ``None`` for what this client did not ask for."""
+        raw = self._in_its_names(said, live)
+        if raw and self._recorded_session:
+            return raw.replace(self._recorded_session, self._live_session)
+        return raw
 
-    def translated(self, raw: bytes, value: JSONObject) -> bytes:
-        """A recorded message with live names; all other bytes stay.
+    def answer(self, said: Said, live: Live) -> bytes:
+        """A recorded answer for ``live``, whatever it was taken for."""
+        id = live.id or b"null"
+        edits: dict[translate.Path, bytes] = {ID: id}
+        if isinstance(live.message, Request) and live.message.method == "subscriptions/listen":
+            edits["result", "_meta", SUBSCRIPTION_ID] = id
+        return spliced(said.raw, edits)
 
-        Raises:
-            WithheldError: the live server gave no such name.
-        """
-        edits: dict[Path, bytes] = {}
-        for path, kind in _HANDED_BACK:
-            name = _at(value, path)
-            if not isinstance(name, str) or (kind, name) not in self._live:
-                continue
-            live = self._live[kind, name]
-            if live is None:
-                raise WithheldError(f"the server gave no {_WORDS[kind]} this time")
-            if live != name:
-                edits[path] = translate.written(live)
-        inputs = _at(value, ("params", "inputResponses"))
-        if isinstance(inputs, dict) and self._inputs.keys() & inputs.keys():
-            renamed: JSONObject = {self._inputs.get(name, name): one for name, one in inputs.items()}
-            edits["params", "inputResponses"] = orjson.dumps(renamed)
-        return translate.spliced(raw, edits) if edits else raw
+    def asked(self, id: "RequestId | Absent | None") -> Said | None:
+        """The request of the server's that an answer with this id is to; it waits no longer."""
+        return self._asked.pop((type(id), id), None) if isinstance(id, int | str) else None
+
+    def _in_its_names(self, said: Said, live: Live | None) -> bytes | None:
+        if live is not None and self.answers(said, live):
+            return self.answer(said, live)
+        match said.message:
+            case Request(id=id) if id is not None:
+                return self._ask(said, id)
+            case Notification(method="notifications/progress") if live is not None:
+                return spliced(said.raw, {PROGRESS_TOKEN: live.token}) if live.token else None
+            case Notification(method=method, params=params) if live is not None and live.id is not None:
+                edits = {("params", "_meta", SUBSCRIPTION_ID): live.id}
+                if method == "notifications/cancelled" and _is_about(params, live.said):
+                    edits = {REQUEST_ID: live.id}
+                return spliced(said.raw, edits)
+            case _:
+                return said.raw
+
+    def _ask(self, said: Said, id: RequestId) -> bytes:
+        if (type(id), id) not in self._asked:
+            self._asked[type(id), id] = said
+            return said.raw
+        self._renamed += 1
+        fresh = f"{id}-{self._renamed}"
+        self._asked[str, fresh] = said
+        return spliced(said.raw, {ID: translate.written(fresh)})
 
 
-def _at(value: JSON, path: Path) -> JSON:
-    for name in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
+def request_id(params: "JSON | Absent") -> Key | None:
+    """The ``requestId`` in the params of a cancellation."""
+    id = params.get("requestId") if isinstance(params, dict) else None
+    return (type(id), id) if isinstance(id, int | str) else None
 
 
-def _method(request: JSON) -> JSON:
-    return request.get("method") if isinstance(request, dict) else None
+def _is_about(params: "JSON | Absent", said: Said | None) -> bool:
+    if said is None or not isinstance(said.message, Request):
+        return False
+    return request_id(params) == (type(said.message.id), said.message.id)

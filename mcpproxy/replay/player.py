@@ -28,9 +28,9 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.replay import translate
 from mcpproxy.replay.causes import causes
 from mcpproxy.replay.contrast import Pairing, named
+from mcpproxy.replay.handed import Handed, WithheldError
 from mcpproxy.replay.listings import LISTS
 from mcpproxy.replay.match import Matcher
-from mcpproxy.replay.names import Names, WithheldError
 from mcpproxy.replay.played import Asked, Played
 from mcpproxy.replay.recording import Said, Session
 from mcpproxy.replay.script import Step, awaited, is_masked_anywhere, steps
@@ -78,7 +78,7 @@ class Player:
         self._owner: Final = {place: cause.owner for place, cause in causes(session).items()}
         self._asks: Final = Matcher((said for said in session.messages if said.sender == SERVER), "loose")
         self._asked_as: Final[dict[int, bytes]] = {}
-        self._names: Final = Names()
+        self._handed: Final = Handed()
         self._played: Final = Played(session)
         self._step_of: Final[dict[int, Step]] = {}
         self._requests: Final[dict[int, int]] = {}
@@ -160,8 +160,8 @@ class Player:
         waited = self.waits_for
         answers = [said for said in waited if said.answers is not None]
         if answers or self._is_turning_pages:
-            if self._is_hung:
-                self.stop("the server says nothing any more")
+            if self._is_hung or not self.heard:
+                self.stop("the server says nothing any more" if self.heard else "the server says nothing")
                 return []
             self._is_hung = True
             self.notes.extend(f"no answer in time to {self._question(said)}" for said in answers)
@@ -229,7 +229,7 @@ class Player:
         expected = was.message.result if was and isinstance(was.message, Response) else None
         if was is not None:
             self._unseen.pop(was.index, None)
-            self._names.learn(expected, result)
+            self._handed.learn(expected, result)
         has_next = isinstance(expected, dict) and isinstance(expected.get("nextCursor"), str)
         if isinstance(result, dict) and isinstance(cursor := result.get("nextCursor"), str) and not has_next:
             self._turn_page(asked.said, cursor, sends, now_ns)
@@ -338,7 +338,7 @@ class Player:
         if is_masked_anywhere(message.value):
             return self._leave_out(said, "the recording masks a value in it")
         try:
-            raw = self._names.translated(said.raw, message.value)
+            raw = self._handed.translated(said.raw, message.value)
         except WithheldError as why:
             return self._leave_out(said, str(why))
         match message:

@@ -26,6 +26,15 @@ from mcpproxy.framing.lines import LIMIT_BYTES
 from mcpproxy.protocol import jsonrpc
 from mcpproxy.relay.guard import is_loopback
 from mcpproxy.relay.http import listen
+from mcpproxy.replay.http_parts import (
+    SESSION_ID,
+    headers_of,
+    next_of,
+    path_of,
+    resumes,
+    speaks_the_first_transport,
+    stranger,
+)
 from mcpproxy.replay.live import Options
 from mcpproxy.replay.live_session import LiveSession, Post
 from mcpproxy.replay.material import Beside, Material
@@ -34,14 +43,6 @@ from mcpproxy.replay.server import Engine
 from mcpproxy.replay.streams import Stream
 from mcpproxy.session.mask import is_masked
 
-_SESSION_ID: Final = "mcp-session-id"
-_NEVER: Final = frozenset(
-    {
-        "connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "date",
-        "server", "set-cookie", "www-authenticate", _SESSION_ID,
-    }
-)  # fmt: skip
-"""Header fields of an answer that are not given again: of the connection, of the day, or credentials."""
 _METHODS: Final = ("GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS")
 _SILENCE_S: Final = 86_400
 """Between comments that keep a stream alive: the recorded events are all that is sent."""
@@ -80,10 +81,10 @@ class HttpServer:
         self._begun = 0
         self._used: Final[set[int]] = set()
         exchanges = [one for session in self._sessions() for one in session.exchanges.values()]
-        self._is_legacy: Final = _is_legacy(material)
+        self._is_legacy: Final = speaks_the_first_transport(material)
         self._over_http: Final = bool(exchanges)
-        self._paths: Final = {_path(one) for one in exchanges} or {"/mcp"}
-        where = next((_path(one) for one in exchanges), "/mcp")
+        self._paths: Final = {path_of(one) for one in exchanges} or {"/mcp"}
+        where = next((path_of(one) for one in exchanges), "/mcp")
         name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
         self.url: Final = f"http://{name}:{bound[1]}{where}"
         """Where clients connect."""
@@ -125,21 +126,21 @@ class HttpServer:
             return refusal
         if beside := self._beside(request):
             exchange = beside.exchange
-            return Response(beside.body, exchange.status or 200, _headers(exchange))
+            return Response(beside.body, exchange.status or 200, headers_of(exchange))
         if request.url.path not in self._paths:
             return Response(status_code=404)
         if request.method == "POST":
             return await self._post(request)
         if request.method == "GET":
             return self._get(request)
-        session = self._by_id.get(request.headers.get(_SESSION_ID, ""))
+        session = self._by_id.get(request.headers.get(SESSION_ID, ""))
         exchange = self._next(request.method, session)
         if request.method == "DELETE" and session is not None and (not exchange or exchange.status < 300):
             session.end()
             del self._by_id[session.id]
         default = 200 if request.method == "DELETE" and session is not None else 405
         status = exchange.status if exchange and exchange.status else default
-        return Response(status_code=status, headers=_headers(exchange))
+        return Response(status_code=status, headers=headers_of(exchange))
 
     async def _post(self, request: Request) -> Response:
         body = await request.body()
@@ -147,9 +148,9 @@ class HttpServer:
         if session is None:
             return _refused(404, "Session not found")
         post, lives = session.post(body)
-        headers = _headers(post.exchange)
+        headers = headers_of(post.exchange)
         if session.id and not self._is_legacy and any(_is_initialize(live.message) for live in lives):
-            headers[_SESSION_ID] = session.id
+            headers[SESSION_ID] = session.id
         status = post.exchange.status if post.exchange and post.exchange.status else 0
         if self._is_legacy:
             return Response(b"\n".join(post.texts), status or 202, headers)
@@ -165,8 +166,8 @@ class HttpServer:
     def _get(self, request: Request) -> Response:
         if self._is_legacy:
             return self._legacy_stream()
-        session = self._by_id.get(request.headers.get(_SESSION_ID, "")) or self._anonymous
-        if _SESSION_ID in request.headers and (session is None or session is self._anonymous):
+        session = self._by_id.get(request.headers.get(SESSION_ID, "")) or self._anonymous
+        if SESSION_ID in request.headers and (session is None or session is self._anonymous):
             return _refused(404, "Session not found")
         last_id = request.headers.get("last-event-id")
         stream = session.stream_with(last_id) if session and last_id else None
@@ -176,8 +177,8 @@ class HttpServer:
         offers_none = exchange is None and (self._over_http or session is self._anonymous)
         if session is None or offers_none or (exchange and exchange.status >= 300):
             status = exchange.status if exchange and exchange.status >= 300 else 405
-            return Response(status_code=status, headers={"allow": "POST, DELETE"} | _headers(exchange))
-        return _events(session.own, None, _headers(exchange))
+            return Response(status_code=status, headers={"allow": "POST, DELETE"} | headers_of(exchange))
+        return _events(session.own, None, headers_of(exchange))
 
     def _legacy_stream(self) -> Response:
         session = self._new_session()
@@ -192,7 +193,7 @@ class HttpServer:
 
     def _session_of(self, request: Request, body: bytes) -> LiveSession | None:
         """Whom a POST is for: ``None`` if it names a session that is not there."""
-        id = request.headers.get(_SESSION_ID) or request.query_params.get("sessionId")
+        id = request.headers.get(SESSION_ID) or request.query_params.get("sessionId")
         if id:
             return self._by_id.get(id)
         message = jsonrpc.parse(body)
@@ -227,36 +228,26 @@ class HttpServer:
     def _next(self, method: str, session: LiveSession | None) -> Exchange | None:
         """The next recorded exchange of this method, or the last one again; none that resumes a stream."""
         recorded = session.session if session else self._material.unnamed
-        last = None
-        for number, exchange in recorded.exchanges.items():
-            resumes = any(name.lower() == "last-event-id" for name, _ in exchange.request.headers)
-            if exchange.request.method == method and not resumes:
-                last = exchange
-                if number not in self._used:
-                    break
-        if last is not None:
-            self._used.add(last.number)
-        return last
+        alike = (
+            one for one in recorded.exchanges.values() if one.request.method == method and not resumes(one)
+        )
+        return next_of(alike, self._used)
 
     def _beside(self, request: Request) -> Beside | None:
-        found = None
-        for one in self._material.beside:
-            head = one.exchange.request
-            if head.method == request.method and _path(one.exchange) == request.url.path:
-                found = one
-                if one.exchange.number not in self._used:
-                    break
-        if found is not None:
-            self._used.add(found.exchange.number)
-        return found
+        alike = {
+            one.exchange.number: one
+            for one in self._material.beside
+            if one.exchange.request.method == request.method and path_of(one.exchange) == request.url.path
+        }
+        found = next_of((one.exchange for one in alike.values()), self._used)
+        return alike[found.number] if found else None
 
     def _refusal(self, request: Request) -> Response | None:
         """Pages of foreign sites are not served, and nobody sends more than a message may hold."""
         if self._is_local:
-            origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
-            for name in (urlsplit(origin).hostname, _split(f"//{host}")):
-                if name and not is_loopback(name):
-                    return Response(f"{name} is a foreign site\n", 403)
+            name = stranger(request.headers.get("origin", ""), request.headers.get("host", ""))
+            if name is not None:
+                return Response(f"{name} is a foreign site\n", 403)
         length = request.headers.get("content-length", "0")
         if length.isdecimal() and int(length) > LIMIT_BYTES:
             return Response(status_code=413)
@@ -287,41 +278,5 @@ def _refused(status: int, why: str) -> Response:
     return Response(json.dumps(body), status, media_type="application/json")
 
 
-def _headers(exchange: Exchange | None) -> dict[str, str]:
-    """The recorded fields of an answer that can be given again."""
-    recorded = exchange.headers if exchange else ()
-    return {
-        name.lower(): value
-        for name, value in recorded
-        if name.lower() not in _NEVER and "masked(" not in value
-    }
-
-
 def _is_initialize(message: jsonrpc.Message) -> bool:
     return isinstance(message, jsonrpc.Request) and message.method == "initialize"
-
-
-def _is_legacy(material: Material) -> bool:
-    return any(
-        said.event is not None and said.event.name == "endpoint"
-        for session in (material.unnamed, *material.sessions)
-        for said in session.messages
-    )
-
-
-def _path(exchange: Exchange) -> str:
-    return _split_path(exchange.request.target)
-
-
-def _split_path(target: str) -> str:
-    try:
-        return urlsplit(target).path or "/"
-    except ValueError:
-        return "/"
-
-
-def _split(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None

@@ -12,7 +12,6 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
-from uuid import uuid4
 
 from mcpproxy.protocol.jsonrpc import (
     JSON,
@@ -22,7 +21,6 @@ from mcpproxy.protocol.jsonrpc import (
     Malformed,
     Notification,
     Request,
-    RequestId,
     Response,
     parse,
 )
@@ -31,16 +29,15 @@ from mcpproxy.replay.causes import Cause, causes
 from mcpproxy.replay.compare import Difference
 from mcpproxy.replay.live import MISS_CODE, Heard, Live, Options, Out, error, miss_data, named, result
 from mcpproxy.replay.match import Matcher
+from mcpproxy.replay.names import Key, Names, request_id
 from mcpproxy.replay.recording import Said, Session
 from mcpproxy.replay.schedule import Schedule
-from mcpproxy.replay.translate import ID, OWN_TOKEN, PROGRESS_TOKEN, REQUEST_ID, SUBSCRIPTION_ID, spliced
+from mcpproxy.replay.translate import ID, OWN_TOKEN
 from mcpproxy.session.frame import CLIENT, SERVER
 
 _METHOD_NOT_FOUND: Final = -32601
 _PARSE_ERROR: Final = -32700
 _DIFFERENCES_TOLD: Final = 3
-
-_Key = tuple[type, RequestId]
 
 
 class Engine:
@@ -69,11 +66,8 @@ class Engine:
         self._owner: Final = {place: cause.owner for place, cause in found.items()}
         self._batch_size: Final = Counter(said.batch for said in session.messages if said.sender == SERVER)
         self._live: Final[dict[int, Live]] = {}
-        self._by_id: Final[dict[_Key, Live]] = {}
-        self._asked: Final[dict[_Key, Said]] = {}
-        self._renamed = 0
-        self._id_given: Final = session.id_given.encode("latin-1", "replace")
-        self._session_id: Final = (session_id or str(uuid4())).encode()
+        self._by_id: Final[dict[Key, Live]] = {}
+        self._names: Final = Names(session, self._answer_to, session_id)
         self.answered = 0
         self.misses = 0
 
@@ -123,7 +117,7 @@ class Engine:
                 known = [said for said in self._untaken if said.method == method]
                 self._take_one(known, live, heard)
             case Response(id=id) | ErrorResponse(id=id):
-                asked = self._asked.pop((type(id), id), None) if isinstance(id, int | str) else None
+                asked = self._names.asked(id)
                 if asked is not None and (said := self._answer_to.get(asked.index)):
                     self._saw(said, live, heard)
             case Malformed():
@@ -144,8 +138,7 @@ class Engine:
                 self._miss(live, f"the recording holds no answer to it (frame {said.seq})", said, heard)
         elif self._options.repeats and (answer := self._last_answer(request)):
             self.answered += 1
-            raw = spliced(answer.raw, self._names_in_answer(live))
-            heard.outs.append(Out(raw, said=answer, live=live, answers=True))
+            heard.outs.append(Out(self._names.answer(answer, live), said=answer, live=live, answers=True))
         elif request.method == "ping" and self._options.level != "strict":
             heard.outs.append(result(live, {}))
         elif request.method == "server/discover" and self._is_stateful:
@@ -202,7 +195,7 @@ class Engine:
         heard.outs.append(error(live, code, f"not in the recording: {what}", data))
 
     def _cancelled(self, live: Live, params: "JSON | Absent", heard: Heard) -> None:
-        target = self._by_id.get(key) if (key := _request_id(params)) else None
+        target = self._by_id.get(key) if (key := request_id(params)) else None
         if target is None:
             return
         if target.said is not None and isinstance(target.said.message, Request):
@@ -213,7 +206,7 @@ class Engine:
                 if isinstance(said.message, Notification)
                 and said.method == "notifications/cancelled"
                 and said.index > target.said.index
-                and _request_id(said.message.params) == (type(id), id)
+                and request_id(said.message.params) == (type(id), id)
             ]
             if self._take_one(known, live, heard):
                 return  # then the server knows what to say to that
@@ -241,13 +234,11 @@ class Engine:
                 continue  # a page for people, or an event without data: nothing that a line could be
             owner = self._owner[said.index]
             live = None if owner is None else self._live.get(owner)
-            raw = self._translated(said, live)
-            if raw and self._id_given:
-                raw = raw.replace(self._id_given, self._session_id)
+            raw = self._names.translated(said, live)
             if raw is not None and not (live and live.is_cancelled):
                 factor = self._options.factor
                 delay_ns = int(self._schedule.waited_ns(said) * factor) if factor else 0
-                outs.append(Out(raw, delay_ns, said, live, self._answers(said, live)))
+                outs.append(Out(raw, delay_ns, said, live, self._names.answers(said, live)))
         return outs
 
     def _joined(self, outs: list[Out]) -> list[Out]:
@@ -267,43 +258,6 @@ class Engine:
                 out.delay_ns = max(each.delay_ns for each in of[batch])
                 found.append(out)
         return found
-
-    def _translated(self, said: Said, live: Live | None) -> bytes | None:
-        """The recorded bytes in the client's own names; ``None`` for what this client did not ask for."""
-        if live is not None and self._answers(said, live):
-            return spliced(said.raw, self._names_in_answer(live))
-        match said.message:
-            case Request(id=id) if id is not None:
-                return self._ask(said, id)
-            case Notification(method="notifications/progress") if live is not None:
-                return spliced(said.raw, {PROGRESS_TOKEN: live.token}) if live.token else None
-            case Notification(method=method, params=params) if live is not None and live.id is not None:
-                edits = {("params", "_meta", SUBSCRIPTION_ID): live.id}
-                if method == "notifications/cancelled" and _is_about(params, live.said):
-                    edits = {REQUEST_ID: live.id}
-                return spliced(said.raw, edits)
-            case _:
-                return said.raw
-
-    def _names_in_answer(self, live: Live) -> dict[translate.Path, bytes]:
-        id = live.id or b"null"
-        edits: dict[translate.Path, bytes] = {ID: id}
-        if isinstance(live.message, Request) and live.message.method == "subscriptions/listen":
-            edits["result", "_meta", SUBSCRIPTION_ID] = id
-        return edits
-
-    def _answers(self, said: Said, live: Live | None) -> bool:
-        return live is not None and live.said is not None and self._answer_to.get(live.said.index) is said
-
-    def _ask(self, said: Said, id: RequestId) -> bytes:
-        """A request of the server's, under another id if its own is still waiting for an answer."""
-        if (type(id), id) not in self._asked:
-            self._asked[type(id), id] = said
-            return said.raw
-        self._renamed += 1
-        fresh = f"{id}-{self._renamed}"
-        self._asked[str, fresh] = said
-        return spliced(said.raw, {ID: translate.written(fresh)})
 
     def _answer_by_refusal(self, found: dict[int, Cause]) -> None:
         """Where HTTP refused a request in a body without its id, that is the answer to it."""
@@ -325,17 +279,6 @@ def summary(engines: Sequence[Engine], passed: int = 0) -> str:
     if waiting:
         parts.append(f"{waiting} recorded requests never came")
     return ", ".join(parts)
-
-
-def _request_id(params: "JSON | Absent") -> _Key | None:
-    id = params.get("requestId") if isinstance(params, dict) else None
-    return (type(id), id) if isinstance(id, int | str) else None
-
-
-def _is_about(params: "JSON | Absent", said: Said | None) -> bool:
-    if said is None or not isinstance(said.message, Request):
-        return False
-    return _request_id(params) == (type(said.message.id), said.message.id)
 
 
 def _line(value: "JSON | Absent") -> bytes:

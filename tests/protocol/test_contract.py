@@ -42,6 +42,7 @@ TOLD: Final[list[tuple[Schema, JSON, str, str]]] = [
     ({"properties": {"a": False}}, {"a": 1}, "/a", "is not allowed"),
     ({"enum": ["on", "off"]}, "up", "", 'should be "on" or "off", is "up"'),
     ({"enum": list(range(9))}, 9, "", "should be 0, 1, 2, 3, 4, 5 or …, is 9"),
+    ({"enum": []}, 1, "", "has no value to be"),
     ({"const": None}, 1, "", "should be null, is 1"),
     ({"minimum": 1}, 0, "", "should be at least 1, is 0"),
     ({"exclusiveMaximum": 1}, 1.0, "", "should be below 1, is 1.0"),
@@ -70,8 +71,54 @@ def test_every_mismatch_is_told_up_to_a_limit() -> None:
     assert len(breaks([*range(50)], schema, NOW)) == LIMIT
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from("ab"), st.lists))
-def test_the_verdict_is_that_of_another_validator(value: JSON) -> None:
+def sound_schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Schemas out of every keyword that judges something, and of schemas."""
+    several, names = st.lists(inner, min_size=1, max_size=2), st.lists(st.sampled_from("abc"), unique=True)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(["string", "object", "array", "integer", "null", ["string", "null"]]),
+            "enum": st.lists(st.sampled_from([0, 1, "a"]), unique=True),
+            "minimum": st.integers(-1, 2),
+            "multipleOf": st.sampled_from([2, 0.5]),
+            "minLength": st.integers(0, 2),
+            "pattern": st.sampled_from(["^a", "(?=a)b", "a{2}"]),
+            "properties": st.dictionaries(st.sampled_from("abc"), inner, max_size=2),
+            "required": names,
+            "additionalProperties": inner,
+            "unevaluatedProperties": inner,
+            "propertyNames": inner,
+            "dependentRequired": st.dictionaries(st.sampled_from("ab"), names, max_size=1),
+            "prefixItems": several,
+            "items": inner,
+            "contains": inner,
+            "uniqueItems": st.booleans(),
+            **dict.fromkeys(("allOf", "anyOf", "oneOf"), several),
+            **dict.fromkeys(("not", "if", "then", "else"), inner),
+            "$ref": st.sampled_from(["#", "#/$defs/x"]),
+            "$defs": st.fixed_dictionaries({"x": inner}),
+        },
+    )
+
+
+SOUND: Final = sound_schemas(st.recursive(st.booleans(), sound_schemas, max_leaves=8))
+SMALL: Final = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from(["a", "aa", "b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=300)
+@given(SMALL, SOUND)
+def test_what_does_not_fit_does_not_fit_by_another_validator_either(value: Any, schema: Schema) -> None:
+    oracle: Any = jsonschema.Draft202012Validator(schema)
+    if breaks(value, schema, NOW):
+        assert not oracle.is_valid(value)
+
+
+@given(SMALL)
+def test_what_fits_fits_by_another_validator_too(value: JSON) -> None:
     for schema, *_ in TOLD:
         oracle: Any = jsonschema.Draft202012Validator(schema)
         assert (breaks(value, schema, NOW) == ()) == oracle.is_valid(value)

@@ -82,7 +82,7 @@ def test_what_a_cut_recording_lacks_is_said_and_the_rest_replayed(tmp_path: Path
     ]
     said = done.stderr.decode()
     assert "no close record: the recording was cut off" in said
-    assert "1 requests have no answer in it; asked again, they are a miss" in said
+    assert "1 of the client's requests have no answer in it; asked again, they are a miss" in said
     assert done.returncode == 1
 
 

@@ -1,0 +1,78 @@
+"""What of a recorded HTTP exchange can be given again, and whom a replay on loopback does not serve."""
+
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import urlsplit
+
+from mcpproxy.relay.guard import is_loopback
+from mcpproxy.replay.material import Material
+from mcpproxy.replay.recording import Exchange
+
+SESSION_ID: Final = "mcp-session-id"
+
+_NEVER: Final = frozenset(
+    {
+        "connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "date",
+        "server", "set-cookie", "www-authenticate", SESSION_ID,
+    }
+)  # fmt: skip
+"""Header fields of an answer that are not given again: of the connection, of the day, or credentials."""
+
+
+def headers_of(exchange: Exchange | None) -> dict[str, str]:
+    """The recorded fields of an answer that can be given again, their names in lower case."""
+    recorded = exchange.headers if exchange else ()
+    return {
+        name.lower(): value
+        for name, value in recorded
+        if name.lower() not in _NEVER and "masked(" not in value
+    }
+
+
+def path_of(exchange: Exchange) -> str:
+    """The path that was asked for."""
+    try:
+        return urlsplit(exchange.request.target).path or "/"
+    except ValueError:
+        return "/"
+
+
+def resumes(exchange: Exchange) -> bool:
+    """Whether it was a GET for the rest of another stream."""
+    return any(name.lower() == "last-event-id" for name, _ in exchange.request.headers)
+
+
+def speaks_the_first_transport(material: Material) -> bool:
+    """Whether the recording is of the transport before Streamable HTTP."""
+    return any(
+        said.event is not None and said.event.name == "endpoint"
+        for session in (material.unnamed, *material.sessions)
+        for said in session.messages
+    )
+
+
+def next_of(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
+    """The first that was not used yet, else the last; it is used now."""
+    found = None
+    for exchange in exchanges:
+        found = exchange
+        if exchange.number not in used:
+            break
+    if found is not None:
+        used.add(found.number)
+    return found
+
+
+def stranger(origin: str, host: str) -> str | None:
+    """The foreign site that a request to loopback comes from or was meant for, if any.
+
+    A browser lets any page send requests to 127.0.0.1, and a name can be made to point there.
+    """
+    for url in (origin, f"//{host}"):
+        try:
+            name = urlsplit(url).hostname
+        except ValueError:
+            return url
+        if name and not is_loopback(name):
+            return name
+    return None

@@ -1,0 +1,57 @@
+"""What a secret looks like: by its own shape, by the name it goes under, in a text between other words."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+SHAPES: Final[tuple[re.Pattern[str], ...]] = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\b(?:AKIA|ASIA|AROA|AIDA|ABIA|ACCA)[A-Z0-9]{16}\b",  # AWS
+        r"\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{22,255})\b",
+        r"\bglpat-[A-Za-z0-9_-]{20,255}",
+        r"\b(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,255}",
+        r"hooks\.slack\.com/services/([A-Za-z0-9/_-]{20,255})",
+        r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",  # JWT
+        r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:.{0,20000}?-----END [A-Z ]{0,40}PRIVATE KEY-----|.*)",
+        r"(?i)\b(?:bearer|basic) +(?=[A-Z._~+/=-]{0,255}[0-9=])([A-Z0-9._~+/=-]{8,})",
+        r"(?<=://)[^/\s:@\"'?#]{0,255}:([^/\s@\"'?#]{1,255})(?=@)",  # a password in a URL
+        r"\bsk-[A-Za-z0-9_-]{20,255}",
+        r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,255}",
+        r"\bAIza[A-Za-z0-9_-]{35}\b",
+        r"\bnpm_[A-Za-z0-9]{36}\b",
+        r"\bpypi-[A-Za-z0-9_-]{50,}",
+    )
+)
+"""Texts that are secrets wherever they stand; of a pattern with a group, what that holds."""
+
+_NAME: Final = re.compile(
+    r"(?:.*[-_.a-z0-9])?(?:api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|secret|passw(?:or)?d"
+    r"|passphrase|(?:access|refresh|id|auth|session|bearer|api|security)[-_]?token|credentials?)"
+    r"|token|auth|authorization|pwd|cookie",
+    re.IGNORECASE,
+)
+
+_BESIDE: Final = re.compile(
+    r"(?i)(?<![A-Za-z0-9])[A-Za-z0-9_.-]{0,40}?(?:api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|secret"
+    r"|passw(?:or)?d|passphrase|(?<![A-Za-z])(?:[A-Za-z]{1,20}[-_])?token|(?<![A-Za-z])pwd)"
+    r"(?:=|[\"']? ?: ?(?=[\"']|[^\s\"',;]*[0-9]))[\"']?([^\s\"',;&]{6,})"
+)
+"""``api_key=...``, and ``password: ...`` where what follows does not read like a word."""
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether a member, a parameter or a header of this name holds a secret."""
+    return len(name) <= 100 and _NAME.fullmatch(name) is not None
+
+
+def beside(names: Iterable[str]) -> re.Pattern[str]:
+    """What stands in a text behind one of these names and ``=`` or ``:``."""
+    listed = "|".join(map(re.escape, names))
+    return re.compile(
+        rf"(?i)(?<![A-Za-z0-9_-])(?:{listed})[\"']? ?[=:] ?(?:\"([^\"]*)\"|'([^']*)'|([^\s\"',;&]+))"
+    )
+
+
+TEXTS: Final = (*SHAPES, _BESIDE)
+"""All that the preset looks for in a text."""

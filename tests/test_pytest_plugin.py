@@ -1,0 +1,413 @@
+"""The pytest plugin in a project that uses it: its four modes, its findings, what it says.
+
+The project has a small weather server, which notes what it is asked, and a client of a few lines. Each run is
+a pytest of its own, with the plugin and nothing else.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import mcpproxy
+
+pytest_plugins = ("pytester",)
+
+ROOT: Final = Path(__file__).parent.parent
+
+SERVER: Final = """
+import json, sys
+
+REFUSAL = {"code": -32601, "message": "Method not found"}
+
+for line in sys.stdin:
+    message = json.loads(line)
+    with open("asked", "a") as log:
+        log.write(message["method"] + "\\n")
+    if "id" not in message:
+        continue
+    match message:
+        case {"method": "initialize", "params": {"protocolVersion": revision}}:
+            about = {"name": "weather", "version": "1"}
+            answer = {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": about}
+        case {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": city}}}:
+            answer = {"content": [{"type": "text", "text": city + ": sunny"}]}
+        case {"method": "tools/call", "params": {"name": "stations"}}:
+            message["id"] = str(message["id"])  # what the client asked with was a number
+            answer = {"content": []}
+        case _:
+            answer = None
+    said = {"error": REFUSAL} if answer is None else {"result": answer}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
+"""
+
+CLIENT: Final = '''
+import json, subprocess
+
+
+class Client:
+    """Speaks MCP with the server that a command starts."""
+
+    def __init__(self, command, first_id=1):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.id = first_id - 1
+        about = {"name": "test", "version": "1"}
+        self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=about)
+        self.send(method="notifications/initialized")
+
+    def send(self, **message):
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\\n")
+        self.process.stdin.flush()
+
+    def ask(self, method, **params):
+        self.id += 1
+        self.send(id=self.id, method=method, params=params)
+        answer = json.loads(self.process.stdout.readline())
+        assert "result" in answer, answer["error"]["message"]
+        return answer["result"]
+
+    def forecast(self, city):
+        return self.ask("tools/call", name="forecast", arguments={"city": city})["content"][0]["text"]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(30)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        self.close()
+'''
+
+CONFTEST: Final = """
+import pytest
+from client import Client
+
+
+@pytest.fixture
+def client(mcp_recording):
+    with Client(mcp_recording.command) as client:
+        yield client
+"""
+
+HEAD: Final = """
+import sys
+import pytest
+from client import Client
+
+WEATHER = [sys.executable, "server.py"]
+pytestmark = pytest.mark.mcp_recording("weather", command=WEATHER)
+"""
+
+OSLO: Final = """
+def test_oslo(mcp_recording):
+    with Client(mcp_recording.command, first_id=7) as client:
+        assert client.forecast("Oslo") == "Oslo: sunny"
+"""
+
+LIMA: Final = """
+def test_lima(mcp_recording):
+    with Client(mcp_recording.command) as client:
+        assert client.forecast("Lima") == "Lima: sunny"
+"""
+
+
+class Project:
+    """A folder with tests of somebody's."""
+
+    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(pytester.path)]))
+        self._pytester = pytester
+        self.recordings = pytester.path / "recordings"
+        pytester.makepyfile(server=SERVER, client=CLIENT)
+        pytester.makeconftest(CONFTEST)
+
+    def run(self, tests: str, *options: str) -> pytest.RunResult:
+        """Run these tests; ``asked`` is told anew."""
+        (self._pytester.path / "asked").unlink(missing_ok=True)
+        self._pytester.makepyfile(test_weather=HEAD + tests)
+        plugin = ("-p", "mcpproxy.pytest_plugin", "-p", "no:cacheprovider", "-W", "error", "--strict-markers")
+        return self._pytester.runpytest_subprocess(*plugin, *options, timeout=120)
+
+    @property
+    def asked(self) -> list[str]:
+        """What the real server was asked, without the handshake."""
+        log = self._pytester.path / "asked"
+        said = log.read_text().split() if log.exists() else []
+        return [method for method in said if method not in ("initialize", "notifications/initialized")]
+
+    def cities(self, name: str = "weather") -> list[str]:
+        """What a recording holds, by the arguments of its calls."""
+        calls = mcpproxy.open_trace(self.recordings / f"{name}.jsonl").calls("tools/call")
+        return [call.params["arguments"]["city"] for call in calls]
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    return Project(pytester, monkeypatch)
+
+
+# The modes
+
+
+def test_once_records_and_then_replays(project: Project) -> None:
+    project.run(OSLO).assert_outcomes(passed=1)
+    assert (project.asked, project.cities()) == (["tools/call"], ["Oslo"])
+
+    project.run(OSLO).assert_outcomes(passed=1)
+    assert project.asked == []
+
+
+def test_once_does_not_record_what_is_new(project: Project) -> None:
+    project.run(OSLO)
+    result = project.run(LIMA)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*AssertionError: not in the recording: tools/call *forecast*",
+            "*- mcpproxy -*",
+            f"mcp_recording: 1 request not in {project.recordings / 'weather.jsonl'}:",
+            "  tools/call *forecast*nearest is frame *Oslo*",
+            "--mcp-record=new adds what is missing, --mcp-record=all records anew",
+            "what passed: mcpproxy show *session.jsonl",
+        ]
+    )
+    assert (project.asked, project.cities()) == ([], ["Oslo"])
+
+
+def test_a_miss_that_the_test_does_not_mind_fails_it(project: Project) -> None:
+    project.run(OSLO)
+    lenient = """
+def test_lima(mcp_recording):
+    with Client(mcp_recording.command) as client, pytest.raises(AssertionError):
+        client.forecast("Lima")
+"""
+    result = project.run(lenient)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["mcp_recording: 1 request not in *"])
+
+
+def test_none_never_records(project: Project) -> None:
+    result = project.run(OSLO, "--mcp-record=none")
+    result.assert_outcomes(errors=1)
+    path = project.recordings / "weather.jsonl"
+    result.stdout.fnmatch_lines(
+        [f"mcp_recording: {path}: there is no such recording; record it with --mcp-record=once"]
+    )
+    assert not path.exists()
+
+    project.run(OSLO)
+    project.run(OSLO, "--mcp-record=none").assert_outcomes(passed=1)
+    assert project.asked == []
+
+
+def test_all_records_anew(project: Project) -> None:
+    project.run(OSLO)
+    project.run(LIMA, "--mcp-record=all").assert_outcomes(passed=1)
+    assert (project.asked, project.cities()) == (["tools/call"], ["Lima"])
+
+
+def test_new_adds_what_is_missing(project: Project) -> None:
+    project.run(OSLO)
+    both = OSLO.replace("first_id=7", "").replace(
+        'sunny"\n', 'sunny"\n        assert client.forecast("Lima") == "Lima: sunny"\n'
+    )
+    project.run(both, "--mcp-record=new").assert_outcomes(passed=1)
+    assert (project.asked, project.cities()) == (["tools/call"], ["Oslo", "Lima"])
+    assert mcpproxy.check(project.recordings / "weather.jsonl").findings == ()
+
+    project.run(both, "--mcp-record=none").assert_outcomes(passed=1)
+    project.run(OSLO + LIMA, "--mcp-record=none").assert_outcomes(passed=2)
+    assert project.asked == []
+
+
+def test_new_leaves_a_recording_alone_that_has_all(project: Project) -> None:
+    project.run(OSLO, "--mcp-record=new").assert_outcomes(passed=1)
+    before = (project.recordings / "weather.jsonl").read_bytes()
+    project.run(OSLO, "--mcp-record=new").assert_outcomes(passed=1)
+    assert ((project.recordings / "weather.jsonl").read_bytes(), project.asked) == (before, [])
+
+
+@pytest.mark.parametrize("mode", ["once", "all"])
+def test_tests_that_share_a_recording_record_into_it(project: Project, mode: str) -> None:
+    twice = OSLO + LIMA + LIMA.replace("test_lima", "test_lima_again")
+    project.run(twice, f"--mcp-record={mode}").assert_outcomes(passed=3)
+    assert (len(project.asked), project.cities()) == (3, ["Oslo", "Lima"])
+    project.run(twice, "--mcp-record=none").assert_outcomes(passed=3)
+
+
+# What a mark says
+
+
+def test_without_a_name_it_is_that_of_the_test(project: Project) -> None:
+    tests = """
+class TestWeather:
+    @pytest.mark.mcp_recording(name="")
+    @pytest.mark.parametrize("city", ["Oslo", "São Paulo"])
+    def test_city(self, client, city):
+        assert client.forecast(city) == city + ": sunny"
+"""
+    project.run(tests).assert_outcomes(passed=2)
+    names = sorted(path.name for path in (project.recordings / "test_weather").iterdir())
+    assert names[0] == "TestWeather.test_city[Oslo].jsonl"
+    assert len(names) == 2
+    project.run(tests, "--mcp-record=none").assert_outcomes(passed=2)
+
+
+def test_the_folder_can_be_chosen(project: Project) -> None:
+    project.run(OSLO, "-o", "mcp_recordings_dir=tapes").assert_outcomes(passed=1)
+    assert not project.recordings.exists()
+    assert (project.recordings.parent / "tapes" / "weather.jsonl").is_file()
+
+
+def test_no_server_to_record_is_said(project: Project) -> None:
+    result = project.run(OSLO.replace("def", "@pytest.mark.mcp_recording(command=[])\ndef"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*weather.jsonl: cannot be recorded: the mark names no command of a server; *"]
+    )
+
+
+def test_a_mark_with_a_slip_is_said(project: Project) -> None:
+    result = project.run(OSLO.replace("def", "@pytest.mark.mcp_recording(comand=[])\ndef"))
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["@pytest.mark.mcp_recording takes name=, command=, url="])
+
+
+def test_a_damaged_recording_is_said(project: Project) -> None:
+    project.recordings.mkdir()
+    (project.recordings / "weather.jsonl").write_text("not a trace\n")
+    result = project.run(OSLO)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["mcp_recording: *weather.jsonl:1: not an mcpproxy trace; *"])
+
+
+def test_a_server_that_is_left_running_is_said(project: Project) -> None:
+    tests = """
+LEFT = []
+
+def test_oslo(mcp_recording):
+    LEFT.append(Client(mcp_recording.command))
+
+def test_the_end():
+    LEFT.pop().close()
+"""
+    result = project.run("from mcpproxy import testing\ntesting._END_S = 0.1\n" + tests)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*the server of this test still runs; let the client end it *"])
+
+
+# Findings
+
+STATIONS: Final = """
+def test_stations(client, mcp_findings):
+    client.ask("tools/call", name="stations")
+"""
+
+
+def test_findings_fail_a_test(project: Project) -> None:
+    result = project.run(
+        STATIONS.replace("(client, ", "(mcp_recording, ").replace(
+            "    client.ask", "    with Client(mcp_recording.command) as client:\n        client.ask"
+        )
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "mcp_findings: 1 finding in what this test's client and server said",
+            "  error PROTO-007 server answered * (frame 5*",
+            "    https://modelcontextprotocol.io/specification/2025-11-25/*",
+            "  what passed: mcpproxy show *session.jsonl",
+            "what a rule means: mcpproxy explain PROTO-007",
+        ]
+    )
+
+
+def test_what_a_fixture_keeps_open_is_judged_when_it_ends(project: Project) -> None:
+    for _ in ("recorded", "replayed"):
+        result = project.run(STATIONS)
+        result.assert_outcomes(passed=1, errors=1)
+        result.stdout.fnmatch_lines(["  error PROTO-007 server answered * (frame 5*"])
+    assert project.asked == []
+
+
+def test_without_findings_a_test_passes(project: Project) -> None:
+    project.run(OSLO.replace("(mcp_recording)", "(mcp_recording, mcp_findings)")).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("mark", "outcome"),
+    [
+        ("ignore='PROTO-007'", {"passed": 1}),
+        ("select=['LIFE']", {"passed": 1}),
+        ("level='info', select='PROTO'", {"passed": 1, "errors": 1}),
+        ("level='fatal'", {"errors": 1}),
+        ("select='PROTOO'", {"passed": 1, "errors": 1}),
+    ],
+)
+def test_what_counts_can_be_chosen(project: Project, mark: str, outcome: dict[str, int]) -> None:
+    result = project.run(STATIONS.replace("def", f"@pytest.mark.mcp_findings({mark})\ndef"))
+    result.assert_outcomes(**outcome)
+
+
+def test_the_level_can_be_set_for_all(project: Project) -> None:
+    loud = OSLO.replace("(mcp_recording)", "(mcp_recording, mcp_findings)").replace(
+        "client.forecast", 'client.send(method="notifications/nonsense") or client.forecast'
+    )
+    level = ("-o", "mcp_findings_level=info")
+    project.run(loud).assert_outcomes(passed=1)
+    result = project.run(loud, *level)
+    result.assert_outcomes(failed=1)
+
+
+def test_findings_can_be_looked_at(project: Project) -> None:
+    tests = """
+@pytest.mark.mcp_findings(ignore="PROTO-007")
+def test_stations(mcp_recording, mcp_findings):
+    with Client(mcp_recording.command) as client:
+        client.ask("tools/call", name="stations")
+    [report] = mcp_findings.reports()
+    assert (report.ok, report.revision) == (True, "2025-11-25")
+"""
+    project.run(tests).assert_outcomes(passed=1)
+
+
+# Beside others
+
+
+def test_the_plugin_is_announced() -> None:
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
+    assert hasattr(import_module(entry["mcpproxy"]), "pytest_addoption")
+
+
+def test_the_plugin_imports_nothing_heavy() -> None:
+    code = (
+        "import pytest, sys; before = set(sys.modules); import mcpproxy.pytest_plugin\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["mcpproxy", "mcpproxy.pytest_plugin"]
+
+
+def test_the_help_names_the_modes(project: Project) -> None:
+    result = project.run("", "--help")
+    result.stdout.fnmatch_lines(["*--mcp-record=*once,none,all,new*", "*mcp_recordings_dir*"])
+    result = project.run("", "--markers")
+    result.stdout.fnmatch_lines(["@pytest.mark.mcp_recording(*", "@pytest.mark.mcp_findings(*"])
+
+
+def test_the_recording_is_a_trace_like_any_other(project: Project) -> None:
+    project.run(OSLO)
+    first, *_, last = (project.recordings / "weather.jsonl").read_text().splitlines()
+    assert json.loads(first)["command"][-1] == "server.py"
+    assert json.loads(last)["ending"] == "exited"
