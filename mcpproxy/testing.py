@@ -244,6 +244,8 @@ class McpFindings:
         Raises:
             McpProxyError: a session cannot be read, or an argument of the mark means nothing.
         """
+        from mcpproxy.api import check  # brings all rules, which a replay does not need
+
         return [check(trace, self._rules, self._select, self._ignore) for trace in self._recording.sessions]
 
     def trouble(self) -> str:

@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 import mcpproxy
+from tests.peers.fixtures import Peers
 
 pytest_plugins = ("pytester",)
 
@@ -175,7 +176,7 @@ def test_once_does_not_record_what_is_new(project: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "*AssertionError: not in the recording: tools/call *forecast*",
-            "*- mcpproxy -*",
+            "*- Captured mcpproxy call -*",
             f"mcp_recording: 1 request not in {project.recordings / 'weather.jsonl'}:",
             "  tools/call *forecast*nearest is frame *Oslo*",
             "--mcp-record=new adds what is missing, --mcp-record=all records anew",
@@ -380,6 +381,163 @@ def test_stations(mcp_recording, mcp_findings):
     assert (report.ok, report.revision) == (True, "2025-11-25")
 """
     project.run(tests).assert_outcomes(passed=1)
+
+
+# Over HTTP
+
+HTTP_SERVER: Final = """
+import json, threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+
+class Weather(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        with open("asked", "a") as log:
+            log.write(asked["method"] + "\\n")
+        if "id" not in asked:
+            self.send_response(202)
+            self.send_header("content-length", "0")
+            return self.end_headers()
+        if asked["method"] == "initialize":
+            about = {"name": "weather", "version": "1"}
+            revision = asked["params"]["protocolVersion"]
+            result = {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": about}
+        else:
+            result = {"content": [{"type": "text", "text": asked["params"]["arguments"]["city"] + ": sunny"}]}
+        body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *about):
+        pass
+
+
+def started():
+    server = HTTPServer(("127.0.0.1", 0), Weather)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+"""
+
+OVER_HTTP: Final = """
+import json, urllib.request
+import server_http
+
+
+class Posts(Client):
+    def __init__(self, url):
+        self.url, self.id, self.session = url, 0, {"mcp-protocol-version": "2025-11-25"}
+        about = {"name": "test", "version": "1"}
+        self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=about)
+        self.send(method="notifications/initialized")
+
+    def send(self, **message):
+        wanted = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        request = urllib.request.Request(self.url, body, wanted | self.session)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            if id := answer.headers["mcp-session-id"]:
+                self.session["mcp-session-id"] = id
+            text = answer.read().decode()
+        return text.partition("data: ")[2] if text.startswith("event: ") else text
+
+    def ask(self, method, **params):
+        self.id += 1
+        answer = json.loads(self.send(id=self.id, method=method, params=params))
+        assert "result" in answer, answer["error"]["message"]
+        return answer["result"]
+
+
+def asks(recording, *cities):
+    client = Posts(recording.url)
+    assert [client.forecast(city) for city in cities] == [f"{city}: sunny" for city in cities]
+    assert recording.url == client.url
+
+
+SERVER = server_http.started()
+URL = f"http://127.0.0.1:{SERVER.server_port}/mcp"
+"""
+
+OVER_HTTP_OSLO: Final = (
+    OVER_HTTP
+    + """
+@pytest.mark.mcp_recording(url=URL)
+def test_oslo(mcp_recording, mcp_findings):
+    asks(mcp_recording, "Oslo")
+"""
+)
+
+
+@pytest.fixture
+def http_project(project: Project, pytester: pytest.Pytester) -> Project:
+    pytester.makepyfile(server_http=HTTP_SERVER)
+    return project
+
+
+def test_over_http_a_recording_is_made_and_replayed(http_project: Project) -> None:
+    http_project.run(OVER_HTTP_OSLO).assert_outcomes(passed=1)
+    assert (http_project.asked, http_project.cities()) == (["tools/call"], ["Oslo"])
+    for mode in ("once", "none"):
+        http_project.run(OVER_HTTP_OSLO, f"--mcp-record={mode}").assert_outcomes(passed=1)
+        assert http_project.asked == []
+
+
+def test_over_http_a_miss_is_told_when_the_test_is_over(http_project: Project) -> None:
+    http_project.run(OVER_HTTP_OSLO)
+    result = http_project.run(OVER_HTTP_OSLO.replace('"Oslo")', '"Lima")'))
+    result.assert_outcomes(failed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        ["mcp_recording: 1 request not in *", "  tools/call *", "*session*http.jsonl"]
+    )
+
+
+def test_one_recording_serves_both_transports(http_project: Project) -> None:
+    http_project.run(OSLO)
+    http_project.run(OVER_HTTP_OSLO, "--mcp-record=none").assert_outcomes(passed=1)
+    http_project.run(OVER_HTTP_OSLO, "--mcp-record=all").assert_outcomes(passed=1)
+    http_project.run(OSLO, "--mcp-record=none").assert_outcomes(passed=1)
+    assert http_project.asked == []
+
+
+def test_over_http_new_passes_on_to_the_command(http_project: Project) -> None:
+    http_project.run(OSLO)
+    lima = OVER_HTTP_OSLO.replace("@pytest.mark.mcp_recording(url=URL)\n", "")
+    lima = lima.replace('"Oslo")', '"Oslo", "Lima")')
+    http_project.run(lima, "--mcp-record=new").assert_outcomes(passed=1)
+    assert (http_project.asked, http_project.cities()) == (["tools/call"], ["Oslo", "Lima"])
+    http_project.run(lima, "--mcp-record=none").assert_outcomes(passed=1)
+
+
+def test_a_url_cannot_be_recorded_from_a_command(http_project: Project) -> None:
+    result = http_project.run(OVER_HTTP_OSLO.replace("@pytest.mark.mcp_recording(url=URL)\n", ""))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*cannot be recorded: the mark names no url of a server; *"])
+
+
+# A real client
+
+
+def test_the_client_of_the_python_sdk(project: Project, peers: Peers) -> None:
+    plan = [{"do": "call", "tool": "forecast", "arguments": {"city": "Oslo"}}]
+    command = peers.client("python 1", json.dumps(plan))
+    tests = f"""
+import subprocess
+WEATHER[1] = {str(project.recordings.parent / "server.py")!r}
+
+def test_sdk(mcp_recording, mcp_findings):
+    command = [*{command!r}, "--", *mcp_recording.command]
+    # The SDK gives a server no PYTHONPATH.
+    ran = subprocess.run(command, cwd={str(ROOT)!r}, capture_output=True, text=True, timeout=100)
+    assert ran.returncode == 0, ran.stderr
+    assert "Oslo: sunny" in ran.stdout
+"""
+    project.run(tests).assert_outcomes(passed=1)
+    project.run(tests, "--mcp-record=none").assert_outcomes(passed=1)
 
 
 # Beside others

@@ -17,7 +17,8 @@ Equal values have equal masks in one file, so that it still replays: what is mas
 Of a value pattern with a group, only what the group holds is masked.
 
   mcpproxy redact session.jsonl --preset secrets -o clean.jsonl
-  mcpproxy redact session.jsonl --key email --value '\\b\\d{16}\\b' --pointer '/params/arguments/**' -o clean.jsonl"""
+  mcpproxy redact session.jsonl --key email --value '\\b\\d{16}\\b' -o clean.jsonl
+  mcpproxy redact session.jsonl --pointer '/params/arguments/**' -o clean.jsonl"""
 
 
 def run(argv: list[str]) -> int:

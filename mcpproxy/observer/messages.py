@@ -5,7 +5,7 @@ checks look at it and at the history as it was before, and then writes the histo
 changes the history.
 """
 
-from typing import Final
+from typing import Final, cast
 
 from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
 from mcpproxy.checks.breach import Passing, member
@@ -57,6 +57,9 @@ from mcpproxy.session.frame import (
     other,
 )
 from mcpproxy.session.history import Asked, History
+from mcpproxy.session.mask import MARK, holds_mask
+
+_MASKED: Final = MARK.encode("ascii")
 
 _KIND: Final[dict[type, Kind]] = {
     Request: "request",
@@ -232,6 +235,8 @@ class MessageJudge:
             if mentions and spelled_out and not _mentioned(mentions, raw):
                 continue
             for breach in check(passing, history):
+                if breach.pointer and _MASKED in raw and _is_hidden(frame, breach.pointer):
+                    continue
                 found += self._weigh((breach,), frame.seq, frame.sender, passing.candidates)
         if frame.refused:
             if isinstance(message, Request) and message.id is not None:
@@ -454,6 +459,18 @@ class MessageJudge:
         history.state = State.UNKNOWN
         for side in (history.client, history.server):
             side.held.release()
+
+
+def _is_hidden(frame: Frame, pointer: str) -> bool:
+    """Whether what stands there was masked, so that nothing can be said of it."""
+    message = frame.message
+    value = [item.value for item in message.items] if isinstance(message, Batch) else message.value
+    for step in pointer.split("/")[1:]:
+        if isinstance(value, list):
+            value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
+        else:
+            value = member(value, step.replace("~1", "/").replace("~0", "~"))
+    return isinstance(value, str | list | dict) and holds_mask(cast("JSON", value))
 
 
 def _mentioned(mentions: tuple[bytes, ...], raw: bytes) -> bool:

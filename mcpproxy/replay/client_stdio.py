@@ -52,7 +52,8 @@ class StdioLink:
 
     async def send(self, send: Send) -> None:
         """One line. A server that does not read holds up nobody but itself."""
-        await self._lines.put(send.raw + b"\n")
+        if send.raw:  # a stream that is opened over HTTP is always open here
+            await self._lines.put(send.raw + b"\n")
 
     async def hang_up(self) -> None:
         """Close its stdin, once all is written; it has a moment more then to end by itself."""

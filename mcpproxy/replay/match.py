@@ -19,7 +19,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request
 from mcpproxy.protocol.wording import token
 from mcpproxy.replay.compare import EXACT, Difference, Rules, differences
 from mcpproxy.replay.recording import Said
-from mcpproxy.session.mask import is_masked
+from mcpproxy.session.mask import holds_mask
 
 Level: TypeAlias = Literal["strict", "default", "loose"]
 
@@ -174,7 +174,7 @@ class Matcher:
 
 
 def _is_mask(value: JSON) -> bool:
-    return isinstance(value, str) and is_masked(value)
+    return isinstance(value, str) and holds_mask(value)
 
 
 def _flat(value: JSON, rules: Rules, opaque: tuple[str, ...]) -> Key:

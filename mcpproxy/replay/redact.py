@@ -32,7 +32,7 @@ from mcpproxy.session.frame import (
     SseEvent,
     Stderr,
 )
-from mcpproxy.session.mask import is_masked, mask
+from mcpproxy.session.mask import MARK, is_masked, mask
 from mcpproxy.trace.format import Header, encode, encode_finding
 from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.reader import Trace
@@ -44,6 +44,7 @@ PROTECTED: Final = ("/jsonrpc", "/id", "/method")
 _TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 _DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+_ARGUMENT: Final = "mcp-param-"
 _NESTED: Final = 3
 """JSON in a string of JSON is looked at so many levels down."""
 
@@ -154,6 +155,8 @@ class Redaction:
 
     def _found(self, found: re.Match[str]) -> str:
         group = next((n for n in range(1, found.re.groups + 1) if found[n] is not None), 0)
+        if found[group].startswith(MARK):
+            return found[0]
         start, end = (index - found.start() for index in found.span(group))
         return found[0][:start] + self._mask(found[group]) + found[0][end:]
 
@@ -184,9 +187,14 @@ class Redaction:
     def _headers(self, headers: Headers) -> Headers:
         credentials = self._credentials.headers(headers)
         return tuple(
-            (name, self._mask(value) if name.lower() in self._keys else self.text(self._counted(old, value)))
+            (name, self._mask(value) if self._hides(name) else self.text(self._counted(old, value)))
             for (_, old), (name, value) in zip(headers, credentials, strict=True)
         )
+
+    def _hides(self, header: str) -> bool:
+        """Whether the value of a header is masked; an argument of a tool may have one of its own."""
+        name = header.lower()
+        return name in self._keys or (name.startswith(_ARGUMENT) and self._named(name[len(_ARGUMENT) :]))
 
     def _plain(self, raw: bytes) -> bytes:
         """Bytes that are no JSON."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
+from mcpproxy.protocol.jsonrpc import JSON
+
 _HASH_BYTES: Final = 6
 
 _MASK: Final = re.compile(r"masked\(len=(\d{1,9}),visible=(yes|no),hash=([0-9a-f]{12})\)")
@@ -50,6 +52,27 @@ def facts(value: str) -> Mask:
 def is_masked(value: str) -> bool:
     """Whether ``value`` stands for another, which is not known."""
     return _MASK.fullmatch(value) is not None
+
+
+MARK: Final = "masked(len="
+"""What every mask begins with."""
+
+
+def holds_mask(value: JSON) -> bool:
+    """Whether part of a JSON value, or of a text in it, stands for another that is not known."""
+    stack = [value]
+    while stack:
+        match stack.pop():
+            case str(text):
+                if MARK in text and _MASK.search(text):
+                    return True
+            case dict(members):
+                stack += members.values()
+            case list(items):
+                stack += items
+            case _:
+                pass
+    return False
 
 
 def credential(authorization: str) -> tuple[str, str]:
