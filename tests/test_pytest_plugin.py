@@ -6,6 +6,7 @@ a pytest of its own, with the plugin and nothing else.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -23,13 +24,14 @@ pytest_plugins = ("pytester",)
 ROOT: Final = Path(__file__).parent.parent
 
 SERVER: Final = """
-import json, sys
+import json, pathlib, sys
 
+ASKED = pathlib.Path(__file__).with_name("asked")
 REFUSAL = {"code": -32601, "message": "Method not found"}
 
 for line in sys.stdin:
     message = json.loads(line)
-    with open("asked", "a") as log:
+    with ASKED.open("a") as log:
         log.write(message["method"] + "\\n")
     if "id" not in message:
         continue
@@ -37,6 +39,8 @@ for line in sys.stdin:
         case {"method": "initialize", "params": {"protocolVersion": revision}}:
             about = {"name": "weather", "version": "1"}
             answer = {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": about}
+        case {"method": "tools/list"}:
+            answer = {"tools": [{"name": "forecast", "inputSchema": {"type": "object"}}]}
         case {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": city}}}:
             answer = {"content": [{"type": "text", "text": city + ": sunny"}]}
         case {"method": "tools/call", "params": {"name": "stations"}}:
@@ -492,7 +496,7 @@ def test_over_http_a_miss_is_told_when_the_test_is_over(http_project: Project) -
     result = http_project.run(OVER_HTTP_OSLO.replace('"Oslo")', '"Lima")'))
     result.assert_outcomes(failed=1, errors=1)
     result.stdout.fnmatch_lines(
-        ["mcp_recording: 1 request not in *", "  tools/call *", "*session*http.jsonl"]
+        ["mcp_recording: 1 request not in *", "  tools/call *", "what passed: *http.jsonl"]
     )
 
 
@@ -522,22 +526,29 @@ def test_a_url_cannot_be_recorded_from_a_command(http_project: Project) -> None:
 # A real client
 
 
-def test_the_client_of_the_python_sdk(project: Project, peers: Peers) -> None:
-    plan = [{"do": "call", "tool": "forecast", "arguments": {"city": "Oslo"}}]
-    command = peers.client("python 1", json.dumps(plan))
+@pytest.fixture(scope="module")
+def sdk_client(peers: Peers) -> list[str]:
+    """Asked for before pytester takes the home folder away, where it is installed."""
+    plan = [{"do": "list tools"}, {"do": "call", "tool": "forecast", "arguments": {"city": "Oslo"}}]
+    return peers.client("python 1", json.dumps(plan))
+
+
+def test_the_client_of_the_python_sdk(sdk_client: list[str], project: Project) -> None:
     tests = f"""
 import subprocess
 WEATHER[1] = {str(project.recordings.parent / "server.py")!r}
 
 def test_sdk(mcp_recording, mcp_findings):
-    command = [*{command!r}, "--", *mcp_recording.command]
+    command = [*{sdk_client!r}, "--", *mcp_recording.command]
     # The SDK gives a server no PYTHONPATH.
     ran = subprocess.run(command, cwd={str(ROOT)!r}, capture_output=True, text=True, timeout=100)
     assert ran.returncode == 0, ran.stderr
     assert "Oslo: sunny" in ran.stdout
 """
     project.run(tests).assert_outcomes(passed=1)
+    assert project.asked == ["tools/list", "tools/call"]
     project.run(tests, "--mcp-record=none").assert_outcomes(passed=1)
+    assert project.asked == []
 
 
 # Beside others
@@ -562,6 +573,14 @@ def test_the_help_names_the_modes(project: Project) -> None:
     result.stdout.fnmatch_lines(["*--mcp-record=*once,none,all,new*", "*mcp_recordings_dir*"])
     result = project.run("", "--markers")
     result.stdout.fnmatch_lines(["@pytest.mark.mcp_recording(*", "@pytest.mark.mcp_findings(*"])
+
+
+def test_the_example_in_the_readme(project: Project) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"<!-- pytest -->\n```python\n(.*?)```\n<!-- end -->", readme, re.DOTALL)
+    project.run(code).assert_outcomes(passed=1)
+    project.run(code, "--mcp-record=none").assert_outcomes(passed=1)
+    assert (project.asked, project.cities()) == ([], ["Oslo"])
 
 
 def test_the_recording_is_a_trace_like_any_other(project: Project) -> None:

@@ -13,13 +13,10 @@ from mcpproxy.protocol.mirrors import decoded, encoding_fault
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.replay.player import Send
 from mcpproxy.replay.recording import Exchange, Session
-from mcpproxy.session.frame import Headers
 from mcpproxy.session.mask import is_masked
 
 SESSION_ID: Final = "mcp-session-id"
-VERSION: Final = "mcp-protocol-version"
 
-_NAME: Final = "mcp-name"
 _NAMES: Final = ("name", "uri", "taskId")
 _NOT_AGAIN: Final = frozenset(
     {
@@ -37,7 +34,7 @@ class HeaderWriter:
     def __init__(self, session: Session) -> None:
         self.session_id = ""
         self.version = ""
-        self._recorded_id: Final = _given(session)
+        self._recorded_id: Final = session.id_given
         self._recorded_version: Final = next(
             (version for said in session.messages if (version := negotiated(said.raw))), ""
         )
@@ -99,16 +96,6 @@ def negotiated(raw: bytes) -> str:
         if isinstance(single, Response) and isinstance(version := _at(single.result, "protocolVersion"), str):
             return version
     return ""
-
-
-def find(headers: Headers, name: str) -> str:
-    """The value of a header; empty if it is not there."""
-    return next((value for each, value in headers if each.lower() == name), "")
-
-
-def _given(session: Session) -> str:
-    """The id that the recorded server gave, as it is recorded."""
-    return next((id for each in session.exchanges.values() if (id := find(each.headers, SESSION_ID))), "")
 
 
 def _renamed(header: str, recorded: bytes, live: bytes) -> str:

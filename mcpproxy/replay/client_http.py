@@ -23,7 +23,7 @@ from mcpproxy.session.frame import SseEvent
 
 _CONNECT_S: Final = 10.0
 _SETTLE_S: Final = 2.0
-"""What asks for nothing is seen through before the next message is sent; a stream is opened. But not for ever."""
+"""What asks for nothing is seen through before the next message is sent, though not for ever."""
 _UNREAD: Final = 1000
 _LIMIT_BYTES: Final = 64 << 20
 _RESUMPTIONS: Final = 10
@@ -123,7 +123,7 @@ class HttpLink:
                 )
         except httpx.ConnectError as fault:
             await self.news.put(Gone(f"the server cannot be reached ({fault})"))
-        except (httpx.HTTPError, httpx.StreamError):
+        except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, ValueError):
             if method == "GET" and self._is_first_transport:
                 await self.news.put(Gone("the server closed the stream"))
         finally:
@@ -171,7 +171,10 @@ class _Stream:
         body: bytes,
         heard: asyncio.Event,
     ) -> None:
-        sent = client.stream(method, url, headers=list(headers), content=body or None)
+        fields = [
+            (name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers
+        ]
+        sent = client.stream(method, url, headers=fields, content=body or None)
         async with sent as response:
             await self._link.began(self._exchange, response)
             is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")

@@ -12,13 +12,15 @@ from typing import Final, Literal
 
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import shown, token
+from mcpproxy.session.mask import ANY as MASK
 
 Change = Literal["changed", "missing", "new"]
 
 MATCHERS: Final[dict[str, re.Pattern[str]]] = {
     "timestamps": re.compile(
         r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?\s?(Z|UTC|[+-]\d\d:?\d\d)?)?"
-        r"|[A-Z][a-z]{2},? \d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d( GMT|Z)?|\d\d:\d\d:\d\d(\.\d+)?"
+        r"|[A-Z][a-z]{2},? \d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d( GMT|Z)?"
+        r"|\d{1,2}:\d\d:\d\d(\.\d+)?(\s?[AaPp][Mm]\b)?"
     ),
     "uuids": re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
     "paths": re.compile(r"(?<![\w.:/])(/[\w.@~+-]+)+/?|[A-Za-z]:\\[^\s\"'<>|]+"),
@@ -63,8 +65,14 @@ class Rules:
         return any(_pattern(pattern).fullmatch(pointer) for pattern in self.ignore)
 
     def equal_texts(self, one: str, other: str) -> bool:
-        """Whether two texts are the same but for what may differ in them."""
-        return one == other or self._blanked(one) == self._blanked(other)
+        """Whether two texts are the same but for what may differ in them.
+
+        Where the first holds the mask of a credential, the second may hold anything.
+        """
+        if one == other:
+            return True
+        one, other = self._blanked(one), self._blanked(other)
+        return one == other or ("masked(" in one and _around_masks(one).fullmatch(other) is not None)
 
     def _blanked(self, text: str) -> str:
         for name in self.alike:
@@ -126,6 +134,11 @@ def _equal(one: JSON, other: JSON, rules: Rules) -> bool:
     if isinstance(one, str) and isinstance(other, str):
         return rules.equal_texts(one, other)
     return one == other and (isinstance(one, str) == isinstance(other, str))
+
+
+@lru_cache(maxsize=256)
+def _around_masks(text: str) -> re.Pattern[str]:
+    return re.compile(".*?".join(re.escape(part) for part in MASK.split(text)), re.DOTALL)
 
 
 @lru_cache(maxsize=256)

@@ -16,6 +16,9 @@ _HASH_BYTES: Final = 6
 
 _MASK: Final = re.compile(r"masked\(len=(\d{1,9}),visible=(yes|no),hash=([0-9a-f]{12})\)")
 
+ANY: Final = re.compile(r"masked\(len=\d{1,9},visible=(?:yes|no),hash=[0-9a-f]{12}\)")
+"""A mask within a text."""
+
 _INVISIBLE: Final = re.compile(r"[^\x21-\x7E]")
 
 
