@@ -5,7 +5,6 @@ a pytest of its own, with the plugin and nothing else.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,99 +17,11 @@ import pytest
 
 import mcpproxy
 from tests.peers.fixtures import Peers
+from tests.plugin_project import HTTP_SERVER, Project
 
 pytest_plugins = ("pytester",)
 
 ROOT: Final = Path(__file__).parent.parent
-
-SERVER: Final = """
-import json, pathlib, sys
-
-ASKED = pathlib.Path(__file__).with_name("asked")
-REFUSAL = {"code": -32601, "message": "Method not found"}
-
-for line in sys.stdin:
-    message = json.loads(line)
-    with ASKED.open("a") as log:
-        log.write(message["method"] + "\\n")
-    if "id" not in message:
-        continue
-    match message:
-        case {"method": "initialize", "params": {"protocolVersion": revision}}:
-            about = {"name": "weather", "version": "1"}
-            answer = {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": about}
-        case {"method": "tools/list"}:
-            answer = {"tools": [{"name": "forecast", "inputSchema": {"type": "object"}}]}
-        case {"method": "tools/call", "params": {"name": "forecast", "arguments": {"city": city}}}:
-            answer = {"content": [{"type": "text", "text": city + ": sunny"}]}
-        case {"method": "tools/call", "params": {"name": "stations"}}:
-            message["id"] = str(message["id"])  # what the client asked with was a number
-            answer = {"content": []}
-        case _:
-            answer = None
-    said = {"error": REFUSAL} if answer is None else {"result": answer}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
-"""
-
-CLIENT: Final = '''
-import json, subprocess
-
-
-class Client:
-    """Speaks MCP with the server that a command starts."""
-
-    def __init__(self, command, first_id=1):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.id = first_id - 1
-        about = {"name": "test", "version": "1"}
-        self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=about)
-        self.send(method="notifications/initialized")
-
-    def send(self, **message):
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\\n")
-        self.process.stdin.flush()
-
-    def ask(self, method, **params):
-        self.id += 1
-        self.send(id=self.id, method=method, params=params)
-        answer = json.loads(self.process.stdout.readline())
-        assert "result" in answer, answer["error"]["message"]
-        return answer["result"]
-
-    def forecast(self, city):
-        return self.ask("tools/call", name="forecast", arguments={"city": city})["content"][0]["text"]
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(30)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *raised):
-        self.close()
-'''
-
-CONFTEST: Final = """
-import pytest
-from client import Client
-
-
-@pytest.fixture
-def client(mcp_recording):
-    with Client(mcp_recording.command) as client:
-        yield client
-"""
-
-HEAD: Final = """
-import sys
-import pytest
-from client import Client
-
-WEATHER = [sys.executable, "server.py"]
-pytestmark = pytest.mark.mcp_recording("weather", command=WEATHER)
-"""
 
 OSLO: Final = """
 def test_oslo(mcp_recording):
@@ -123,38 +34,6 @@ def test_lima(mcp_recording):
     with Client(mcp_recording.command) as client:
         assert client.forecast("Lima") == "Lima: sunny"
 """
-
-
-class Project:
-    """A folder with tests of somebody's."""
-
-    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(pytester.path)]))
-        self._pytester = pytester
-        self.recordings = pytester.path / "recordings"
-        pytester.makepyfile(server=SERVER, client=CLIENT)
-        pytester.makeconftest(CONFTEST)
-
-    def run(self, tests: str, *options: str) -> pytest.RunResult:
-        """Run these tests; ``asked`` is told anew."""
-        (self._pytester.path / "asked").unlink(missing_ok=True)
-        self._pytester.makepyfile(test_weather=HEAD + tests)
-        plugin = ("-p", "mcpproxy.pytest_plugin", "-p", "no:cacheprovider", "-W", "error", "--strict-markers")
-        return self._pytester.runpytest_subprocess(*plugin, *options, timeout=120)
-
-    @property
-    def asked(self) -> list[str]:
-        """What the real server was asked, without the handshake."""
-        log = self._pytester.path / "asked"
-        said = log.read_text().split() if log.exists() else []
-        return [method for method in said if method not in ("initialize", "notifications/initialized")]
-
-    def cities(self, name: str = "weather") -> list[str]:
-        """What a recording holds, by the arguments of its calls."""
-        calls = mcpproxy.open_trace(self.recordings / f"{name}.jsonl").calls("tools/call")
-        return [call.params["arguments"]["city"] for call in calls]
 
 
 @pytest.fixture
@@ -388,45 +267,6 @@ def test_stations(mcp_recording, mcp_findings):
 
 
 # Over HTTP
-
-HTTP_SERVER: Final = """
-import json, threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
-
-class Weather(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        with open("asked", "a") as log:
-            log.write(asked["method"] + "\\n")
-        if "id" not in asked:
-            self.send_response(202)
-            self.send_header("content-length", "0")
-            return self.end_headers()
-        if asked["method"] == "initialize":
-            about = {"name": "weather", "version": "1"}
-            revision = asked["params"]["protocolVersion"]
-            result = {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": about}
-        else:
-            result = {"content": [{"type": "text", "text": asked["params"]["arguments"]["city"] + ": sunny"}]}
-        body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *about):
-        pass
-
-
-def started():
-    server = HTTPServer(("127.0.0.1", 0), Weather)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
-"""
 
 OVER_HTTP: Final = """
 import json, urllib.request

@@ -22,6 +22,7 @@ COMMANDS = {
         "diff": ("mcpproxy.cli.diff", "what a server did in two recordings, compared"),
         "trim": ("mcpproxy.cli.trim", "the smallest part of a recording that still replays"),
         "redact": ("mcpproxy.cli.redact", "a copy of a recording with secrets masked"),
+        "import": ("mcpproxy.cli.import_", "a trace of what mcpsnoop, mcp-rec or a browser (HAR) recorded"),
     },
     "Judge": {
         "check": ("mcpproxy.cli.check", "judge recordings again; exit code 1 if a rule was broken"),

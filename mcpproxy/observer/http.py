@@ -17,7 +17,7 @@ from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.era import shows_modern
 from mcpproxy.checks.table import Moment
 from mcpproxy.observer.attribution import posting_target, session_of
-from mcpproxy.observer.messages import MessageJudge
+from mcpproxy.observer.messages import MessageJudge, is_hidden
 from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.jsontext import several_texts
@@ -85,7 +85,7 @@ class HttpJudge:
             case RequestHead():
                 exchange = HttpExchange(event, Fields(event.headers))
                 history.exchanges[event.exchange] = exchange
-                return [] if _has_body(exchange.fields) else self._settle(exchange, None)
+                return [] if _has_body(event, exchange.fields) else self._settle(exchange, None)
             case Frame() if exchange := history.exchanges.get(event.exchange):
                 if event.continues or event.sender in exchange.pieced:
                     return self._piece(exchange, event)
@@ -450,7 +450,13 @@ class HttpJudge:
         """Let the checks of this moment look."""
         found: list[Finding] = []
         for check in self._dispatch.http_checks_for(moment, exchange.traffic, exchange.method):
-            if breaches := list(check(exchange, self._history, frame)):
+            message = exchange.body if frame is None else frame
+            breaches = [
+                breach
+                for breach in check(exchange, self._history, frame)
+                if not (breach.pointer and message is not None and is_hidden(message, breach.pointer))
+            ]
+            if breaches:
                 seq = exchange.request.seq if frame is None else frame.seq
                 if moment in ("success", "refusal") and exchange.response is not None:
                     seq = exchange.response.seq
@@ -510,6 +516,9 @@ def _tools(message: Proper) -> list[tuple[str, JSON]]:
     ]
 
 
-def _has_body(fields: Fields) -> bool:
+def _has_body(request: RequestHead, fields: Fields) -> bool:
+    """Whether the request goes on. Where its version is later or not known, only what comes next tells."""
+    if request.version not in ("1.0", "1.1") and request.method == "POST":
+        return True
     length = fields.get("content-length")
     return "transfer-encoding" in fields or (length is not None and length.strip() not in ("", "0"))

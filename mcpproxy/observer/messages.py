@@ -235,7 +235,7 @@ class MessageJudge:
             if mentions and spelled_out and not _mentioned(mentions, raw):
                 continue
             for breach in check(passing, history):
-                if breach.pointer and _MASKED in raw and _is_hidden(frame, breach.pointer):
+                if breach.pointer and is_hidden(frame, breach.pointer):
                     continue
                 found += self._weigh((breach,), frame.seq, frame.sender, passing.candidates)
         if frame.refused:
@@ -461,8 +461,10 @@ class MessageJudge:
             side.held.release()
 
 
-def _is_hidden(frame: Frame, pointer: str) -> bool:
-    """Whether what stands there was masked, so that nothing can be said of it."""
+def is_hidden(frame: Frame, pointer: str) -> bool:
+    """Whether what stands at ``pointer`` in the message was masked, so that nothing can be said of it."""
+    if _MASKED not in frame.raw:
+        return False
     message = frame.message
     value = [item.value for item in message.items] if isinstance(message, Batch) else message.value
     for step in pointer.split("/")[1:]:

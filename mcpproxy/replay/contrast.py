@@ -144,7 +144,8 @@ class _Contrast:
             return Item(what, "missing", said.seq, twin.seq, remark="no answer")
         if was is None and answer is not None and not changes and not is_cancelled:
             return Item(what, "new", said.seq, twin.seq, remark="was not answered before")
-        remark = _slower(self._expected, self._found, was, answer)
+        is_first = said.method in ("initialize", "server/discover")  # it waits for the server to start
+        remark = "" if is_first else _slower(self._expected, self._found, was, answer)
         return Item(what, judged(changes), said.seq, twin.seq, tuple(changes), remark)
 
     def _answer(self, session: Session, request: Said) -> Said | None:

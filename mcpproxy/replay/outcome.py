@@ -16,6 +16,9 @@ Verdict: TypeAlias = Literal["same", "changed", "missing", "new"]
 
 VERDICTS: Final[tuple[Verdict, ...]] = ("same", "changed", "missing", "new")
 
+_SHORT: Final = 50
+_BEFORE: Final = 20
+
 Kind: TypeAlias = Literal["value", "status", "added", "removed", "description", "schema"]
 
 
@@ -76,9 +79,22 @@ class Comparison:
 def of_difference(difference: Difference, kind: Kind = "value", of: str = "", at: str = "") -> Change:
     """A difference between two values as a change; ``of`` names what the values are, ``at`` where in it."""
     pointer = at or difference.pointer
-    moved = Difference(pointer, difference.change, difference.expected, difference.found)
+    expected, found = _near_the_difference(difference.expected, difference.found)
+    moved = Difference(pointer, difference.change, expected, found)
     text = f"{of}: {moved}" if of else str(moved)
     return Change(kind, text, difference.pointer, difference.expected, difference.found)
+
+
+def _near_the_difference(expected: JSON, found: JSON) -> tuple[JSON, JSON]:
+    """Two long texts from shortly before the place where they part, for only their beginnings are shown."""
+    if not isinstance(expected, str) or not isinstance(found, str):
+        return expected, found
+    pairs = enumerate(zip(expected, found, strict=False))
+    shared = next((place for place, (one, other) in pairs if one != other), min(len(expected), len(found)))
+    if max(len(expected), len(found)) <= _SHORT or shared <= _BEFORE:
+        return expected, found
+    start = shared - _BEFORE
+    return f"…{expected[start:]}", f"…{found[start:]}"
 
 
 def judged(changes: Sequence[Change]) -> Verdict:

@@ -165,8 +165,8 @@ class Trace:
             missing = (
                 "still recording" if self._is_recording else "no close record: the recording was cut off"
             )
-            self.notes.append(missing)
-        elif closed.close.ending == "cut" and not self.header.imported:
+            self.notes += [] if self.header.imported else [missing]
+        elif closed.close.ending == "cut":
             self.notes.append("the recording was cut: mcpproxy was killed before the session ended")
         if closed and closed.tally and closed.tally.frames != frames and not self.header.continues:
             told = sum(closed.tally.frames.values())
@@ -175,6 +175,8 @@ class Trace:
 
 def open_trace(path: str | os.PathLike[str]) -> Trace:
     """Open a trace; a journal that a killed session left beside it is folded in first.
+
+    A recording in a format of others is read as if it were a trace (see ``mcpproxy.trace.foreign``).
 
     Raises:
         TraceError: there is no trace there, or none that this mcpproxy can read.
@@ -191,7 +193,19 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
         reason = fault.fact if isinstance(fault, TraceError) else str(fault)
         trouble = f"the journal beside it could not be folded in: {reason}"
     is_recording = not trouble and os.path.isdir(journal.folder(first))
-    return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
+    try:
+        return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
+    except TraceError as fault:
+        if fault.fact == _NOT_OURS[0] and (found := _foreign(name)):
+            return found
+        raise
+
+
+def _foreign(name: str) -> Trace | None:
+    from mcpproxy.trace.foreign import open_foreign, recognised
+
+    format = recognised(name)
+    return open_foreign(name, format) if format else None
 
 
 def read_trace(
@@ -219,6 +233,9 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
     name = os.fspath(path)
     first = chain.first_of(name)
     trace = _wait_for_trace(first, poll_s)
+    if type(trace) is not Trace:  # of others: it is what it is
+        yield from trace.events()
+        return
     goes_on = True
     name = first
     while goes_on:

@@ -53,6 +53,7 @@ def test_a_pattern_ignores_what_it_names_and_nothing_else(pattern: str, ignored:
     [
         ("timestamps", "at 2026-11-22T01:02:03.5Z", "at 2025-01-01 00:00:00+01:00"),
         ("timestamps", "on 2026-11-22", "on 2026-11-23"),
+        ("timestamps", "at 3:04:05 PM", "at 11:12:13 am"),
         ("uuids", "6F9619FF-8B86-D011-B42D-00C04FC964FF", "00000000-0000-0000-0000-000000000000"),
         ("paths", "read /tmp/a/b.txt now", "read /home/me/c.txt now"),
         ("paths", r"in C:\Temp\x", r"in D:\y"),
@@ -75,3 +76,10 @@ def test_a_deep_value_is_no_trouble() -> None:
         deep, other = [deep], [other]
     [difference] = differences(deep, other)
     assert difference == Difference("/0" * 5_000, "changed", 1, 2)
+
+
+def test_a_mask_stands_for_anything_and_for_nothing_around_it() -> None:
+    mask = "masked(len=9,visible=yes,hash=0123456789ab)"
+    assert equal(f"session {mask} began", "session 7f3a-11 began")
+    assert not equal(f"session {mask} began", "session 7f3a-11 ended")
+    assert not equal("session 7f3a-11 began", f"session {mask} began")

@@ -100,6 +100,11 @@ CASES: Final[dict[str, tuple[list[Line], list[Line], list[str]]]] = {
         text(1, "B"),
         'changed tools/call "a": /result/content/0/text is "B", was "A"',
     ),
+    "the end of a long text": answered(
+        text(1, "x" * 80 + ", then A"),
+        text(1, "x" * 80 + ", then B"),
+        f'changed tools/call "a": /result/content/0/text is "…{"x" * 13}, then B", was "…{"x" * 13}, then A"',
+    ),
     "what a server makes up": answered(
         give(1, _meta={"a": 1}, requestState="x", task={"taskId": "1", "createdAt": "x"}),
         give(1, _meta={"b": 1}, requestState="y", task={"taskId": "2", "createdAt": "y"}),

@@ -114,7 +114,7 @@ def test_the_joint_recording_is_whole_and_lawful(tmp_path: Path) -> None:
     assert (trace.complete, trace.notes) == (True, ())
     assert [call.params["arguments"]["city"] for call in trace.calls("tools/call")] == ["Oslo", "Lima"]
     times = [one.observed_at_ns for one in trace]
-    assert times == sorted(times)
+    assert max(times[:5]) < times[5] < times[6]
     assert mcpproxy.check(into).findings == mcpproxy.check(kept).findings
     assert lacks(kept, added)
     assert not lacks(into, added)

@@ -17,6 +17,8 @@ from mcpproxy.trace.reader import open_trace
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, HANDSHAKE, HEADER, close, finding, frame
+from tests.replay.test_trim import judged, write
+from tests.rules import runner
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJlLW9mLWl0"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAK\n-----END RSA PRIVATE KEY-----"
@@ -332,3 +334,15 @@ def test_a_file_that_is_no_trace(mcpproxy: Mcpproxy, tmp_path: Path, content: by
 def test_a_finding_about_another_frame_keeps_its_words() -> None:
     told = Finding("TOOL-001", "error", "client", "no tool 'x' in frame 2", 3)
     assert Redaction(What(keys=["email"])).record(told) is told
+
+
+def test_a_header_that_repeats_a_masked_name_is_no_mismatch(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    fixture = runner.FOLDER / "HDR-004"
+    seen = 0
+    for path in sorted(fixture.glob("good*.jsonl")):
+        written, out = tmp_path / path.name, tmp_path / f"{path.name}.redacted"
+        write(written, runner.read(path), "2026-07-28")
+        assert mcpproxy("redact", str(written), "--pointer", "/params/name", "-o", str(out)).code == 0
+        seen += "masked(" in out.read_text()
+        assert judged(out) == []
+    assert seen

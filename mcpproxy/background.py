@@ -1,0 +1,73 @@
+"""A server in the background: started when it is needed, ended with what needs it."""
+
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from mcpproxy.errors import McpProxyError
+
+_START_S: Final = 30.0
+_END_S: Final = 10.0
+
+
+class Background:
+    """A command that serves while a test runs, and says on stderr where. ``lines`` are what it says."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.lines: Final[list[str]] = []
+        self._news: Final = threading.Condition()
+        self._is_silent = False
+        self._process: Final = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+        )
+        self._reader: Final = threading.Thread(target=self._read, name="mcpproxy stderr", daemon=True)
+        self._reader.start()
+
+    def wait_for(self, pattern: str) -> str:
+        """The first group of the first line in which ``pattern`` is found.
+
+        Raises:
+            McpProxyError: it ends before it says that, or takes too long.
+        """
+        deadline = time.monotonic() + _START_S
+        seen = 0
+        with self._news:
+            while True:
+                for line in self.lines[seen:]:
+                    if found := re.search(pattern, line):
+                        return found[1]
+                seen = len(self.lines)
+                if self._is_silent or not self._news.wait(deadline - time.monotonic()):
+                    break
+        last = self.lines[-1].removeprefix("mcpproxy: ") if self.lines else "it said nothing"
+        self.end()
+        raise McpProxyError(last)
+
+    def end(self) -> None:
+        """Have it end, and wait until it has."""
+        self._process.terminate()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(_END_S)
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as stderr:
+            for line in stderr:
+                with self._news:
+                    self.lines.append(line.rstrip("\n"))
+                    self._news.notify_all()
+        with self._news:
+            self._is_silent = True
+            self._news.notify_all()

@@ -1,0 +1,240 @@
+"""A recorded client played over HTTP: its headers, streams that break off, servers that misbehave."""
+
+import json
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from mcpproxy.cli.main import main
+from mcpproxy.replay.client_headers import HeaderWriter
+from mcpproxy.replay.material import material
+from mcpproxy.replay.player import Send
+from mcpproxy.replay.recording import load
+from mcpproxy.replay.script import steps
+from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
+from tests.replay.scripts import HELLO, ask, call, text
+
+ASKED, GREETED, READY = (line[1] for line in HELLO)
+VERSION: Final = ["MCP-Protocol-Version", "2025-11-25"]
+
+
+class Server:
+    """A server in a thread: ``answer`` is called for each POST, ``go_on`` for each GET."""
+
+    def __init__(self, answer: Callable[["Answering", Any], None]) -> None:
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.over = threading.Event()
+        outer = self
+
+        class Handler(Answering):
+            server_over = self.over
+
+            def do_POST(self) -> None:
+                outer.requests.append(("POST", {name.lower(): value for name, value in self.headers.items()}))
+                answer(self, json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def do_GET(self) -> None:
+                outer.requests.append(("GET", {name.lower(): value for name, value in self.headers.items()}))
+                answer(self, None)
+
+            def do_DELETE(self) -> None:
+                outer.requests.append(
+                    ("DELETE", {name.lower(): value for name, value in self.headers.items()})
+                )
+                self.give(204)
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_port}/mcp"
+
+    @contextmanager
+    def running(self) -> Generator["Server"]:
+        thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.over.set()
+            self._http.shutdown()
+            thread.join()
+            self._http.server_close()
+
+
+class Answering(BaseHTTPRequestHandler):
+    """One request and the ways to answer it."""
+
+    server_over: threading.Event
+
+    def give(self, status: int, said: Any = None, *, session: str = "") -> None:
+        body = b"" if said is None else json.dumps(said).encode()
+        self.send_response(status)
+        if session:
+            self.send_header("Mcp-Session-Id", session)
+        if body:
+            self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def stream(self, *events: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write("".join(events).encode())
+        self.wfile.flush()
+
+    def handshake(self, said: Any) -> bool:
+        """Answer what opens a session; whether it was that."""
+        if said is None:
+            self.give(405)
+        elif said["method"] == "initialize":
+            self.give(200, GREETED, session="live-session")
+        elif said["method"] == "notifications/initialized":
+            self.give(202)
+        else:
+            return False
+        return True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def opening() -> Tape:
+    tape = Tape()
+    tape.give(tape.request("POST", ASKED, JSON), 200, GREETED, JSON, ["Mcp-Session-Id", MASKED])
+    tape.give(tape.request("POST", READY, JSON, VERSION), 202)
+    return tape
+
+
+def played(
+    server: Server, path: Path, capsys: pytest.CaptureFixture[str], *more: str
+) -> tuple[int, Any, str]:
+    code = main(["replay", "client", str(path), "--url", server.url, "--format", "json", *more])
+    out, err = capsys.readouterr()
+    return code, json.loads(out) if out else None, err
+
+
+def test_sessions_and_versions_are_the_live_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def answer(http: Answering, said: Any) -> None:
+        if not http.handshake(said):
+            http.give(200, text(said["id"], "A"))
+
+    tape = opening()
+    tape.give(tape.request("POST", call(1, "a"), JSON, VERSION, ["X-Own", "kept"]), 200, text(1, "A"), JSON)
+    tape.give(tape.request("DELETE", None, VERSION), 204)
+    with Server(answer).running() as server:
+        code, report, _ = played(
+            server, tape.write(tmp_path / "t.jsonl"), capsys, "--header", "Authorization: Bearer x"
+        )
+    assert (code, report["counts"]["same"]) == (0, 2)
+    assert [method for method, _ in server.requests] == ["POST", "POST", "POST", "DELETE"]
+    first, *rest = (headers for _, headers in server.requests)
+    assert "mcp-session-id" not in first
+    assert {headers["mcp-session-id"] for headers in rest} == {"live-session"}
+    assert {headers["authorization"] for headers in (first, *rest)} == {"Bearer x"}
+    assert rest[1]["x-own"] == "kept"
+    assert rest[1]["mcp-protocol-version"] == "2025-11-25"
+
+
+def test_a_stream_that_breaks_off_is_asked_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(http: Answering, said: Any) -> None:
+        if said is None and http.headers["Last-Event-ID"] == "e1":
+            http.stream(f"id: e2\ndata: {json.dumps(text(1, 'A'))}\n\n")
+        elif not http.handshake(said):
+            http.stream("id: e1\nretry: 1\ndata:\n\n")
+
+    tape = opening()
+    stream = tape.request("POST", call(1, "a"), JSON, VERSION)
+    tape.head(stream, 200, STREAM)
+    tape.event(stream, text(1, "A"), id="old")
+    tape.end(stream)
+    with Server(answer).running() as server:
+        code, report, _ = played(server, tape.write(tmp_path / "t.jsonl"), capsys)
+    assert (code, report["items"][-1]["verdict"]) == (0, "same")
+    assert server.requests[-1][0] == "GET"
+
+
+def refuses(http: Answering, said: Any) -> None:
+    http.give(400, {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "no"}})
+
+
+def hangs(http: Answering, said: Any) -> None:
+    http.server_over.wait()
+
+
+def breaks_off(http: Answering, said: Any) -> None:
+    http.stream('data: {"jsonrpc":"2.0","id":1,')
+
+
+def hangs_in_a_stream(http: Answering, said: Any) -> None:
+    http.stream(": still there\n\n")
+    http.server_over.wait()
+
+
+def floods(http: Answering, said: Any) -> None:
+    event = 'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"data":1}}\n\n'
+    http.stream(event)
+    try:
+        while not http.server_over.is_set():
+            http.wfile.write(event.encode() * 100)
+    except OSError:
+        pass
+
+
+def says_html(http: Answering, said: Any) -> None:
+    http.give(200, "<html>")
+
+
+def closes(http: Answering, said: Any) -> None:
+    http.close_connection = True
+
+
+FAULTS: Final[dict[str, tuple[Callable[[Answering, Any], None], str, str]]] = {
+    "refuses": (refuses, "changed", ""),
+    "hangs": (hangs, "missing", "no answer in time to tools/call"),
+    "breaks off": (breaks_off, "missing", ""),
+    "hangs in a stream": (hangs_in_a_stream, "missing", "no answer in time to tools/call"),
+    "floods": (floods, "missing", "said more than 1000 things that were not recorded"),
+    "says html": (says_html, "missing", ""),
+    "closes the connection": (closes, "missing", ""),
+}
+
+
+@pytest.mark.parametrize(("fault", "verdict", "told"), FAULTS.values(), ids=FAULTS)
+def test_a_server_that_misbehaves(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    fault: Callable[[Answering, Any], None],
+    verdict: str,
+    told: str,
+) -> None:
+    def answer(http: Answering, said: Any) -> None:
+        if not http.handshake(said):
+            fault(http, said)
+
+    tape = opening()
+    tape.give(tape.request("POST", call(1, "a"), JSON, VERSION), 200, text(1, "A"), JSON)
+    with Server(answer).running() as server:
+        code, report, err = played(server, tape.write(tmp_path / "t.jsonl"), capsys, "--timeout", "1")
+    found = next(item for item in report["items"] if item["what"] == 'tools/call "a"')
+    assert (code, found["verdict"]) == (1, verdict)
+    assert told in err
+
+
+def test_names_in_headers_follow_the_body(tmp_path: Path) -> None:
+    tape = Tape()
+    method = ["Mcp-Method", "tasks/get"]
+    tape.give(tape.request("POST", ask(1, "tasks/get", taskId="old"), JSON, method, ["Mcp-Name", "old"]), 200)
+    session = material(load(tape.write(tmp_path / "t.jsonl"))).as_one()
+    [step] = steps(session)
+    for live, name in (("new", "new"), ("old", "old"), ("ö", "=?base64?w7Y=?=")):
+        raw = json.dumps(ask(1, "tasks/get", taskId=live)).encode()
+        headers = dict(HeaderWriter(session).headers(Send(raw, step, 1)))
+        assert (headers["Mcp-Name"], headers["Mcp-Method"]) == (name, "tasks/get")

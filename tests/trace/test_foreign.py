@@ -1,0 +1,419 @@
+"""Recordings of others: what is read, what is said to be missing, and that nobody is accused of that."""
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy.replay.recording import load
+from mcpproxy.session.frame import ExchangeEnd, Frame, Gap, RequestHead, ResponseHead, Stderr
+from mcpproxy.trace.reader import open_trace
+from tests.cli.conftest import Mcpproxy
+from tests.cli.recordings import INITIALIZE, INITIALIZED, LIST_TOOLS, NO_TOOLS, READY
+
+TALK = (
+    ("client", INITIALIZE),
+    ("server", INITIALIZED),
+    ("client", READY),
+    ("client", LIST_TOOLS),
+    ("server", NO_TOOLS),
+)
+
+
+def mcp_rec(*talk: tuple[str, str], start: float = 1_790_000_000.25) -> str:
+    arrows = {"client": "client->server", "server": "server->client"}
+    written: list[str] = []
+    for number, (sender, line) in enumerate(talk):
+        try:
+            message: Any = json.loads(line)
+        except ValueError:
+            message = {"_raw": line, "_unparsed": True}
+        entry = {"ts": start + number / 8, "dir": arrows[sender], "msg": message}
+        written.append(json.dumps(entry) + "\n")
+    return "".join(written)
+
+
+def envelope(seq: int, direction: str, said: str = "", **more: object) -> str:
+    head: dict[str, object] = {
+        "session_id": "weather-1-ab",
+        "server_label": "weather",
+        "seq": seq,
+        "ts": f"2026-11-21T10:20:30.{seq:09}Z",
+        "direction": direction,
+        "transport": "stdio",
+    }
+    text = json.dumps(
+        head | {name: value for name, value in more.items() if name in head}, separators=(",", ":")
+    )
+    raw = f',"raw":{said}' if said else ""
+    rest = {name: value for name, value in more.items() if name not in head}
+    return text[:-1] + raw + ("," + json.dumps(rest, separators=(",", ":"))[1:-1] if rest else "") + "}\n"
+
+
+def mcpsnoop(*talk: tuple[str, str], **more: object) -> str:
+    meta = envelope(1, "meta", '{"command":["python","weather.py"],"cwd":"/srv"}', **more)
+    directions = {"client": "c2s", "server": "s2c"}
+    said = enumerate(talk, start=2)
+    return meta + "".join(envelope(seq, directions[sender], line, **more) for seq, (sender, line) in said)
+
+
+def entry(
+    body: str | None,
+    answer: str | None,
+    *,
+    at: str = "10:20:30.000",
+    took: float = 5,
+    status: int = 200,
+    kind: str = "application/json",
+    url: str = "https://h.example/mcp",
+    method: str = "POST",
+    headers: dict[str, str] | None = None,
+    **content: object,
+) -> dict[str, object]:
+    sent = {"Host": "h.example", "Content-Type": "application/json"} if body else {"Host": "h.example"}
+    sent |= {"Accept": "application/json, text/event-stream", "Authorization": "Bearer abcdefgh12345"}
+    sent |= {"Content-Length": str(len(body))} if body else {}
+    sent |= headers or {}
+    text = {} if answer is None else {"text": answer, "size": len(answer)}
+    return {
+        "startedDateTime": f"2026-11-21T{at}Z",
+        "time": took,
+        "request": {
+            "method": method,
+            "url": url,
+            "httpVersion": "HTTP/1.1",
+            "headers": [{"name": name, "value": value} for name, value in sent.items()],
+            **({"postData": {"mimeType": "application/json", "text": body}} if body else {}),
+        },
+        "response": {
+            "status": status,
+            "statusText": "OK",
+            "httpVersion": "HTTP/1.1",
+            "headers": [
+                {"name": "Content-Type", "value": kind},
+                {"name": "Mcp-Session-Id", "value": "s-123456789"},
+            ],
+            "content": {"mimeType": kind, **text, **content},
+        },
+    }
+
+
+NAMED = {"Mcp-Session-Id": "s-123456789", "MCP-Protocol-Version": "2025-11-25"}
+
+
+def har(*entries: object) -> str:
+    log = {"version": "1.2", "creator": {"name": "WebInspector", "version": "537"}, "entries": entries}
+    return json.dumps({"log": log}, indent=2)
+
+
+OVER_HTTP = (
+    entry(INITIALIZE, INITIALIZED, at="10:20:30.000"),
+    entry(READY, "", at="10:20:30.100", status=202, headers=NAMED),
+    entry(
+        LIST_TOOLS,
+        f"event: message\ndata: {NO_TOOLS}\n\n",
+        at="10:20:30.200",
+        kind="text/event-stream",
+        headers=NAMED,
+    ),
+    entry(None, "<html>", url="https://h.example/about", method="GET", kind="text/html"),
+)
+
+FORMATS: dict[str, Callable[[], str]] = {
+    "mcp-rec": lambda: mcp_rec(*TALK),
+    "mcpsnoop": lambda: mcpsnoop(*TALK),
+    "mcpsnoop over HTTP": lambda: mcpsnoop(*TALK, transport="http", conn_id="127.0.0.1:5"),
+    "har": lambda: har(*OVER_HTTP),
+}
+
+
+def kept(tmp_path: Path, text: str | bytes, name: str = "theirs.jsonl") -> str:
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+@pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
+def test_what_others_recorded_is_read_and_found_clean(
+    mcpproxy: Mcpproxy, tmp_path: Path, make: Callable[[], str]
+) -> None:
+    path, out = kept(tmp_path, make()), str(tmp_path / "ours.jsonl")
+    before = Path(path).read_bytes()
+    done = mcpproxy("import", path, "-o", out)
+    assert done.code == 0, done.err
+    for named in (path, out):
+        frames = [event for event in open_trace(named).events() if isinstance(event, Frame)]
+        assert [json.loads(frame.raw) for frame in frames] == [json.loads(line) for _, line in TALK]
+        checked = mcpproxy("check", named)
+        assert checked.code == 0
+        assert "no findings in 1 trace, 5 frames, revision 2025-11-25" in checked.out
+        assert "incomplete: " in checked.out
+        assert "imported from " in checked.out
+        assert mcpproxy("show", named).code == 0
+        assert mcpproxy("show", named, "--follow").code == 0
+        assert "2025-11-25" in mcpproxy("versions", named).out
+        said = [message.method for session in load(named).sessions for message in session.messages]
+        assert said == ["initialize", None, "notifications/initialized", "tools/list", None]
+    assert open_trace(out).tally is None
+    assert Path(path).read_bytes() == before
+
+
+@pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
+def test_they_can_be_trimmed_and_redacted(
+    mcpproxy: Mcpproxy, tmp_path: Path, make: Callable[[], str]
+) -> None:
+    path = kept(tmp_path, make())
+    part, clean = str(tmp_path / "part"), str(tmp_path / "clean")
+    assert mcpproxy("trim", path, "--frames", "1-2", "-o", part).code == 0
+    assert mcpproxy("redact", path, "--key", "name", "-o", clean).code == 0
+    for out in (part, clean):
+        assert mcpproxy("check", out).code == 0
+        assert open_trace(out).header.imported == open_trace(path).header.imported
+
+
+def test_what_is_wrong_is_still_found(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    wrong = ("server", NO_TOOLS.replace('"id":7', '"id":"7"'))
+    for make in (mcp_rec, mcpsnoop):
+        checked = mcpproxy("check", kept(tmp_path, make(*TALK[:4], wrong)))
+        assert "PROTO-007" in checked.out
+        assert checked.code == 1
+    assert "STDIO-002" in mcpproxy("check", kept(tmp_path, mcp_rec(*TALK, ("server", "Listening on 80")))).out
+
+
+def test_times_and_the_command_come_along(tmp_path: Path) -> None:
+    trace = open_trace(kept(tmp_path, mcp_rec(*TALK)))
+    assert trace.header.started_at == "2026-09-21T14:13:20.250000Z"
+    assert [e.observed_at_ns for e in trace.events() if isinstance(e, Frame)] == [
+        n * 125_000_000 for n in range(5)
+    ]
+    header = open_trace(kept(tmp_path, mcpsnoop(*TALK))).header
+    assert (header.command, header.cwd, header.label) == (("python", "weather.py"), "/srv", "weather")
+
+
+# mcp-rec
+
+
+def test_it_appends_so_one_file_may_hold_several_sessions(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    path = kept(tmp_path, mcp_rec(*TALK) + mcp_rec(*TALK[:3], start=1_800_000_000))
+    refused = mcpproxy("check", path)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert f"holds 2 sessions; mcpproxy import {path} --session N -o TRACE takes one" in refused.err
+    for session, frames in (("1", 5), ("2", 3)):
+        out = str(tmp_path / session)
+        assert mcpproxy("import", path, "--session", session, "-o", out).code == 0
+        assert f"no findings in 1 trace, {frames} frames" in mcpproxy("check", out).out
+    assert "holds 2 sessions" in mcpproxy("import", path, "--session", "3", "-o", str(tmp_path / "3")).err
+
+
+def test_a_number_that_was_too_large_for_it_is_a_gap(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    large = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1e999}}'
+    text = mcp_rec(*TALK, ("server", large))
+    assert "Infinity" in text
+    path = kept(tmp_path, text)
+    assert "no findings" in mcpproxy("check", path).out
+    assert any(isinstance(event, Gap) for event in open_trace(path).events())
+
+
+def test_spelling_of_numbers_stays(tmp_path: Path) -> None:
+    big = '{"jsonrpc":"2.0","id":18446744073709551617,"method":"ping"}'
+    *_, last = open_trace(kept(tmp_path, mcp_rec(*TALK, ("client", big)))).events()
+    assert isinstance(last, Frame)
+    assert b"18446744073709551617" in last.raw
+
+
+# mcpsnoop
+
+
+def test_its_bytes_stay_and_what_stands_behind_does_not_confuse(tmp_path: Path) -> None:
+    raw = (
+        '{"jsonrpc":"2.0","id":1.0,"method":"a","method":"b","params":{"x":"\\",\\"truncated\\":","raw":"}"}}'
+    )
+    text = envelope(1, "c2s", raw, batch=True, status=200)
+    [frame] = open_trace(kept(tmp_path, text)).events()
+    assert isinstance(frame, Frame)
+    assert frame.raw == raw.encode()
+
+
+def test_lines_that_it_dropped_are_gaps(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    lines = mcpsnoop(*TALK).splitlines(keepends=True)
+    del lines[4]  # the request for the tools
+    path = kept(tmp_path, "".join(lines))
+    gaps = [event for event in open_trace(path).events() if isinstance(event, Gap)]
+    assert [gap.reason for gap in gaps] == ["mcpsnoop dropped 1 lines"]
+    checked = mcpproxy("check", path)
+    assert checked.code == 0
+    assert "no findings" in checked.out
+
+
+def test_stderr_stray_lines_and_cut_messages(tmp_path: Path) -> None:
+    text = (
+        envelope(1, "stderr", text="starting")
+        + envelope(2, "s2c", text="no JSON")
+        + envelope(3, "s2c", text='{"jsonrpc":', truncated=True)
+    )
+    stderr, frame, gap = open_trace(kept(tmp_path, text)).events()
+    assert isinstance(stderr, Stderr)
+    assert stderr.raw == b"starting"
+    assert isinstance(frame, Frame)
+    assert frame.raw == b"no JSON"
+    assert isinstance(gap, Gap)
+
+
+def test_what_it_redacted_is_a_mask(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    answer = NO_TOOLS.replace("[]", '"[REDACTED]"')
+    path = kept(tmp_path, mcpsnoop(*TALK[:4]) + envelope(6, "s2c", answer, redacted=True))
+    assert "no findings" in mcpproxy("check", path).out
+    assert open_trace(path).header.redaction == "mcpsnoop"
+
+
+def test_http_without_http(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    http: dict[str, Any] = {"transport": "http"}
+    text = mcpsnoop(*TALK[:4], **http)
+    text += envelope(9, "s2c", text="<html>", status=502, **http) + envelope(8, "s2c", status=202, **http)
+    checked = mcpproxy("check", kept(tmp_path, text))
+    assert "no findings in 1 trace, 4 frames" in checked.out
+    assert "mcpsnoop keeps no HTTP" in checked.out
+    refused = mcpproxy("check", kept(tmp_path, text + envelope(10, "c2s", INITIALIZE, **http)))
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "several HTTP clients" in refused.err
+
+
+# HAR
+
+
+def test_the_exchanges_of_an_archive(tmp_path: Path) -> None:
+    path = kept(tmp_path, har(*OVER_HTTP), "a.har")
+    trace = open_trace(path)
+    events = list(trace.events())
+    heads = [event for event in events if isinstance(event, RequestHead)]
+    assert [(head.method, head.target, head.endpoint) for head in heads] == [("POST", "/mcp", True)] * 3
+    assert len({head.connection for head in heads}) == 3
+    assert [event.status for event in events if isinstance(event, ResponseHead)] == [200, 202, 200]
+    assert sum(isinstance(event, ExchangeEnd) for event in events) == 3
+    assert "1 exchanges that are no MCP were left out" in trace.header.imported
+    assert "abcdefgh12345" not in repr(events)
+    assert "s-123456789" not in repr(events)
+    assert [session.name != "" for session in load(path).sessions] == [True]
+    seqs = [event.seq for event in events if isinstance(event, Frame | RequestHead | ResponseHead)]
+    assert seqs == sorted(seqs)
+
+
+def test_a_request_in_a_stream_comes_before_its_answer(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    call = '{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"t"}}'
+    ping = '{"jsonrpc":"2.0","id":99,"method":"ping"}'
+    pong = '{"jsonrpc":"2.0","id":99,"result":{}}'
+    done = '{"jsonrpc":"2.0","id":8,"result":{"content":[]}}'
+    stream = f"data: {ping}\n\ndata: {done}\n\n"
+    path = kept(
+        tmp_path,
+        har(
+            *OVER_HTTP[:2],
+            entry(call, stream, at="10:20:31", took=900, kind="text/event-stream", headers=NAMED),
+            entry(pong, "", at="10:20:31.500", status=202, headers=NAMED),
+        ),
+    )
+    frames = [event.raw.decode() for event in open_trace(path).events() if isinstance(event, Frame)]
+    assert frames[3:] == [call, ping, pong, done]
+    assert "no findings" in mcpproxy("check", path).out
+
+
+@pytest.mark.parametrize("version", ["HTTP/1.1", "h2", "http/2.0", "", "unknown"])
+def test_a_body_without_length(mcpproxy: Mcpproxy, tmp_path: Path, version: str) -> None:
+    entries: list[Any] = json.loads(json.dumps(OVER_HTTP))
+    for one in entries:
+        one["request"]["httpVersion"] = version
+        if version != "HTTP/1.1":
+            one["request"]["headers"] = [
+                h for h in one["request"]["headers"] if h["name"] != "Content-Length"
+            ]
+    checked = mcpproxy("check", kept(tmp_path, har(*entries)))
+    assert "no findings in 1 trace, 5 frames, revision 2025-11-25" in checked.out
+
+
+def test_a_body_that_was_not_kept_is_a_gap(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    lost = entry(LIST_TOOLS, None, at="10:20:30.200", kind="text/event-stream", headers=NAMED)
+    path = kept(tmp_path, har(*OVER_HTTP[:2], lost))
+    assert any(isinstance(event, Gap) for event in open_trace(path).events())
+    assert "no findings" in mcpproxy("check", path).out
+
+
+def test_bodies_in_base64_and_without_answer(tmp_path: Path) -> None:
+    coded = base64.b64encode(INITIALIZED.encode()).decode()
+    path = kept(tmp_path, har(entry(INITIALIZE, coded, encoding="base64"), entry(LIST_TOOLS, None, status=0)))
+    frames = [event for event in open_trace(path).events() if isinstance(event, Frame)]
+    assert [json.loads(frame.raw)["id"] for frame in frames] == [1, 7, 1]
+    ends = [event.cut for event in open_trace(path).events() if isinstance(event, ExchangeEnd)]
+    assert sorted(ends) == [False, True]
+
+
+def test_without_headers_there_are_messages_alone(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    entries: list[Any] = json.loads(json.dumps(OVER_HTTP))
+    for one in entries:
+        one["request"]["headers"] = []
+    path = kept(tmp_path, har(*entries))
+    assert not any(isinstance(event, RequestHead) for event in open_trace(path).events())
+    assert "no findings in 1 trace, 5 frames" in mcpproxy("check", path).out
+
+
+# What cannot be read
+
+BAD: dict[str, tuple[str | bytes, str]] = {
+    "empty": ("", "none of the formats that can be read"),
+    "binary": (bytes(range(256)) * 9, "none of the formats that can be read"),
+    "something else": ('{"level":"info"}\n', "none of the formats that can be read"),
+    "a HAR that stops": (har(*OVER_HTTP)[:900], "not a whole HAR"),
+    "a HAR without entries": ('{"log": {"entries": 3}}', "not a HAR: there are no entries"),
+    "a HAR of other things": (har(*OVER_HTTP[3:]), "holds no MCP"),
+    "a HAR with damaged entries": ('{"log": {"entries": [1, {"request": 2}, null]}}', "holds no MCP"),
+    "mcp-rec, damaged": (
+        mcp_rec(*TALK[:2]) + "garbage\n" + mcp_rec(*TALK[2:]),
+        ":3: not a record of mcp-rec",
+    ),
+    "mcp-rec, another direction": (
+        mcp_rec(*TALK[:1]) + '{"dir": "up", "msg": 1}\n',
+        ":2: not a record of mcp-rec",
+    ),
+    "mcpsnoop, damaged": (mcpsnoop(*TALK) + "[]\n", ":7: not a record of mcpsnoop"),
+    "mcpsnoop, another direction": (mcpsnoop(*TALK) + envelope(9, "up"), ":7: not a record of mcpsnoop"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), BAD.values(), ids=BAD)
+def test_what_cannot_be_imported(
+    mcpproxy: Mcpproxy, tmp_path: Path, text: str | bytes, expected: str
+) -> None:
+    path, out = kept(tmp_path, text), tmp_path / "o.jsonl"
+    refused = mcpproxy("import", path, "-o", str(out))
+    assert (refused.code, refused.err.count("\n"), out.exists()) == (2, 1, False)
+    assert refused.err.startswith(f"mcpproxy: {path}")
+    assert expected in refused.err
+    assert mcpproxy("check", path).code == 2
+
+
+@pytest.mark.parametrize("format", ["mcpsnoop", "mcp-rec", "har"])
+@pytest.mark.parametrize("text", ["", "{}\n", "[1]\n", "\x00\xff", '{"log": []}'], ids=repr)
+def test_the_wrong_format_was_named(mcpproxy: Mcpproxy, tmp_path: Path, format: str, text: str) -> None:
+    path, out = kept(tmp_path, text), tmp_path / "o.jsonl"
+    refused = mcpproxy("import", path, "--format", format, "-o", str(out))
+    assert (refused.code, refused.err.count("\n"), out.exists()) == (2, 1, False)
+
+
+def test_a_last_line_that_was_cut_is_left_out(tmp_path: Path) -> None:
+    for text in (mcp_rec(*TALK), mcpsnoop(*TALK)):
+        frames = [e for e in open_trace(kept(tmp_path, text[:-20])).events() if isinstance(e, Frame)]
+        assert len(frames) == 4
+
+
+def test_files_that_are_none(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing"):
+        refused = mcpproxy("import", str(path))
+        assert (refused.code, refused.err.count("\n")) == (2, 1)
+    path = kept(tmp_path, mcp_rec(*TALK))
+    assert mcpproxy("import", path).code == 0
+    assert Path(path + ".mcpproxy.jsonl").exists()
+    refused = mcpproxy("import", path)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "exists already" in refused.err
