@@ -24,6 +24,7 @@ from mcpproxy.trace import chain
 from mcpproxy.trace.reader import open_trace
 
 _DEADLINE_S: Final = 30.0
+_HEADER: Final = b'{"type":"header"'
 _LISTENING: Final = re.compile(r"listening on (http://\S+)")
 
 
@@ -47,6 +48,8 @@ def renewing(recording: Recording, url: str, command: Sequence[str], *, wanted: 
         yield Renewal(url, command)
         return
     path = os.path.realpath(recording.path)
+    if not _is_ours(path):
+        raise UsageError("--update", f"{recording.path} was not recorded by mcpproxy", "import it first")
     if len(chain.files_of(path)) > 1:
         raise UsageError("--update", f"{recording.path} goes on in other files", "leave --update out")
     try:
@@ -71,6 +74,15 @@ def renewing(recording: Recording, url: str, command: Sequence[str], *, wanted: 
             os.replace(new, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ours(path: str) -> bool:
+    """Whether it is a trace, and nothing that somebody else recorded."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_HEADER)) == _HEADER
+    except OSError:
+        return False
 
 
 @contextmanager

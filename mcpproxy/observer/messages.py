@@ -60,6 +60,8 @@ from mcpproxy.session.history import Asked, History
 from mcpproxy.session.mask import MARK, holds_mask
 
 _MASKED: Final = MARK.encode("ascii")
+_SHOWN: Final = ("/id", "/jsonrpc", "/method")
+"""Members that are never masked."""
 
 _KIND: Final[dict[type, Kind]] = {
     Request: "request",
@@ -229,13 +231,14 @@ class MessageJudge:
         else:
             method = passing.answers.method if passing.answers else ""
         passed = (_KIND[type(message)], method, frame.sender, passing.candidates)
-        raw, found = frame.raw, list[Finding]()
+        found: list[Finding] = []
+        raw = frame.raw
         spelled_out = b"\\u" not in raw  # else a name may be there in another spelling
         for mentions, check in self._dispatch.checks_for(passed):
             if mentions and spelled_out and not _mentioned(mentions, raw):
                 continue
             for breach in check(passing, history):
-                if breach.pointer and is_hidden(frame, breach.pointer):
+                if breach.pointer and is_hidden(frame, breach.pointer, passing.answers):
                     continue
                 found += self._weigh((breach,), frame.seq, frame.sender, passing.candidates)
         if frame.refused:
@@ -461,13 +464,19 @@ class MessageJudge:
             side.held.release()
 
 
-def is_hidden(frame: Frame, pointer: str) -> bool:
-    """Whether what stands at ``pointer`` in the message was masked, so that nothing can be said of it."""
-    if _MASKED not in frame.raw:
+def is_hidden(frame: Frame, pointer: str, answers: Asked | None = None) -> bool:
+    """Whether what is said of the place ``pointer`` in a message may hang on something that was masked.
+
+    That is what stands there or beside it, or what was asked, where the message ``answers`` that.
+    """
+    if answers is not None and isinstance(answers.params, dict) and holds_mask(answers.params):
+        return True
+    if _MASKED not in frame.raw or pointer.endswith(_SHOWN):
         return False
     message = frame.message
     value = [item.value for item in message.items] if isinstance(message, Batch) else message.value
-    for step in pointer.split("/")[1:]:
+    steps = pointer.split("/")[1:]
+    for step in steps[:-1] if len(steps) > 1 else steps:
         if isinstance(value, list):
             value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
         else:

@@ -5,7 +5,7 @@ values have equal masks in one file, with a key of that file alone that is throw
 together still does, replay leaves masked values out of what must be equal, and the judge says nothing of a
 value that it cannot see.
 
-The members that make a message what it is (``jsonrpc``, ``id``, ``method``) are never masked.
+The members that make a message what it is (``jsonrpc``, ``id``, ``method``, versions) are never masked.
 """
 
 import json
@@ -38,7 +38,16 @@ from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.sessions import SessionNames
 
-PROTECTED: Final = ("/jsonrpc", "/id", "/method")
+PROTECTED: Final = (
+    "/jsonrpc",
+    "/id",
+    "/method",
+    "/error/code",
+    "/params/requestId",
+    "/params/protocolVersion",
+    "/result/protocolVersion",
+    "/params/_meta/io.modelcontextprotocol~1protocolVersion",
+)
 """Without these a message would be another."""
 
 _TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
@@ -336,10 +345,10 @@ def _with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
 
 
 def _protected(names: list[str | int], protected: Sequence[str]) -> bool:
-    if not protected or len(names) > 2:
+    if not protected or len(names) > 4:
         return False
     path = names[1:] if names and isinstance(names[0], int) else names
-    return len(path) == 1 and f"/{path[0]}" in protected
+    return "".join(map(token, path)) in protected
 
 
 def _is_described(names: list[str | int]) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.replay.recording import Exchange, Said, Session
 from mcpproxy.session.frame import CLIENT, SERVER
-from mcpproxy.session.mask import is_masked
+from mcpproxy.session.mask import ANY as MASK
 
 _BARE: Final = ("GET", "DELETE")
 
@@ -76,7 +76,7 @@ def awaited(session: Session) -> list[Said]:
 
 def is_masked_anywhere(value: JSON) -> bool:
     """Whether a message holds a value that the recording does not know."""
-    return any(isinstance(one, str) and is_masked(one) for one in _scalars(value))
+    return any(isinstance(one, str) and MASK.search(one) is not None for one in _scalars(value))
 
 
 def _step(session: Session, saids: list[Said]) -> Step:

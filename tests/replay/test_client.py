@@ -1,12 +1,21 @@
 """A recorded client is played to a live server: what it sends when, and under which names."""
 
+import json
+import random
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from mcpproxy.errors import TraceError
+from mcpproxy.replay.compare import Rules
+from mcpproxy.replay.contrast import contrast
+from mcpproxy.replay.material import material
+from mcpproxy.replay.player import Player
+from mcpproxy.replay.recording import load
 from tests.replay.plays import TIMEOUT_NS, Play
-from tests.replay.scripts import HELLO, C, Line, S, ask, call, give, tell, text
+from tests.replay.scripts import HELLO, C, Line, S, ask, call, give, tell, text, trace
+from tests.replay.test_server_process import STRANGE, mangled
 
 ASKED, GREETED, READY = (line[1] for line in HELLO)
 
@@ -164,6 +173,26 @@ def test_a_retry_carries_the_live_request_state_and_the_live_keys(tmp_path: Path
     ]
 
 
+def test_a_subscription_stays_open_while_the_play_goes_on(tmp_path: Path) -> None:
+    about = {"io.modelcontextprotocol/subscriptionId": 1}
+    listen = ask(1, "subscriptions/listen", notifications={"toolsListChanged": True})
+    began = tell(
+        "notifications/subscriptions/acknowledged", _meta=about, notifications={"toolsListChanged": True}
+    )
+    changed = tell("notifications/tools/list_changed", _meta=about)
+    cancel = tell("notifications/cancelled", requestId=1)
+    play = Play(
+        tmp_path, (C, listen), (S, began), (C, call(2, "a")), (S, text(2, "A")), (S, changed), (C, cancel)
+    )
+    play.sends(listen)
+    play.hears(began)
+    play.sends(call(2, "a"))
+    play.hears(text(2, "A"), changed)
+    play.sends(cancel)
+    assert play.player.is_done
+    assert play.told() == []
+
+
 def test_a_task_is_asked_for_by_its_live_name(tmp_path: Path) -> None:
     def task(name: str) -> dict[str, Any]:
         return {"taskId": name, "status": "working", "createdAt": name}
@@ -275,3 +304,48 @@ def test_a_cancelled_request_may_be_answered_or_not(tmp_path: Path) -> None:
     play.sends(call(1, "a"), cancel, ask(2, "ping"))
     play.hears(text(1, "A"), give(2))
     assert play.told() == []
+
+
+MIXED: Final[tuple[Line, ...]] = (
+    *HELLO,
+    (C, ask(1, "tools/list")),
+    (S, give(1, tools=[ECHO], nextCursor="x")),
+    (C, ask(2, "tools/list", cursor="x")),
+    (S, give(2, tools=[{"name": "b"}])),
+    (C, call(3, "a", token=3)),
+    (S, tell("notifications/progress", progressToken=3, progress=1)),
+    (S, ask(0, "sampling/createMessage", maxTokens=1)),
+    (C, give(0, model="m")),
+    (S, text(3, "A")),
+    (S, "Listening on nothing"),
+    (C, [ask(4, "ping"), call(5, "b")]),
+    (S, [give(4), text(5, "B")]),
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mangled_recordings_and_servers_come_to_an_end(seed: int, tmp_path: Path) -> None:
+    """A bounded search for a recording, or a server, with which a play does not end or falls over."""
+    chance = random.Random(seed)
+    whole = trace(tmp_path / "t.jsonl", MIXED).read_bytes()
+    path = tmp_path / "mangled.jsonl"
+    for _ in range(30):
+        path.write_bytes(mangled(whole, chance))
+        try:
+            recorded = material(load(path)).as_one()
+        except TraceError:
+            continue
+        player = Player(recorded)
+        said = [json.dumps(message).encode() for who, message in MIXED if who == S]
+        said += [*STRANGE, chance.randbytes(20)]
+        chance.shuffle(said)
+        player.begin()
+        for raw in said:
+            for send in player.hear(raw):
+                assert b"\n" not in send.raw
+        for _ in range(2 * len(MIXED)):
+            if not player.is_done:
+                assert 0 <= player.patience_ns(TIMEOUT_NS) <= TIMEOUT_NS
+                player.give_up()
+        assert player.is_done
+        contrast(recorded, player.live, player.pairing, Rules())

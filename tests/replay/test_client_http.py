@@ -17,9 +17,10 @@ from mcpproxy.replay.player import Send
 from mcpproxy.replay.recording import load
 from mcpproxy.replay.script import steps
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
-from tests.replay.scripts import HELLO, ask, call, text
+from tests.replay.scripts import HELLO, ask, call, tell, text
 
 ASKED, GREETED, READY = (line[1] for line in HELLO)
+DEADLINE_S: Final = 60
 VERSION: Final = ["MCP-Protocol-Version", "2025-11-25"]
 
 
@@ -166,7 +167,7 @@ def refuses(http: Answering, said: Any) -> None:
 
 
 def hangs(http: Answering, said: Any) -> None:
-    http.server_over.wait()
+    http.server_over.wait(DEADLINE_S)
 
 
 def breaks_off(http: Answering, said: Any) -> None:
@@ -175,7 +176,7 @@ def breaks_off(http: Answering, said: Any) -> None:
 
 def hangs_in_a_stream(http: Answering, said: Any) -> None:
     http.stream(": still there\n\n")
-    http.server_over.wait()
+    http.server_over.wait(DEADLINE_S)
 
 
 def floods(http: Answering, said: Any) -> None:
@@ -226,6 +227,57 @@ def test_a_server_that_misbehaves(
     found = next(item for item in report["items"] if item["what"] == 'tools/call "a"')
     assert (code, found["verdict"]) == (1, verdict)
     assert told in err
+
+
+def test_a_subscription_is_a_stream_that_stays_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called = threading.Event()
+    began, changed = (
+        tell("notifications/subscriptions/acknowledged"),
+        tell("notifications/tools/list_changed"),
+    )
+
+    def answer(http: Answering, said: Any) -> None:
+        if said["method"] == "subscriptions/listen":
+            http.stream(f"data: {json.dumps(began)}\n\n")
+            called.wait(DEADLINE_S)
+            http.wfile.write(f"data: {json.dumps(changed)}\n\n".encode())
+            http.server_over.wait(DEADLINE_S)
+        else:
+            http.give(200, text(said["id"], "A"))
+            called.set()
+
+    tape = Tape()
+    stream = tape.request("POST", ask(1, "subscriptions/listen"), JSON)
+    tape.head(stream, 200, STREAM)
+    tape.event(stream, began)
+    tape.give(tape.request("POST", call(2, "a"), JSON), 200, text(2, "A"), JSON)
+    tape.event(stream, changed)
+    tape.end(stream, cut=True)
+    with Server(answer).running() as server:
+        code, report, err = played(server, tape.write(tmp_path / "t.jsonl"), capsys)
+    assert (code, report["counts"]["same"]) == (0, 4), err
+
+
+def test_an_update_over_http_is_recorded_by_a_proxy_in_between(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said_now = ["A"]
+
+    def answer(http: Answering, said: Any) -> None:
+        if not http.handshake(said):
+            http.give(200, text(said["id"], said_now[0]))
+
+    tape = opening()
+    tape.give(tape.request("POST", call(1, "a"), JSON, VERSION), 200, text(1, "A"), JSON)
+    path = tape.write(tmp_path / "t.jsonl")
+    with Server(answer).running() as server:
+        said_now[0] = "B"
+        assert played(server, path, capsys)[0] == 1
+        assert played(server, path, capsys, "--update")[0] == 0
+        assert played(server, path, capsys)[0] == 0
+    assert b"live-session" not in path.read_bytes()
 
 
 def test_names_in_headers_follow_the_body(tmp_path: Path) -> None:

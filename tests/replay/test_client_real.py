@@ -59,6 +59,17 @@ def test_a_session_over_http_is_played_again(peers: Peers, client: str, peer: st
     assert differing(report) == []
 
 
+def test_a_session_on_stdio_is_played_over_http(peers: Peers, tmp_path: Path) -> None:
+    """In the stateless revision, where transports differ in nothing else."""
+    drive = [*peers.client("python 2 auto", peers.plan("python 2")), "--"]
+    wrapper = [sys.executable, "-m", "mcpproxy", "--trace-dir", str(tmp_path), "--quiet", "--"]
+    run([*drive, *wrapper, *peers.server("python 2")])
+    trace = sorted(tmp_path.glob("*.jsonl"))[-1]
+    with server(peers.http_server("python 2"), {"PORT": "0"}) as origin:
+        report = replayed(trace, "--url", f"{origin}/mcp")
+    assert differing(report) == []
+
+
 def test_a_session_on_the_first_http_transport_is_played_again(peers: Peers, tmp_path: Path) -> None:
     drive = [*peers.client("python 1", peers.plan("everything")), "--"]
     with server(peers.http_server("everything", "sse"), {"PORT": "0"}) as origin:

@@ -151,7 +151,7 @@ FILES: dict[str, tuple[bytes, str]] = {
         LINES[0][:-1],
         ":1: cut off in the header; nothing can be read from it: record again",
     ),
-    "other JSON": (b'{"log":{"version":"1.2"}}\n', f":1: {NOT_OURS}"),
+    "other JSON": (b'{"logs":{"version":"1.2"}}\n', f":1: {NOT_OURS}"),
     "other text": (b"hello\n", f":1: {NOT_OURS}"),
     "text without lines": (b"hello", f":1: {NOT_OURS}"),
     "binary garbage": (bytes(range(256)) * 64, f":1: {NOT_OURS}"),
