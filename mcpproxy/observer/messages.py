@@ -60,7 +60,7 @@ from mcpproxy.session.history import Asked, History
 from mcpproxy.session.mask import MARK, holds_mask
 
 _MASKED: Final = MARK.encode("ascii")
-_SHOWN: Final = ("/id", "/jsonrpc", "/method")
+_SHOWN: Final = ("id", "jsonrpc", "method")
 """Members that are never masked."""
 
 _KIND: Final[dict[type, Kind]] = {
@@ -471,7 +471,7 @@ def is_hidden(frame: Frame, pointer: str, answers: Asked | None = None) -> bool:
     """
     if answers is not None and isinstance(answers.params, dict) and holds_mask(answers.params):
         return True
-    if _MASKED not in frame.raw or pointer.endswith(_SHOWN):
+    if _MASKED not in frame.raw or pointer.lstrip("/0123456789") in _SHOWN:
         return False
     message = frame.message
     value = [item.value for item in message.items] if isinstance(message, Batch) else message.value

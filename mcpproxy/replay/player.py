@@ -8,6 +8,7 @@ last progress and then calls ``give_up``. What was said on both sides is kept as
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Final
 
 import orjson
@@ -43,6 +44,7 @@ _LEAST_QUIET_NS: Final = 50 * _MS
 _HUNG_NS: Final = 2000 * _MS
 _MORE_PAGES: Final = 100
 _STRANGERS: Final = 1000
+_CANDIDATES: Final = 50
 _METHOD_NOT_FOUND: Final = -32601
 
 
@@ -117,7 +119,7 @@ class Player:
     def waits_for(self) -> list[Said]:
         """The recorded messages that hold up the next step."""
         place = self._steps[0].place if self._steps else len(self._session.messages)
-        return [said for index, said in self._unseen.items() if index < place]
+        return list(takewhile(lambda said: said.index < place, self._unseen.values()))
 
     def patience_ns(self, timeout_ns: int) -> int:
         """How long to wait without progress: for an answer ``timeout_ns``, for anything else much less."""
@@ -274,11 +276,12 @@ class Player:
 
     def _saw_one(self, live: Said) -> None:
         """A notification, a line that is no message, an answer to nothing: one like it has come again."""
-        alike = [
+        every = (
             said
             for said in self._unseen.values()
             if said.method == live.method and said.answers is None and not isinstance(said.message, Request)
-        ]
+        )
+        alike = list(islice(every, _CANDIDATES))
         if not alike:
             self._strangers += 1
             return

@@ -14,7 +14,7 @@ SHAPES: Final[tuple[re.Pattern[str], ...]] = tuple(
         r"hooks\.slack\.com/services/([A-Za-z0-9/_-]{20,255})",
         r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",  # JWT
         r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:.{0,20000}?-----END [A-Z ]{0,40}PRIVATE KEY-----|.*)",
-        r"(?i)\b(?:bearer|basic) +(?=[A-Z._~+/=-]{0,255}[0-9=])([A-Z0-9._~+/=-]{8,})",
+        r"(?i)\b(?:bearer|basic) +(?![A-Z_]+=[^=])(?=[A-Z._~+/-]{0,255}[0-9=])([A-Z0-9._~+/=-]{8,})",
         r"(?<=://)[^/\s:@\"'?#]{0,255}:([^/\s@\"'?#]{1,255})(?=@)",  # a password in a URL
         r"\bsk-[A-Za-z0-9_-]{20,255}",
         r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,255}",

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from mcpproxy.session.mask import is_masked
 from mcpproxy.trace.format import Header, Recorded, encode, encode_header
 from mcpproxy.trace.http import Encoded, frame_bytes
 from mcpproxy.trace.reader import open_trace
+from mcpproxy.trace.rewrite import write_trace
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, HANDSHAKE, HEADER, close, finding, frame
@@ -73,6 +76,7 @@ def test_the_preset_knows_the_shapes_of_secrets(text: str, where: str) -> None:
 INNOCENT = {
     "the word password": "Ask the user for a password: never store it",
     "the word token": "a token of appreciation, basic authentication",
+    "a challenge": 'Bearer resource_metadata="https://h/.well-known/x", realm=r1',
     "a path": "/home/me/keys.txt",
     "a URL": "https://example.com/a:b@c",
     "a hash": "d41d8cd98f00b204e9800998ecf8427e",
@@ -346,3 +350,51 @@ def test_a_header_that_repeats_a_masked_name_is_no_mismatch(mcpproxy: Mcpproxy, 
         seen += "masked(" in out.read_text()
         assert judged(out) == []
     assert seen
+
+
+HIDING = {
+    "arguments and contents": What(pointers=["/params/arguments/**", "/result/content/**"]),
+    "names": What(keys=["name", "uri", "text"]),
+    "secrets": What(secrets=True),
+}
+
+
+@pytest.mark.parametrize("what", HIDING.values(), ids=HIDING)
+def test_nothing_is_said_of_what_hangs_on_a_masked_value(tmp_path: Path, what: What) -> None:
+    good = [fixture for fixture in runner.fixtures() if not fixture.bad and fixture.revisions]
+    for number, fixture in enumerate(good[::3]):
+        path, out = tmp_path / f"{number}.jsonl", tmp_path / f"{number}.redacted"
+        write(path, fixture, fixture.revisions[-1])
+        trace, redaction = open_trace(path), Redaction(what)
+        write_trace(str(out), redaction.header(trace.header), redaction.lines(trace))
+        before = {(found.rule, found.frame) for found in judged(path)}
+        assert {(found.rule, found.frame) for found in judged(out)} <= before, fixture
+
+
+def test_a_masked_and_trimmed_recording_replays(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    asked = [call(email=f"{who}@example.com", n=n) | {"id": n} for n, who in ((8, "me"), (9, "you"))]
+    done = [json.dumps({"jsonrpc": "2.0", "id": n, "result": {"content": [], "n": n}}) for n in (8, 9)]
+    path, clean, part = (str(tmp_path / name) for name in ("t.jsonl", "clean.jsonl", "part.jsonl"))
+    records = (
+        *HANDSHAKE,
+        frame(4, "client", json.dumps(asked[0])),
+        frame(5, "server", done[0]),
+        frame(6, "client", json.dumps(asked[1])),
+        frame(7, "server", done[1]),
+        close(4, 3),
+    )
+    recordings.write(Path(path), records)
+    assert mcpproxy("redact", path, "--key", "email", "-o", clean).code == 0
+    assert mcpproxy("trim", clean, "--around", "7", "-o", part).code == 0
+    other = call(email="somebody@else.example", n=9) | {"id": "x"}
+    lines = [recordings.INITIALIZE, recordings.READY, json.dumps(other)]
+    replayed = subprocess.run(
+        [sys.executable, "-m", "mcpproxy", "replay", "server", part],
+        input="".join(line + "\n" for line in lines).encode(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert replayed.returncode == 0, replayed.stderr
+    answers = [json.loads(line) for line in replayed.stdout.splitlines()]
+    assert answers[-1] == {"jsonrpc": "2.0", "id": "x", "result": {"content": [], "n": 9}}

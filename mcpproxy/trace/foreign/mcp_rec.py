@@ -38,7 +38,13 @@ def read(path: str, session: int) -> Source:
     chosen = choose(path, session, count)
     clock = Clock()
     clock.since(first)
-    header = Header(mcpproxy="", transport="stdio", label=os.path.basename(path), started_at=clock.started_at, imported=_LOST)
+    header = Header(
+        mcpproxy="",
+        transport="stdio",
+        label=os.path.basename(path),
+        started_at=clock.started_at,
+        imported=_LOST,
+    )
     return Source(header, lambda: _events(path, chosen))
 
 
