@@ -8,7 +8,7 @@ that its revision asks for.
 from base64 import b64encode
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import JSON, Batch, Request, Response, parse
+from mcpproxy.protocol.jsonrpc import JSON, Absent, Batch, Notification, Request, Response, parse
 from mcpproxy.protocol.mirrors import decoded, encoding_fault
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.replay.player import Send
@@ -74,14 +74,13 @@ class HeaderWriter:
         if self.session_id:
             found.append(("Mcp-Session-Id", self.session_id))
         message = parse(raw)
-        method = getattr(message, "method", "")
-        version = _at(getattr(message, "params", None), "_meta", VERSION_KEY)
-        if isinstance(version, str):
-            found += [("MCP-Protocol-Version", version), ("Mcp-Method", method)]
-            if isinstance(message, Request):
-                name = next((n for key in _NAMES if isinstance(n := _at(message.params, key), str)), None)
-                if name is not None:
-                    found.append(("Mcp-Name", _encoded(name)))
+        params = message.params if isinstance(message, Request | Notification) else None
+        version = _at(params, "_meta", VERSION_KEY)
+        if isinstance(message, Request | Notification) and isinstance(version, str):
+            found += [("MCP-Protocol-Version", version), ("Mcp-Method", message.method)]
+            name = next((name for key in _NAMES if isinstance(name := _at(params, key), str)), None)
+            if name is not None:
+                found.append(("Mcp-Name", _encoded(name)))
         elif self.version:
             found.append(("MCP-Protocol-Version", self.version))
         return found
@@ -114,8 +113,7 @@ def _encoded(name: str) -> str:
     return name if is_plain else f"=?base64?{b64encode(name.encode()).decode()}?="
 
 
-def _at(value: object, *path: str) -> JSON:
-    found: object = value
+def _at(value: "JSON | Absent", *path: str) -> JSON:
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None  # pyright: ignore
-    return found  # type: ignore[return-value]
+        value = value.get(name) if isinstance(value, dict) else None
+    return None if isinstance(value, Absent) else value
