@@ -84,7 +84,7 @@ class Recording:
 
     def stop(self) -> None:
         """Stop the proxy; its recorder may take a moment more."""
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(signal.SIGTERM)
         _, said = self._process.communicate(timeout=DEADLINE_S)
         self.upstream.close()
         assert self._process.returncode == 0, said.decode()
