@@ -891,7 +891,7 @@ def sessions(draw: st.DrawFn) -> list[Event]:
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(sessions(), st.sampled_from([None, *STATEFUL]), st.booleans())
 def test_any_session_is_judged_and_twice_alike(
     session: list[Event], revision: str | None, late: bool
@@ -905,7 +905,7 @@ def test_any_session_is_judged_and_twice_alike(
     assert judge() == judge()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["client", "server"]), st.binary(max_size=40)), max_size=8))
 def test_any_bytes_are_judged(chunks: list[tuple[Sender, bytes]]) -> None:
     observer = Observer(catalogue.load())

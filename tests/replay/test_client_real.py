@@ -16,10 +16,6 @@ DEADLINE_S: Final = 120
 
 PAIRS: Final = (
     ("python 1", "everything"),
-    ("python 2", "everything"),
-    ("typescript 1", "everything"),
-    ("typescript 2 auto", "everything"),
-    ("python 1", "python 1"),
     ("python 2 auto", "python 2"),
 )
 """Sampling and elicitation are asked for in all of them; in the last as the stateless revision does."""
