@@ -1,6 +1,7 @@
 """One measured load over HTTP: server, what stands between, load client, and what the trace holds of it."""
 
 import atexit
+import json
 import os
 import re
 import shutil
@@ -343,6 +344,7 @@ def frames(trace: Path, requests: int) -> Iterator[tuple[int, bytes, bytes]]:
         WrongBytesError: it is not.
     """
     kinds: Counter[bytes] = Counter()
+    pieces: dict[tuple[int, bytes], list[bytes]] = {}
     seq = 0
     with trace.open("rb") as file:
         for record in file:
@@ -356,8 +358,16 @@ def frames(trace: Path, requests: int) -> Iterator[tuple[int, bytes, bytes]]:
                     raise WrongBytesError(f"{trace.name}: number {seq} is not in its place: {record[:99]!r}")
             if kind == b"frame":
                 head, _, message = record.partition(b'"message":')
-                exchange = _EXCHANGE.search(head)
-                sender = b"client" if b'"from":"client"' in head else b"server"
-                yield int(exchange[1]) if exchange else 0, sender, message[:-2]
+                found = _EXCHANGE.search(head[:300])
+                exchange = int(found[1]) if found else 0
+                sender = b"client" if b'"from":"client"' in head[:300] else b"server"
+                if b'"text":' not in head[:300]:
+                    yield exchange, sender, message[:-2]
+                    continue
+                # What is too long to be judged stands there as text, in pieces.
+                piece = json.loads(record)
+                pieces.setdefault((exchange, sender), []).append(piece["text"].encode())
+                if not piece.get("continues"):
+                    yield exchange, sender, b"".join(pieces.pop((exchange, sender)))
     if (kinds[b"request"], kinds[b"response"], kinds[b"end"]) != (requests, requests, requests):
         raise WrongBytesError(f"{trace.name}: of {requests} requests, these are there: {dict(kinds)}")
