@@ -25,6 +25,7 @@ COMMANDS = {
         "import": ("mcpproxy.cli.import_", "a trace of what mcpsnoop, mcp-rec or a browser (HAR) recorded"),
     },
     "Judge": {
+        "validate": ("mcpproxy.cli.validate", "connect to a server as a client, probe it, report"),
         "check": ("mcpproxy.cli.check", "judge recordings again; exit code 1 if a rule was broken"),
         "rules": ("mcpproxy.cli.rules", "all rules and how strict each protocol revision is"),
         "versions": ("mcpproxy.cli.versions", "which implementation spoke which revision"),

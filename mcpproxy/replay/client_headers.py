@@ -80,7 +80,7 @@ class HeaderWriter:
             found += [("MCP-Protocol-Version", version), ("Mcp-Method", message.method)]
             name = next((name for key in _NAMES if isinstance(name := _at(params, key), str)), None)
             if name is not None:
-                found.append(("Mcp-Name", _encoded(name)))
+                found.append(("Mcp-Name", encoded_name(name)))
         elif self.version:
             found.append(("MCP-Protocol-Version", self.version))
         return found
@@ -104,11 +104,12 @@ def _renamed(header: str, recorded: bytes, live: bytes) -> str:
         for key in _NAMES:
             name = _at(now.params, key)
             if _at(was.params, key) == decoded(header) and isinstance(name, str):
-                return header if name == decoded(header) else _encoded(name)
+                return header if name == decoded(header) else encoded_name(name)
     return header
 
 
-def _encoded(name: str) -> str:
+def encoded_name(name: str) -> str:
+    """A name as a header carries it: as it stands, or in base64."""
     is_plain = not encoding_fault(name) and name == name.strip() and decoded(name) == name
     return name if is_plain else f"=?base64?{b64encode(name.encode()).decode()}?="
 

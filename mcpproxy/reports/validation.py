@@ -1,0 +1,74 @@
+"""A validation for people: checks by category, a mark for each, and the verdict below."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from mcpproxy.reports.style import PLAIN, Colour, Style, printable
+from mcpproxy.validate.outcome import CATEGORIES, STATUSES, CheckResult, Status, Validation
+
+_MARKS: Final[dict[Status, tuple[str, Colour]]] = {
+    "passed": ("ok", "green"),
+    "failed": ("FAIL", "red"),
+    "warning": ("warn", "yellow"),
+    "skipped": ("skip", "blue"),
+}
+_NAMES: Final[dict[Status, str]] = {"warning": "warnings"}
+
+
+def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
+    """The whole run."""
+    info = validation.server
+    server = f"{info.get('name', 'a server without name')} {info.get('version', '')}".strip()
+    yield f"{style.paint(printable(server), 'bold')}  {printable(validation.target)}"
+    for revision in validation.revisions or ("",):
+        checks = [check for check in validation.checks if check.revision == revision]
+        yield ""
+        yield style.paint(f"revision {revision}, {validation.transport}", "bold")
+        yield from _by_category(checks, style)
+    yield ""
+    for note in validation.notes:
+        yield f"note: {printable(note)}"
+    yield from summary(validation, style)
+
+
+def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
+    """The counts, the verdict, and where to look further."""
+    counted = ", ".join(f"{validation.counts[one]} {_NAMES.get(one, one)}" for one in STATUSES)
+    yield f"Summary: {counted}"
+    if validation.is_valid:
+        yield style.paint("valid", "bold", "green")
+    else:
+        yield style.paint("invalid", "bold", "red")
+    bad = [check for check in validation.checks if check.status in ("failed", "warning")]
+    if shown := next((check for check in bad if check.trace and check.conclusion.frames), None):
+        yield style.paint(f"What passed: mcpproxy show {printable(shown.trace)}", "dim")
+    if ruled := next((check for check in bad if check.conclusion.rule), None):
+        yield style.paint(f"What a rule means: mcpproxy explain {ruled.conclusion.rule}", "dim")
+
+
+def _by_category(checks: Sequence[CheckResult], style: Style) -> Iterator[str]:
+    ordered = sorted(checks, key=lambda check: CATEGORIES.index(check.category))
+    for category, group in groupby(ordered, key=lambda check: check.category):
+        yield f"  {category}"
+        for check in group:
+            yield from check_lines(check, style)
+
+
+def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
+    """One check: its mark and name, what it came to; what broke it has its evidence below."""
+    mark, colour = _MARKS[check.status]
+    took = f" ({check.duration_ms:.0f} ms)" if check.duration_ms >= 1000 else ""
+    name = printable(check.name)
+    yield f"    {style.paint(f'{mark:<5}', colour)}{name}: {printable(check.conclusion.message)}{took}"
+    if check.status not in ("failed", "warning"):
+        return
+    parts: list[str] = []
+    if frames := check.conclusion.frames:
+        noun = "frame" if len(frames) == 1 else "frames"
+        parts.append(f"{noun} {', '.join(map(str, frames[:8]))} of {printable(check.trace)}")
+    if check.conclusion.rule and not check.name.startswith(check.conclusion.rule):
+        parts.append(check.conclusion.rule)
+    parts += [check.conclusion.source] if check.conclusion.source else []
+    if parts:
+        yield style.paint(f"         {'  '.join(parts)}", "dim")

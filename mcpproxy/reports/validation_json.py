@@ -1,0 +1,54 @@
+"""A validation as JSON: one object. The member names are a promise; add, never rename."""
+
+import json
+from collections.abc import Iterator
+
+from mcpproxy.trace.format import finding_object
+from mcpproxy.validate.outcome import CheckResult, Validation
+
+
+def lines(validation: Validation) -> Iterator[str]:
+    """The run as one indented JSON object."""
+    counts = validation.counts
+    yield json.dumps(
+        {
+            "target": validation.target,
+            "transport": validation.transport,
+            "server": validation.server,
+            "revisions": validation.revisions,
+            "valid": validation.is_valid,
+            "passed": counts["passed"],
+            "failed": counts["failed"],
+            "warnings": counts["warning"],
+            "skipped": counts["skipped"],
+            "duration_ms": round(validation.duration_ms, 1),
+            "checks": [_check(check) for check in validation.checks],
+            "traces": [
+                {
+                    "path": trace.path,
+                    "frames": trace.frames,
+                    "findings": [finding_object(finding) for finding in trace.findings],
+                }
+                for trace in validation.traces
+            ],
+            "notes": validation.notes,
+        },
+        indent=1,
+    )
+
+
+def _check(check: CheckResult) -> dict[str, object]:
+    conclusion = check.conclusion
+    return {
+        "name": check.name,
+        "category": check.category,
+        "status": check.status,
+        "message": conclusion.message,
+        "duration_ms": round(check.duration_ms, 1),
+        "rules": check.rules,
+        "broken": conclusion.rule or None,
+        "source": conclusion.source or None,
+        "frames": conclusion.frames,
+        "trace": check.trace or None,
+        "revision": check.revision or None,
+    }

@@ -1,0 +1,227 @@
+"""The walk of a good client through all that a server has, as far as nothing can be harmed by it.
+
+Tools are called only if they declare ``readOnlyHint``, or where the user says so.
+"""
+
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.protocol.wording import shown
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.errors import CouldNotStartError, UnsupportedVersionError, ValidateError
+from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe import Probe, Skipped, passed
+from mcpproxy.validate.sample import sample
+
+_SOME: Final = 5
+"""So many resources and prompts are looked at, and read-only tools called."""
+
+
+async def _connect(bench: Bench) -> Conclusion:
+    try:
+        await bench.start()
+    except CouldNotStartError as fault:
+        bench.unopened = str(fault)
+        raise
+    return passed("it is there" if bench.target.url else "it was started")
+
+
+async def _handshake(bench: Bench) -> Conclusion:
+    client = bench.client
+    wanted = client.revision
+    try:
+        answer = await client.connect()
+    except ValidateError as fault:
+        bench.is_other_offered = isinstance(fault, UnsupportedVersionError)
+        bench.unopened = f"there is no session: {fault}"
+        raise
+    bench.server = client.server
+    if client.revision != wanted and bench.is_exact:
+        bench.is_other_offered = True
+        bench.unopened = f"the server does not speak {wanted}"
+        raise UnsupportedVersionError(
+            f"asked for {wanted}, the server offers {client.revision}", answer.frames, (client.revision,)
+        )
+    bench.revision = client.revision
+    info = bench.server_info
+    name = f"{info.get('name', 'a server without name')} {info.get('version', '')}".strip()
+    return passed(f"{name} speaks {client.revision}", answer.frames)
+
+
+async def _ping(bench: Bench) -> Conclusion:
+    answer = await bench.client.ping()
+    if answer.is_error:
+        return bench.breaks("LIFE-001/R-001", "ping was refused", answer.frames)
+    return passed("answered", answer.frames)
+
+
+async def _tools(bench: Bench) -> Conclusion:
+    bench.walk.tools = await bench.client.list("tools/list")
+    return passed(_counted(bench.walk.tools, "tool"))
+
+
+async def _resources(bench: Bench) -> Conclusion:
+    bench.walk.resources = await bench.client.list("resources/list")
+    return passed(_counted(bench.walk.resources, "resource"))
+
+
+async def _templates(bench: Bench) -> Conclusion:
+    answer = await bench.client.request("resources/templates/list")
+    if answer.code == -32601:
+        raise Skipped("the server has no resource templates (-32601)")
+    bench.walk.templates = await bench.client.list("resources/templates/list")
+    return passed(_counted(bench.walk.templates, "template"))
+
+
+async def _prompts(bench: Bench) -> Conclusion:
+    bench.walk.prompts = await bench.client.list("prompts/list")
+    return passed(_counted(bench.walk.prompts, "prompt"))
+
+
+async def _calls(bench: Bench) -> Conclusion:
+    calls = _to_call(bench)
+    if not calls:
+        raise Skipped("no tool declares readOnlyHint; name one with --call NAME=JSON, or --call-all")
+    frames: list[int] = []
+    said: list[str] = []
+    for name, arguments in calls:
+        answer = await bench.client.request("tools/call", {"name": name, "arguments": arguments})
+        frames += answer.frames
+        if answer.is_error:
+            said.append(f"{name} refused ({shown(answer.code)})")
+        elif answer.members.get("isError") is True:
+            said.append(f"{name} failed (isError)")
+        else:
+            said.append(name)
+    return passed(f"called {', '.join(said)}", tuple(frames))
+
+
+def _to_call(bench: Bench) -> list[tuple[str, JSONObject]]:
+    named = list(bench.options.calls)
+    for tool in bench.walk.tools:
+        name = tool.get("name")
+        annotations = tool.get("annotations")
+        is_harmless = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
+        wanted = bench.options.calls_all or (is_harmless and len(named) < _SOME)
+        if isinstance(name, str) and wanted and all(name != given for given, _ in named):
+            arguments = sample(tool.get("inputSchema"))
+            if isinstance(arguments, dict):
+                named.append((name, arguments))
+    return named
+
+
+async def _reads(bench: Bench) -> Conclusion:
+    uris = [uri for one in bench.walk.resources if isinstance(uri := one.get("uri"), str)][:_SOME]
+    if not uris:
+        raise Skipped("there are no resources")
+    frames: list[int] = []
+    for uri in uris:
+        answer = await bench.client.request("resources/read", {"uri": uri})
+        frames += answer.frames
+        if answer.is_error:
+            return Conclusion(
+                "warning", f"{shown(uri)} is listed and cannot be read: {_error(answer.error)}", answer.frames
+            )
+    return passed(f"{len(uris)} read", tuple(frames))
+
+
+async def _gets(bench: Bench) -> Conclusion:
+    prompts = [one for one in bench.walk.prompts if isinstance(one.get("name"), str)][:_SOME]
+    if not prompts:
+        raise Skipped("there are no prompts")
+    frames: list[int] = []
+    for prompt in prompts:
+        arguments = _prompt_arguments(prompt)
+        params: JSONObject = {"name": prompt["name"], "arguments": arguments}
+        answer = await bench.client.request("prompts/get", params)
+        frames += answer.frames
+        if answer.is_error and not arguments:  # what we made up may not be what it takes
+            return Conclusion(
+                "warning",
+                f"prompt {shown(prompt['name'])} is listed and cannot be had: {_error(answer.error)}",
+                answer.frames,
+            )
+    return passed(f"{len(prompts)} got", tuple(frames))
+
+
+def _prompt_arguments(prompt: JSONObject) -> JSONObject:
+    arguments = prompt.get("arguments")
+    found: JSONObject = {}
+    for one in arguments if isinstance(arguments, list) else ():
+        if isinstance(one, dict) and isinstance(name := one.get("name"), str) and one.get("required") is True:
+            found[name] = "example"
+    return found
+
+
+async def _completes(bench: Bench) -> Conclusion:
+    for prompt in bench.walk.prompts:
+        arguments = prompt.get("arguments")
+        for one in arguments if isinstance(arguments, list) else ():
+            if isinstance(one, dict) and isinstance(one.get("name"), str):
+                reference: JSON = {"type": "ref/prompt", "name": prompt["name"]}
+                params: JSON = {"ref": reference, "argument": {"name": one["name"], "value": ""}}
+                answer = await bench.client.request("completion/complete", params)
+                if answer.is_error:
+                    said = f"completion of {shown(prompt['name'])} is refused: {_error(answer.error)}"
+                    return Conclusion("warning", said, answer.frames)
+                return passed("answered", answer.frames)
+    raise Skipped("no prompt has an argument that could be completed")
+
+
+async def _logs(bench: Bench) -> Conclusion:
+    answer = await bench.client.request("logging/setLevel", {"level": "debug"})
+    if answer.is_error:
+        return Conclusion(
+            "warning", f"logging is declared and refused: {_error(answer.error)}", answer.frames
+        )
+    return passed("the level was taken", answer.frames)
+
+
+def _counted(items: list[JSONObject], noun: str) -> str:
+    names = [str(item.get("name", item.get("uri", "?"))) for item in items]
+    listed = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
+    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}{listed}"
+
+
+def _error(error: JSONObject) -> str:
+    return f"{shown(error.get('code'))}, {shown(error.get('message'))}"
+
+
+ALWAYS: Final = (
+    Probe("connect", "connection", "The server starts, or can be reached.", _connect, session=False),
+    Probe(
+        "handshake",
+        "lifecycle",
+        "The session opens: initialize and initialized, or server/discover.",
+        _handshake,
+        session=False,
+    ),
+)
+
+PROBES: Final = (
+    *ALWAYS,
+    Probe("ping", "lifecycle", "ping is answered.", _ping, revisions=STATEFUL),
+    Probe("list-tools", "tools", "tools/list, all pages.", _tools, needs=("tools",)),
+    Probe("call-tools", "tools", "Tools that only read are called.", _calls, needs=("tools",)),
+    Probe("list-resources", "resources", "resources/list, all pages.", _resources, needs=("resources",)),
+    Probe(
+        "list-resource-templates",
+        "resources",
+        "resources/templates/list, all pages.",
+        _templates,
+        needs=("resources",),
+    ),
+    Probe("read-resources", "resources", "What is listed can be read.", _reads, needs=("resources",)),
+    Probe("list-prompts", "prompts", "prompts/list, all pages.", _prompts, needs=("prompts",)),
+    Probe("get-prompts", "prompts", "What is listed can be had.", _gets, needs=("prompts",)),
+    Probe("complete", "completion", "An argument is completed.", _completes, needs=("completions",)),
+    Probe(
+        "set-log-level",
+        "logging",
+        "logging/setLevel is taken.",
+        _logs,
+        needs=("logging",),
+        revisions=STATEFUL,
+    ),
+)

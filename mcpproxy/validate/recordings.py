@@ -1,0 +1,96 @@
+"""Where the sessions of a validation are recorded, and what their files are called.
+
+With ``--trace FILE`` the first one is that file, and what follows stands beside it under the name of its
+probe. Without, a folder of this run takes them all.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from time import gmtime, monotonic_ns, strftime, time_ns
+from typing import Final
+from urllib.parse import urlsplit
+
+from mcpproxy import __version__, paths
+from mcpproxy.ruleset import Ruleset
+from mcpproxy.trace.format import Header
+from mcpproxy.validate.tape import Tape
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is validated: a ``command`` with ``env`` added to ours, or a ``url`` with ``headers``."""
+
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    url: str = ""
+    headers: Sequence[tuple[str, str]] = ()
+    insecure: bool = False
+
+    @property
+    def transport(self) -> str:
+        """``stdio`` or ``http``."""
+        return "http" if self.url else "stdio"
+
+    @property
+    def name(self) -> str:
+        """How people call it."""
+        return self.url or " ".join(self.command)
+
+
+class Recordings:
+    """Begins the recordings of one run, which are judged by ``rules``. ``folder`` is where they lie."""
+
+    def __init__(self, rules: Ruleset, trace: str, label: str) -> None:
+        self.rules: Final = rules
+        self.folder: Final = os.path.dirname(trace) if trace else _new_folder(label)
+        self._trace: Final = trace
+        self._taken: Final[set[str]] = set()
+
+    def begin(self, name: str, target: Target) -> Tape:
+        """A new recording of a session called ``name``.
+
+        Raises:
+            McpProxyError: there can be no file.
+        """
+        path = self._path(name)
+        now_ns = monotonic_ns()
+        header = Header(
+            mcpproxy=__version__,
+            transport=target.transport,
+            command=target.command,
+            label=f"validate {name}",
+            cwd=os.getcwd(),
+            pid=os.getpid(),
+            started_at=_now(),
+            started_ns=now_ns,
+            redaction="credentials" if target.url else "none",
+            mode="reverse" if target.url else "",
+            endpoint=(urlsplit(target.url).path or "/") if target.url else "",
+            upstream=target.url,
+        )
+        return Tape(path, header, self.rules, now_ns)
+
+    def _path(self, name: str) -> str:
+        if not self._trace:
+            wanted = os.path.join(self.folder, f"{paths.safe(name)}.jsonl")
+        elif not self._taken:
+            wanted = self._trace
+        else:
+            stem, suffix = os.path.splitext(self._trace)
+            wanted = f"{stem}.{paths.safe(name)}{suffix}"
+        attempt = 1
+        while (path := paths.numbered(wanted, attempt)) in self._taken or os.path.lexists(path):
+            attempt += 1
+        self._taken.add(path)
+        return path
+
+
+def _new_folder(label: str) -> str:
+    stem, _ = os.path.splitext(paths.trace_name(f"validate-{label}"))
+    return os.path.join(paths.state_dir(), "validate", stem)
+
+
+def _now() -> str:
+    wall_ns = time_ns()
+    return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(wall_ns // 10**9))}.{wall_ns // 1000 % 10**6:06d}Z"

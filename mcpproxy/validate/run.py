@@ -1,0 +1,250 @@
+"""A whole validation: in which revisions, every probe in its turn, and what is left over for the observer.
+
+A server is never waited for without end: each answer has its time, and the run as a whole as well; what was
+not done for lack of it is skipped, and says so.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from mcpproxy.errors import UsageError
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.session.frame import Finding
+from mcpproxy.validate import passive
+from mcpproxy.validate.bench import Bench, Options
+from mcpproxy.validate.errors import CouldNotStartError, TimedOutError, ValidateError
+from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, Judged, Validation
+from mcpproxy.validate.probe import Probe, Skipped
+from mcpproxy.validate.recordings import Recordings, Target
+
+_ENOUGH_SILENCE: Final = 3
+"""After so many probes in a row that got no answer, the server is taken to hang."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Told of every check as it ends, and of the name of each as it begins."""
+
+    begins: Callable[[str], None] = field(default=lambda _: None)
+    ends: Callable[[CheckResult], None] = field(default=lambda _: None)
+
+
+async def validate(
+    target: Target,
+    probes: Sequence[Probe],
+    recordings: Recordings,
+    *,
+    revision: str = "auto",
+    options: Options | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Validation:
+    """Test ``target`` with ``probes`` in one ``revision``, in ``all``, or in those that it speaks (``auto``).
+
+    Raises:
+        CouldNotStartError: the command cannot be run, or nobody listens at the URL.
+        McpProxyError: nothing can be recorded.
+    """
+    options = options or Options()
+    started = time.monotonic()
+    if target.url:
+        from mcpproxy.validate.http import reachable
+
+        await reachable(target.url)
+    run = _Run(target, probes, recordings, options, progress or Progress(), started + options.limit_s)
+    for wanted in await run.revisions(revision):
+        await run.through(wanted, is_exact=revision != "auto", is_one_of_all=revision == "all")
+    return Validation(
+        target.name,
+        target.transport,
+        run.server,
+        tuple(run.tested),
+        tuple(run.checks),
+        tuple(run.judged),
+        tuple(dict.fromkeys(run.notes)),
+        strict,
+        (time.monotonic() - started) * 1e3,
+    )
+
+
+class _Run:
+    def __init__(
+        self,
+        target: Target,
+        probes: Sequence[Probe],
+        recordings: Recordings,
+        options: Options,
+        progress: Progress,
+        deadline: float,
+    ) -> None:
+        self.server: JSONObject = {}
+        self.tested: Final[list[str]] = []
+        self.checks: Final[list[CheckResult]] = []
+        self.judged: Final[list[Judged]] = []
+        self.notes: Final[list[str]] = []
+        self._target: Final = target
+        self._probes: Final = probes
+        self._recordings: Final = recordings
+        self._options: Final = options
+        self._progress: Final = progress
+        self._deadline: Final = deadline
+        self._names: Final = {
+            code: rule.name
+            for code, rule in recordings.rules.catalogue.rules.items()
+            if not rule.opt_in and passive.applies(code, target.transport)
+        }
+
+    async def revisions(self, wanted: str) -> list[str]:
+        """In which revisions to test. A server of both eras is tested in both."""
+        if wanted == "all":
+            return list(REVISIONS)
+        if wanted != "auto":
+            if wanted not in REVISIONS:
+                raise UsageError("--revision", f"{wanted!r} is none", f"one of {', '.join(REVISIONS)}")
+            return [wanted]
+        found: list[str] = []
+        bench = Bench(self._target, self._options, self._recordings, STATELESS[-1])
+        try:
+            async with bench.fresh("discover") as client:
+                await client.discover()
+                found.append(client.revision)
+        except CouldNotStartError:
+            raise
+        except ValidateError:
+            pass  # one of the older ones; the probes of its own era say what is wrong with it
+        finally:
+            await bench.close()
+            self._keep(bench, set())
+        if not found or await self._speaks_handshake():
+            found.append(STATEFUL[-1])
+        return found
+
+    async def _speaks_handshake(self) -> bool:
+        bench = Bench(self._target, self._options, self._recordings, STATEFUL[-1])
+        try:
+            async with bench.fresh("handshake") as client:
+                await client.initialize()
+                return True
+        except ValidateError:
+            return False
+        finally:
+            await bench.close()
+            self._keep(bench, set())
+
+    async def through(self, revision: str, *, is_exact: bool, is_one_of_all: bool) -> None:
+        """All probes in one revision. It may be no fault not to speak it, if it ``is_one_of_all``."""
+        bench = Bench(self._target, self._options, self._recordings, revision, is_exact=is_exact)
+        claimed: set[int] = set()
+        silent = 0
+        why = ""
+        try:
+            for probe in self._probes:
+                if self._applies(probe, bench):
+                    result, is_silent = await self._one(probe, bench, why, claimed)
+                    if bench.is_other_offered and is_one_of_all:
+                        result = _excused(result)
+                    self._add(result)
+                    silent = silent + 1 if is_silent else 0
+                    if silent >= _ENOUGH_SILENCE and not why:
+                        why = "the server does not answer any more"
+                    why = why or bench.unopened
+        finally:
+            await bench.close()
+        self.tested.append(bench.revision)
+        self.server = self.server or bench.server_info
+        left = self._keep(bench, claimed)
+        frames = sum(tape.frames for tape in bench.tapes)
+        for check in passive.checks(left, frames, bench.revision, self._names):
+            self._add(check)
+
+    def _applies(self, probe: Probe, bench: Bench) -> bool:
+        return self._target.transport in probe.transports and bench.revision in probe.revisions
+
+    async def _one(self, probe: Probe, bench: Bench, why: str, claimed: set[int]) -> tuple[CheckResult, bool]:
+        """The result of one probe, and whether the server kept silent."""
+        self._progress.begins(probe.name)
+        started = time.monotonic()
+        bench.seen.clear()
+        marks = {tape.path: len(tape.findings) for tape in bench.tapes}
+        is_silent = False
+        try:
+            left_s = self._deadline - started
+            if why or left_s <= 0:
+                raise Skipped(why or f"the time for the whole run ({self._options.limit_s:g} s) is over")
+            await self._prepare(probe, bench)
+            async with asyncio.timeout(left_s):
+                conclusion = await probe.run(bench)
+        except Skipped as reason:
+            conclusion = Conclusion("skipped", str(reason))
+        except CouldNotStartError:
+            raise
+        except ValidateError as fault:
+            is_silent = isinstance(fault, TimedOutError)
+            conclusion = Conclusion("failed", str(fault), tuple(n for n in fault.frames if n))
+        except TimeoutError:
+            is_silent = True
+            conclusion = Conclusion("failed", "the time for the whole run is over in the middle of it")
+        if is_silent:
+            await bench.drop_session()
+        elif probe.disruptive:
+            await bench.close_session()
+        found = [
+            (tape.path, one)
+            for tape, one in bench.findings(marks)
+            if one.rule in probe.rules and id(one) not in claimed
+        ]
+        conclusion, path = _decided(conclusion, found, bench)
+        claimed.update(id(one) for _, one in found)
+        took_ms = (time.monotonic() - started) * 1e3
+        result = CheckResult(
+            probe.name, probe.category, conclusion, took_ms, probe.rules, bench.revision, path
+        )
+        return result, is_silent
+
+    async def _prepare(self, probe: Probe, bench: Bench) -> None:
+        for path in probe.needs:
+            if not bench.declares(path):
+                raise Skipped(f"the server does not declare {path}")
+        if probe.session and not bench.has_session:
+            await bench.open()
+
+    def _add(self, check: CheckResult) -> None:
+        self.checks.append(check)
+        self._progress.ends(check)
+
+    def _keep(self, bench: Bench, claimed: set[int]) -> list[tuple[str, Finding]]:
+        """Remember the recordings of a bench; the findings in them that decided no probe."""
+        left: list[tuple[str, Finding]] = []
+        for tape in bench.tapes:
+            ours = tuple(finding for finding in tape.findings if finding.blame == "server")
+            self.judged.append(Judged(tape.path, ours, tape.frames))
+            left += [(tape.path, finding) for finding in ours if id(finding) not in claimed]
+            if tape.trouble:
+                self.notes.append(tape.trouble)
+        return left
+
+
+def _excused(result: CheckResult) -> CheckResult:
+    """Not to speak a revision is no fault."""
+    if result.status != "failed":
+        return result
+    return replace(result, conclusion=replace(result.conclusion, status="skipped"))
+
+
+def _decided(
+    conclusion: Conclusion | None, found: list[tuple[str, Finding]], bench: Bench
+) -> tuple[Conclusion, str]:
+    """What a probe came to, and in which recording: the worse of its own word and the observer's."""
+    path = bench.seen[-1].path if bench.seen else bench.tape.path if bench.has_session else ""
+    own = conclusion or Conclusion("passed", "nothing was found")
+    serious = [each for each in found if each[1].severity != "info"]
+    if not serious or own.status == "failed":
+        return own, path
+    where, worst = next((each for each in serious if each[1].severity == "error"), serious[0])
+    frames = tuple(number for number in (worst.frame, *worst.related) if number)
+    status = STATUS_OF[worst.severity]
+    return Conclusion(status, worst.message, frames, worst.rule, worst.source), where

@@ -1,0 +1,234 @@
+"""A server on stdio under test: a process of our own, every line of which is on the tape.
+
+It runs in a session of its own, so that nothing that it starts outlives the test. What it is sent is up to
+the caller, byte for byte; its stderr is recorded and not shown.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from mcpproxy.framing.lines import LineFramer
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, Frame, Sender, Signal, Stderr
+from mcpproxy.validate.errors import CouldNotStartError, GoneError
+from mcpproxy.validate.tape import Tape
+from mcpproxy.validate.wire import Came, Gone, Hear, News
+
+_CHUNK_BYTES: Final = 1 << 16
+_MOST_BYTES: Final = 256 << 20
+"""A server that says more than this in one session is flooding us."""
+
+GRACE_S: Final = 2.0
+"""How long a server may take to end after its stdin was closed, and after SIGTERM, when a session is over."""
+
+
+class StdioWire:
+    """Runs ``command`` with ``env`` added to our environment. ``stderr`` counts what it wrote there.
+
+    ``bare`` are the lines of its stdout that are on the tape; ``exit_code`` is set once it has ended,
+    negative for a signal.
+    """
+
+    transport = "stdio"
+
+    def __init__(self, tape: Tape, command: Sequence[str], env: Mapping[str, str]) -> None:
+        self.tape = tape
+        self.hear: Hear = _nobody
+        self.version = ""
+        self.stderr_bytes = 0
+        self.exit_code: int | None = None
+        self._command: Final = command
+        self._env: Final = env
+        self._process: Process | None = None
+        self._tasks: Final[list[asyncio.Task[None]]] = []
+        self._said: Final = LineFramer()  # by us
+        self._is_open = False
+        self._reason = ""
+        self._has_sent_eof = False
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def open(self) -> None:
+        """Start the command.
+
+        Raises:
+            CouldNotStartError: it cannot be started.
+        """
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                env={**os.environ, **self._env},
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as fault:
+            reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
+            self.tape.close(Close("not started", observed_at_ns=self.tape.now_ns()))
+            raise CouldNotStartError(f"{self._command[0]}: cannot be run: {reason.lower()}") from None
+        self._is_open = True
+        process = self._process
+        readers = (self._read(process), self._read_err(process))
+        self._tasks.extend(asyncio.create_task(reader) for reader in readers)
+
+    async def send(self, raw: bytes) -> int:
+        """Send a line; the number of its frame.
+
+        Raises:
+            GoneError: the server has ended, or does not read any more.
+        """
+        await self.write(raw + b"\n")
+        return self.tape.seq
+
+    async def write(self, data: bytes) -> None:
+        """Send just these bytes, which may be a part of a line or several lines.
+
+        They are on the tape before anybody can answer them.
+
+        Raises:
+            GoneError: the server has ended, or does not read any more.
+        """
+        process = self._process
+        if process is None or process.stdin is None or not self._is_open:
+            raise GoneError(f"the server is gone: {self._reason or 'it was not started'}")
+        at_ns = self.tape.now_ns()
+        for raw, when_ns, terminated, continues in self._said.feed(data, at_ns):
+            self._frame(CLIENT, raw, when_ns, terminated, continues)
+        try:
+            process.stdin.write(data)
+            await process.stdin.drain()
+        except (ConnectionError, BrokenPipeError):
+            raise GoneError("the server does not read its stdin any more") from None
+
+    def close_stdin(self) -> None:
+        """Tell the server that nothing more will come."""
+        process = self._process
+        if process is None or process.stdin is None or self._has_sent_eof:
+            return
+        self._has_sent_eof = True
+        for raw, at_ns, terminated, continues in self._said.end():
+            self._frame(CLIENT, raw, at_ns, terminated, continues)
+        self.tape.take(Eof(CLIENT, self.tape.now_ns()))
+        process.stdin.close()
+
+    def signal(self, number: int) -> None:
+        """Send the server (alone, not what it started) a signal."""
+        if self._process is not None and self._process.returncode is None:
+            self.tape.take(Signal(signal.Signals(number).name, self.tape.now_ns()))
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    async def ended(self, within_s: float) -> bool:
+        """Whether the server has ended within so much time."""
+        assert self._process is not None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._process.wait()
+        return self._process.returncode is not None
+
+    async def close(self) -> None:
+        """Close stdin, wait, SIGTERM, wait, SIGKILL: what is left of it then is nothing."""
+        process = self._process
+        if process is None:
+            return
+        try:
+            self.close_stdin()
+            if not await self.ended(GRACE_S):
+                self.signal(signal.SIGTERM)
+                await self.ended(GRACE_S)
+        finally:
+            await self._end(process)
+
+    async def kill(self) -> None:
+        """End it at once, without order."""
+        if self._process is not None:
+            await self._end(self._process)
+
+    async def _end(self, process: Process) -> None:
+        _kill_all(process)
+        self.exit_code = await process.wait()
+        # What it said last is still on its way; but what it started elsewhere may hold its stdout for ever.
+        await asyncio.wait(self._tasks, timeout=0.5)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        process._transport.close()  # pyright: ignore # asyncio has no other way to let go of a pipe
+        at_ns = self.tape.now_ns()
+        if self.exit_code >= 0:
+            self.tape.close(Close("exited", exit_code=self.exit_code, observed_at_ns=at_ns))
+        else:
+            self.tape.close(Close("signalled", signal=-self.exit_code, observed_at_ns=at_ns))
+
+    async def _read(self, process: Process) -> None:
+        assert process.stdout is not None
+        framer = LineFramer()
+        total = 0
+        while chunk := await process.stdout.read(_CHUNK_BYTES):
+            at_ns = self.tape.now_ns()
+            for raw, when_ns, terminated, continues in framer.feed(chunk, at_ns):
+                self._frame(SERVER, raw, when_ns, terminated, continues)
+            total += len(chunk)
+            if total > _MOST_BYTES:
+                self._reason = f"it sent more than {_MOST_BYTES >> 20} MiB"
+                _kill_all(process)
+                break
+            await asyncio.sleep(0)  # a server that floods must not keep everybody else waiting
+        for raw, at_ns, terminated, continues in framer.end():
+            self._frame(SERVER, raw, at_ns, terminated, continues)
+        self.tape.take(Eof(SERVER, self.tape.now_ns()))
+        if not self._reason:
+            await self.ended(GRACE_S)
+            self._reason = _ending(process.returncode)
+        self._is_open = False
+        self.hear(Gone(self._reason))
+
+    async def _read_err(self, process: Process) -> None:
+        assert process.stderr is not None
+        framer = LineFramer()
+        while chunk := await process.stderr.read(_CHUNK_BYTES):
+            self.stderr_bytes += len(chunk)
+            if self.stderr_bytes > _MOST_BYTES:
+                continue
+            for raw, at_ns, terminated, _ in framer.feed(chunk, self.tape.now_ns()):
+                self.tape.take(Stderr(raw, at_ns, terminated))
+        for raw, at_ns, terminated, _ in framer.end():
+            self.tape.take(Stderr(raw, at_ns, terminated))
+
+    def _frame(self, sender: Sender, raw: bytes, at_ns: int, terminated: bool, continues: bool) -> None:
+        frame = self.tape.frame(Frame(0, sender, raw, at_ns, terminated, continues))
+        if sender == SERVER:
+            self.hear(Came(frame))
+
+
+def _nobody(news: News) -> None:
+    """Nobody listens yet."""
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "it closed its stdout and runs on"
+    if code >= 0:
+        return f"it ended with exit code {code}"
+    try:
+        return f"it was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"it was ended by signal {-code}"
+
+
+def _kill_all(process: Process) -> None:
+    """The process and all that it started in its session, as far as it is there."""
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)

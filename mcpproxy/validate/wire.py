@@ -1,0 +1,68 @@
+"""What a client talks through, whatever carries it: the part that stdio and HTTP have in common."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcpproxy.session.frame import Frame
+from mcpproxy.validate.tape import Tape
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A message of the server's, or what should have been one."""
+
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Nothing more will come for what was sent in frame ``seq``; over HTTP, with the ``status``."""
+
+    seq: int
+    status: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Nothing more will come at all. ``why`` is a clause about the server: "it ended with exit code 3"."""
+
+    why: str
+
+
+News = Came | Over | Gone
+Hear = Callable[[News], None]
+
+
+class Wire(Protocol):
+    """One session's way to the server. ``transport`` is how findings and reports call it.
+
+    ``hear`` is set by who wants to know what comes; it is called from the event loop. ``version`` is the
+    revision that was settled, for a transport that repeats it.
+    """
+
+    tape: Tape
+    transport: str
+    hear: Hear
+    version: str
+
+    async def open(self) -> None:
+        """Start the server, or get ready to reach it.
+
+        Raises:
+            CouldNotStartError: there is none.
+        """
+        ...
+
+    async def send(self, raw: bytes) -> int:
+        """Send one message, or what stands for one; the number of its frame.
+
+        Raises:
+            GoneError: nobody is there to take it.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End the session in the order that the transport asks for; nothing of it is left afterwards."""
+        ...
