@@ -99,7 +99,7 @@ class _Showing:
             sys.stderr.write(f"\r\033[K{self._done} checks, now {name}")
             sys.stderr.flush()
 
-    def ends(self, check: CheckResult) -> None:
+    def ends(self, _: CheckResult) -> None:
         """A check is done."""
         self._done += 1
 

@@ -29,7 +29,11 @@ def main() -> None:
     """Answer until the client closes our stdin."""
     sys.stderr.write("weather server ready\n")
     for line in sys.stdin:
-        message: Object = json.loads(line)
+        try:
+            message: Object = json.loads(line)
+        except ValueError:
+            send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
+            continue
         if "id" in message:
             send(answer(message))
 

@@ -1,1 +1,68 @@
-"""A client of our own that probes a server, and judges what it says with the observer of the proxy."""
+"""A client of our own that probes a server, and judges what it says with the observer of the proxy.
+
+    async with connected_stdio(["python", "server.py"]) as client:
+        await client.connect()
+        result = await client.call("echo", {"text": "hi"})
+        assert not client.wire.tape.findings
+
+``connected_stdio`` and ``connected_http`` give a ``Client`` whose server is running, and with which no session
+is open yet; all that passes is recorded.
+"""
+
+import os
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from mcpproxy import ruleset
+from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.validate.bench import Bench, Options
+from mcpproxy.validate.client import TIMEOUT_S, Client
+from mcpproxy.validate.recordings import Recordings, Target
+
+__all__ = ["Client", "connected_http", "connected_stdio"]
+
+
+@asynccontextmanager
+async def connected_stdio(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    revision: str = STATEFUL[-1],
+    timeout_s: float = TIMEOUT_S,
+    trace: str = "",
+) -> AsyncGenerator[Client]:
+    """A client of the server that ``command`` runs, which is ended afterwards with all that it started.
+
+    ``trace`` is where the session is recorded; without it, the recording goes when the client does.
+
+    Raises:
+        CouldNotStartError: it cannot be started.
+    """
+    async with _connected(Target(tuple(command), env or {}), revision, timeout_s, trace) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connected_http(
+    url: str,
+    *,
+    headers: Sequence[tuple[str, str]] = (),
+    revision: str = STATEFUL[-1],
+    timeout_s: float = TIMEOUT_S,
+    trace: str = "",
+) -> AsyncGenerator[Client]:
+    """A client of the server at ``url``; as ``connected_stdio``."""
+    async with _connected(Target(url=url, headers=headers), revision, timeout_s, trace) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _connected(target: Target, revision: str, timeout_s: float, trace: str) -> AsyncGenerator[Client]:
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
+        recordings = Recordings(ruleset.load(), trace or os.path.join(folder, "session.jsonl"), "client")
+        bench = Bench(target, Options(timeout_s=timeout_s), recordings, revision)
+        try:
+            yield await bench.start()
+        finally:
+            await bench.close()
