@@ -181,17 +181,9 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     Raises:
         TraceError: there is no trace there, or none that this mcpproxy can read.
     """
-    # Not at the top: the recorder, which owns the folding, imports the trace.
-    from mcpproxy.recorder.fold import fold
-
     name = os.fspath(path)
     first = chain.first_of(name)
-    trouble = ""
-    try:
-        fold(first)
-    except (OSError, McpProxyError) as fault:
-        reason = fault.fact if isinstance(fault, TraceError) else str(fault)
-        trouble = f"the journal beside it could not be folded in: {reason}"
+    trouble = _fold(first) if os.path.isdir(journal.folder(first)) else ""
     is_recording = not trouble and os.path.isdir(journal.folder(first))
     try:
         return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
@@ -199,6 +191,19 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
         if fault.fact == _NOT_OURS[0] and (found := _foreign(name)):
             return found
         raise
+
+
+def _fold(first: str) -> str:
+    """Finish a recording from the journal beside it; what is in the way of that, empty if nothing is."""
+    # Not at the top: the recorder, which owns the folding, imports the trace, and few traces need it.
+    from mcpproxy.recorder.fold import fold
+
+    try:
+        fold(first)
+    except (OSError, McpProxyError) as fault:
+        reason = fault.fact if isinstance(fault, TraceError) else str(fault)
+        return f"the journal beside it could not be folded in: {reason}"
+    return ""
 
 
 def _foreign(name: str) -> Trace | None:
