@@ -7,30 +7,19 @@ a folder with tables (``*.toml``, as in ``rules/``) and modules (``*.py``), each
 
 import importlib.util
 import tomllib
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import wraps
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType
-from typing import ParamSpec
 
 from mcpproxy import catalogue
 from mcpproxy.checks import FAMILIES, OPT_IN, STANDARD
-from mcpproxy.checks.breach import Breach
 from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.table import Family
-from mcpproxy.errors import McpProxyError
+from mcpproxy.guards import CustomRuleError, OnFault, guarded
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.rules import Catalogue, RuleError
 
-P = ParamSpec("P")
-
-
-class CustomRuleError(McpProxyError):
-    """Rules of the user's own that cannot be used: where, what is wrong with them, what to do."""
-
-    def __init__(self, where: str, fact: str, next_step: str) -> None:
-        super().__init__(f"{where}: {fact}; {next_step}")
+__all__ = ["CustomRuleError", "Ruleset", "load"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +40,11 @@ class Ruleset:
         return Ruleset(self.catalogue, Dispatch((*self.dispatch.families, *more))) if more else self
 
 
-def load(folders: Iterable[Path] = ()) -> Ruleset:
+def load(folders: Iterable[Path] = (), on_fault: OnFault | None = None) -> Ruleset:
     """The built-in rules and those in ``folders``.
+
+    A check of the user's own that fails raises ``CustomRuleError`` while it judges; with ``on_fault`` that is
+    called instead, and judging goes on without the rule.
 
     Raises:
         CustomRuleError: a folder holds no rules, or something in it cannot be used.
@@ -77,7 +69,7 @@ def load(folders: Iterable[Path] = ()) -> Ruleset:
         return Ruleset(built_in)
     own = _catalogue(tables)
     _refuse_loose_ends(own, families)
-    families = [_guarded(family, own) for family in families]
+    families = [guarded(family, own, on_fault) for family in families]
     merged = Catalogue({**built_in.rules, **own.rules}, {**built_in.requirements, **own.requirements})
     return Ruleset(merged, Dispatch((*FAMILIES, *families)))
 
@@ -108,7 +100,7 @@ def _family(file: Path) -> Family:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CustomRuleError(
             str(file), f"it cannot be imported: {type(error).__name__}: {error}", "mend the module"
         ) from error
@@ -130,40 +122,3 @@ def _refuse_loose_ends(own: Catalogue, families: Iterable[Family]) -> None:
         raise CustomRuleError(unknown[0], "a check reports it, but no table describes it", "add its table")
     if silent := sorted(own.rules.keys() - decided):
         raise CustomRuleError(silent[0], "no check reports it", "add it to a row of FAMILY")
-
-
-def _guarded(family: Family, own: Catalogue) -> Family:
-    """The same family, whose checks cannot harm more than themselves."""
-    return replace(
-        family,
-        checks=tuple(replace(row, check=_guard(row.check, own)) for row in family.checks),
-        http=tuple(replace(row, check=_guard(row.check, own)) for row in family.http),
-        events=tuple(replace(row, check=_guard(row.check, own)) for row in family.events),
-    )
-
-
-def _guard(check: Callable[P, Iterable[Breach]], own: Catalogue) -> Callable[P, Iterator[Breach]]:
-    """``check``, whose mistakes are told as such, with the line where they were made."""
-    where = _place(check)
-
-    @wraps(check)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> Iterator[Breach]:
-        try:
-            for breach in check(*args, **kwargs):
-                if f"{breach.rule}/{breach.requirement}" not in own.requirements:
-                    said = f"it reported {breach.rule} {breach.requirement}, which no table describes"
-                    raise CustomRuleError(where, said, "report a requirement of its own rule")
-                yield breach
-        except CustomRuleError:
-            raise
-        except Exception as error:
-            said = f"the check failed: {type(error).__name__}: {error}"
-            raise CustomRuleError(where, said, "a check must take whatever a peer sends") from error
-
-    return guarded
-
-
-def _place(check: Callable[..., object]) -> str:
-    if not isinstance(check, FunctionType):
-        return repr(check)
-    return f"{check.__code__.co_filename}:{check.__code__.co_firstlineno}"

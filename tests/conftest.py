@@ -1,5 +1,33 @@
-"""What tests in every folder may ask for."""
+"""What tests in every folder may ask for, and how they are shared out among processes."""
 
+import os
+
+import pytest
+from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] # it has its types inline
+
+from tests import schedule
 from tests.peers.fixtures import peers
+from tests.peers.sessions import sessions
 
-__all__ = ["peers"]
+__all__ = ["peers", "sessions"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """What ``-n auto`` means, unless the environment says it."""
+    return None if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else schedule.workers()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> schedule.Schedule | None:
+    """Ours, unless ``--dist`` asks for another."""
+    if config.getoption("dist") != "load":
+        return None
+    config.option.loadscopereorder = False  # or what has most tests would go first
+    return schedule.Schedule(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers have to agree on the order; alone, files are run as they lie."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: schedule.rank(item.nodeid))

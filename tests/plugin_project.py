@@ -1,6 +1,9 @@
 """A project that uses the pytest plugin: a weather server that notes what it is asked, and a small client."""
 
 import os
+import pkgutil
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -139,13 +142,25 @@ def started():
 """
 
 
+@cache
+def load_mcpproxy() -> None:
+    """Import all of it: what a run within this process imports first, pytester forgets after the run.
+
+    Two copies of a module would not know each other's classes.
+    """
+    for module in pkgutil.walk_packages(mcpproxy.__path__, "mcpproxy."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+
+
 class Project:
-    """A folder with tests of somebody's."""
+    """A folder with tests of somebody's, which are run within this process."""
 
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
         monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(pytester.path)]))
+        load_mcpproxy()
         self._pytester = pytester
         self.recordings = pytester.path / "recordings"
         pytester.makepyfile(server=SERVER, client=CLIENT)
@@ -156,7 +171,7 @@ class Project:
         (self._pytester.path / "asked").unlink(missing_ok=True)
         self._pytester.makepyfile(test_weather=HEAD + tests)
         plugin = ("-p", "mcpproxy.pytest_plugin", "-p", "no:cacheprovider", "-W", "error", "--strict-markers")
-        return self._pytester.runpytest_subprocess(*plugin, *options, timeout=120)
+        return self._pytester.runpytest_inprocess(*plugin, *options)
 
     @property
     def asked(self) -> list[str]:

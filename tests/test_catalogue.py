@@ -15,8 +15,10 @@ import mcpproxy
 from mcpproxy import catalogue
 from mcpproxy.checks import decided_rules
 from mcpproxy.checks.implementations import pinned
+from mcpproxy.checks.pins import Approved, held
 from mcpproxy.cli.ranges import compiled
 from mcpproxy.observer import Observer
+from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule, RuleError
 from mcpproxy.ruleset import Ruleset
@@ -133,8 +135,13 @@ def test_an_example_is_json_unless_the_rule_is_about_json(rule: Rule) -> None:
 
 def judged(rule: Rule, revision: str | None) -> list[Finding]:
     """What the judge says about the example, alone or in a session that speaks ``revision``."""
-    held = [pinned(compiled("", {"any": {"files": ">=1"}}))] if rule.code == "VER-001" else []
-    observer = Observer(BUILT_IN, Ruleset(BUILT_IN).and_also({rule.code}, held).dispatch, revision=revision)
+    read: JSONObject = {"name": "read", "description": "Read a file.", "inputSchema": {"type": "object"}}
+    families = {
+        "VER": pinned(compiled("", {"any": {"files": ">=1"}})),
+        "PIN": held({"files": Approved(("2025-11-25",), None, {"read": read})}),
+    }
+    more = [family for name, family in families.items() if rule.code.startswith(name)]
+    observer = Observer(BUILT_IN, Ruleset(BUILT_IN).and_also({rule.code}, more).dispatch, revision=revision)
     found: list[Finding] = []
     for seq, (sender, text) in enumerate(wire(rule), start=1):
         raw = text.replace(r"\xEF\xBB\xBF", "\N{ZERO WIDTH NO-BREAK SPACE}").encode()

@@ -1,7 +1,7 @@
 """The pytest plugin in a project that uses it: its four modes, its findings, what it says.
 
 The project has a small weather server, which notes what it is asked, and a client of a few lines. Each run is
-a pytest of its own, with the plugin and nothing else.
+a pytest with the plugin and nothing else.
 """
 
 import json
@@ -16,6 +16,7 @@ from typing import Final
 import pytest
 
 import mcpproxy
+from mcpproxy import testing
 from tests.peers.fixtures import Peers
 from tests.plugin_project import HTTP_SERVER, Project
 
@@ -176,7 +177,7 @@ def test_a_damaged_recording_is_said(project: Project) -> None:
     result.stdout.fnmatch_lines(["mcp_recording: *weather.jsonl:1: not an mcpproxy trace; *"])
 
 
-def test_a_server_that_is_left_running_is_said(project: Project) -> None:
+def test_a_server_that_is_left_running_is_said(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     tests = """
 LEFT = []
 
@@ -186,7 +187,8 @@ def test_oslo(mcp_recording):
 def test_the_end():
     LEFT.pop().close()
 """
-    result = project.run("from mcpproxy import testing\ntesting._END_S = 0.1\n" + tests)
+    monkeypatch.setattr(testing, "_END_S", 0.1)
+    result = project.run(tests)
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*the server of this test still runs; let the client end it *"])
 

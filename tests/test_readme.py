@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -9,9 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
 from mcpproxy.cli import http
+from mcpproxy.cli.main import main
+from tests.cli import recordings
+from tests.reports.sessions import session
 
 ROOT: Final = Path(__file__).parent.parent
 README: Final = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -78,6 +83,29 @@ def test_the_pod_puts_mcpproxy_before_the_server() -> None:
     assert proxy["securityContext"]["runAsUser"] == pod["spec"]["securityContext"]["fsGroup"]
     assert service["spec"]["selector"] == pod["metadata"]["labels"]
     assert [each["targetPort"] for each in service["spec"]["ports"]] == [port["name"]]
+
+
+def test_the_workflow_reports_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (workflow,) = recipe("actions")
+    steps = workflow["jobs"]["protocol"]["steps"]
+    commands = [shlex.split(step["run"]) for step in steps if step.get("run", "").startswith("mcpproxy ")]
+    (accept,) = re.findall(r"^mcpproxy (check .+ --write-baseline)$", README, re.MULTILINE)
+    (tmp_path / "recordings").mkdir()
+    recordings.write(tmp_path / "recordings" / "t.jsonl", recordings.FAULTY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+
+    assert main(accept.split()) == 0
+    assert [main(command[1:]) for command in commands] == [0, 0]
+    capsys.readouterr()
+    recordings.write(tmp_path / "recordings" / "u.jsonl", session())
+    assert [main(command[1:]) for command in commands] == [1, 1]
+    assert "::error file=recordings/u.jsonl,line=6,title=SCHEMA-004 " in capsys.readouterr().out
+    assert "SCHEMA" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    (uploaded,) = [step["with"]["sarif_file"] for step in steps if "upload-sarif" in step.get("uses", "")]
+    assert json.loads((tmp_path / uploaded).read_text(encoding="utf-8"))["version"] == "2.1.0"
 
 
 # The image

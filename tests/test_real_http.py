@@ -4,14 +4,15 @@ And what mcpproxy says about such a session has to be deserved: see ``DESERVED``
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+import mcpproxy
 from tests.peers.fixtures import Peers
 from tests.peers.processes import Proxy, run, server
+from tests.peers.sessions import Sessions
 
 PAIRS: Final = [
     *((client, "everything") for client in Peers.CLIENTS),
@@ -63,44 +64,34 @@ DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
 
 
 @pytest.mark.parametrize(("client", "peer"), PAIRS, ids=[" - ".join(pair) for pair in PAIRS])
-def test_a_real_session_is_the_same_and_found_clean(
-    peers: Peers, client: str, peer: str, tmp_path: Path
-) -> None:
-    drive = [*peers.client(client, peers.plan(peer, "http")), "--"]
-    with server(peers.http_server(peer), {"PORT": "0"}) as origin:
-        directly = run([*drive, f"{origin}/mcp"])
-        with Proxy(tmp_path, "--upstream", f"{origin}/mcp") as proxy:
-            through = run([*drive, proxy.address])
-            said = proxy.stop()
+def test_a_real_session_is_the_same_and_found_clean(sessions: Sessions, client: str, peer: str) -> None:
+    session = sessions.http(client, peer)
 
-    assert settled(through) == settled(directly)
-    assert_trace_is_whole(proxy.trace, said)
-    assert found(proxy.trace) == DESERVED_BY.get((client, peer), set())
+    assert settled(session.through) == settled(session.directly)
+    assert_trace_is_whole(session.trace, session.said)
+    assert found(session.trace) == DESERVED_BY.get((client, peer), set())
 
 
-@pytest.mark.parametrize("client", ["python 1", "python 2", "typescript 1", "typescript 2"])
+@pytest.mark.parametrize(
+    "client", ["python 1", "python 2", "typescript 1", "typescript 2"], ids="{} - everything".format
+)
 def test_a_session_on_the_first_http_transport_is_the_same_and_found_clean(
-    peers: Peers, client: str, tmp_path: Path
+    sessions: Sessions, client: str
 ) -> None:
-    drive = [*peers.client(client, peers.plan("everything")), "--"]
-    with server(peers.http_server("everything", "sse"), {"PORT": "0"}) as origin:
-        directly = run([*drive, f"{origin}/sse"])
-        with Proxy(tmp_path, "--upstream", origin, "--endpoint", "/sse") as proxy:
-            through = run([*drive, proxy.address])
-            said = proxy.stop()
+    session = sessions.sse(client)
 
-    assert json.loads(through) == json.loads(directly)
-    assert_trace_is_whole(proxy.trace, said)
-    assert found(proxy.trace) == ANY_CLIENT
+    assert json.loads(session.through) == json.loads(session.directly)
+    assert_trace_is_whole(session.trace, session.said)
+    assert found(session.trace) == ANY_CLIENT
 
 
-@pytest.mark.parametrize("client", ["python 1", "python 2 auto"])
+@pytest.mark.parametrize("client", ["python 1", "python 2 auto"], ids="{} - everything".format)
 def test_a_session_through_a_forward_proxy_is_the_same_and_found_clean(
-    peers: Peers, client: str, tmp_path: Path
+    peers: Peers, sessions: Sessions, client: str, tmp_path: Path
 ) -> None:
+    directly = sessions.http(client, "everything").directly
     with server(peers.http_server("everything"), {"PORT": "0"}) as origin:
         drive = [*peers.client(client, peers.plan("everything", "http")), "--", f"{origin}/mcp"]
-        directly = run(drive)
         with Proxy(tmp_path, "--forward") as proxy:
             through = run(drive, {"HTTP_PROXY": proxy.address, "NO_PROXY": ""})
             said = proxy.stop()
@@ -133,10 +124,9 @@ def settled(document: str) -> Any:
 
 def found(trace: Path) -> set[str]:
     """The rules of which ``mcpproxy check`` finds an error or a warning in a trace that is complete."""
-    checking = [sys.executable, "-m", "mcpproxy", "check", "--format", "json", str(trace)]
-    (judged,) = json.loads(run(checking, codes=(0, 1)))["traces"]
-    assert judged["complete"], judged["notes"]
-    return {finding["rule"] for finding in judged["findings"] if finding["severity"] != "info"}
+    judged = mcpproxy.check(trace)
+    assert judged.complete, judged.notes
+    return {finding.rule for finding in judged.findings if finding.severity != "info"}
 
 
 def assert_trace_is_whole(trace: Path, said: list[str]) -> None:

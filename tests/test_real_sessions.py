@@ -4,18 +4,14 @@ And what mcpproxy says about such a session has to be deserved: see ``DESERVED``
 """
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from mcpproxy import Report
 from tests.peers.fixtures import Peers
-
-ROOT: Final = Path(__file__).parent.parent
-
-DEADLINE_S: Final = 120
+from tests.peers.sessions import Sessions
 
 PAIRS: Final = [
     *((client, "everything") for client in Peers.CLIENTS),
@@ -71,44 +67,17 @@ DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
 
 
 @pytest.mark.parametrize(("client", "server"), PAIRS, ids=[" - ".join(pair) for pair in PAIRS])
-def test_a_real_session_is_the_same_and_found_clean(
-    peers: Peers, client: str, server: str, tmp_path: Path
-) -> None:
-    drive = [*peers.client(client, peers.plan(server)), "--"]
-    command = peers.server(server)
-    wrapper = [sys.executable, "-m", "mcpproxy", "--trace-dir", str(tmp_path), "--"]
+def test_a_real_session_is_the_same_and_found_clean(sessions: Sessions, client: str, server: str) -> None:
+    session = sessions.stdio(client, server)
 
-    directly = run([*drive, *command])
-    wrapped = run([*drive, *wrapper, *command])
-
-    assert document(wrapped) == document(directly)
-    traces = sorted(tmp_path.glob("*.jsonl"))
+    assert json.loads(session.through) == json.loads(session.directly)
     # The 2.x TypeScript client asks a first process of the server for its era, then starts another.
-    assert len(traces) == (2 if client == "typescript 2 auto" else 1)
-    checked = check(tmp_path)
-    assert [trace["complete"] for trace in checked] == [True] * len(traces)
-    assert [trace["frames"] for trace in checked] == [frames(path) for path in traces]
-    assert undeserved(client, server, checked) == []
-    assert_every_answer_was_seen(traces[-1])
-
-
-def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a client to its end; the wrapped server inherits the folder, so ``-m mcpproxy`` is found."""
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=DEADLINE_S
-    )
-
-
-def document(done: subprocess.CompletedProcess[str]) -> Any:
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def check(folder: Path) -> list[dict[str, Any]]:
-    """The JSON report on every trace in ``folder``, sorted by path."""
-    done = run([sys.executable, "-m", "mcpproxy", "check", "--format", "json", str(folder)])
-    assert done.stdout, done.stderr
-    return sorted(json.loads(done.stdout)["traces"], key=lambda trace: trace["path"])
+    assert len(session.traces) == (2 if client == "typescript 2 auto" else 1)
+    reports = session.reports()
+    assert [report.complete for report in reports] == [True] * len(reports)
+    assert [report.frames for report in reports] == [frames(trace) for trace in session.traces]
+    assert undeserved(client, server, reports) == []
+    assert_every_answer_was_seen(session.trace)
 
 
 def records(trace: Path) -> list[dict[str, Any]]:
@@ -119,12 +88,12 @@ def frames(trace: Path) -> int:
     return sum(record["type"] == "frame" for record in records(trace))
 
 
-def undeserved(client: str, server: str, checked: list[dict[str, Any]]) -> list[str]:
+def undeserved(client: str, server: str, reports: list[Report]) -> list[str]:
     return [
-        "{rule} ({severity}, {blame}) frame {frame}: {message}".format_map(finding)
-        for trace in checked
-        for finding in trace["findings"]
-        if finding["severity"] != "info" and (client, server) not in DESERVED.get(finding["rule"], {})
+        f"{finding.rule} ({finding.severity}, {finding.blame}) frame {finding.frame}: {finding.message}"
+        for report in reports
+        for finding in report.findings
+        if finding.severity != "info" and (client, server) not in DESERVED.get(finding.rule, {})
     ]
 
 

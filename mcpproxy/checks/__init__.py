@@ -32,6 +32,7 @@ from mcpproxy.checks import (
     logging,
     meta,
     pagination,
+    pins,
     progress,
     prompts,
     resources,
@@ -106,6 +107,7 @@ OPT_IN: Final[tuple[Family, ...]] = (
     extensions.FAMILY,
     envelope.FAMILY,
     implementations.FAMILY,
+    pins.FAMILY,
 )
 """What a session is judged by only if somebody asks for it."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId, Single
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, RequestId, Single
 from mcpproxy.protocol.lifecycle import Input
 from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal
 from mcpproxy.session.history import Asked, History
@@ -46,7 +46,9 @@ class Passing:
     the request that a response answers, if it is known. ``candidates`` are the revisions by which
     the message may be judged. ``happened`` is what it
     means to the handshake. ``asked`` is the entry that a request got in the history; there is none
-    before the checks are through, nor for a request whose id nobody can answer.
+    before the checks are through, nor for a request whose id nobody can answer. ``method`` is its own, or
+    that of the request answered; ``contents`` are its params or its result; ``known`` are the facts (see
+    ``table``) that are known of it.
     """
 
     frame: Frame
@@ -58,6 +60,9 @@ class Passing:
     at: str = ""
     happened: Input | None = None
     asked: Asked | None = None
+    method: str = ""
+    contents: "JSON | Absent" = ABSENT
+    known: int = 0
 
     @property
     def seq(self) -> int:

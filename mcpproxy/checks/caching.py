@@ -194,7 +194,14 @@ def _digest(value: JSON) -> int | None:
 FAMILY: Final = Family(
     checks=(
         Decider(("CACHE-001",), hints, ("response",), CACHEABLE),
-        Decider(("CACHE-002",), hints_too_early, ("response",), INTERIM, mentions=(b"input_required",)),
+        Decider(
+            ("CACHE-002",),
+            hints_too_early,
+            ("response",),
+            INTERIM,
+            members=("resultType",),
+            mentions=(b'"input_required"',),
+        ),
         Decider(("CACHE-003",), scope_of_pages, ("response",), LISTS),
         Decider(("CACHE-004",), public_results, ("response",), CACHEABLE),
     ),

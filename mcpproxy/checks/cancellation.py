@@ -13,7 +13,17 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
 from mcpproxy.checks.progress import Progress, twin_of
-from mcpproxy.checks.table import ANSWERS, STATELESS, Decider, EventDecider, Family, HttpDecider, Note
+from mcpproxy.checks.table import (
+    ANSWERS,
+    AUGMENTED,
+    CANCELLED,
+    STATELESS,
+    Decider,
+    EventDecider,
+    Family,
+    HttpDecider,
+    Note,
+)
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import REVISIONS
@@ -26,7 +36,7 @@ GRACE_NS: Final = 5_000_000_000
 """After so long neither a pipe nor a busy peer explains that news was not taken notice of."""
 
 MAX_REMEMBERED: Final = 1024
-"""So many of the latest answers, tasks and cancellations are remembered."""
+"""So many of the latest tasks and cancellations are remembered."""
 
 METHOD: Final = "notifications/cancelled"
 LISTEN: Final = "subscriptions/listen"
@@ -58,9 +68,8 @@ class Cancelled:
 
 @dataclass(slots=True)
 class Cancellations:
-    """The requests answered last, those that became tasks, and cancellations by who had asked and the id."""
+    """The requests answered last that became tasks, and cancellations by who had asked and the id."""
 
-    answered: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=MAX_REMEMBERED))
     tasks: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=MAX_REMEMBERED))
     seen: dict[tuple[Sender, RequestId], Cancelled] = field(
         default_factory=dict[tuple[Sender, RequestId], Cancelled]
@@ -70,7 +79,7 @@ class Cancellations:
         """The latest request of ``asker`` with this id, answered or not, if it is remembered."""
         if (pending := history.pending(asker, id)) is not None:
             return pending
-        return next((a for a in reversed(self.answered) if a.id == id and a.sender == asker), None)
+        return next((a for a in reversed(history.answered) if a.id == id and a.sender == asker), None)
 
 
 # The cancellation itself
@@ -255,15 +264,12 @@ def silent_end(event: Signal | Close, history: History) -> Iterator[Breach]:
 
 
 def remember_answer(passing: Passing, history: History) -> None:
-    """Which requests were answered last, and which of them became tasks."""
+    """Which of the requests answered last became tasks."""
     asked = passing.answers
-    if asked is None:
+    if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
         return
-    memory = history.of(Cancellations)
-    memory.answered.append(asked)
-    augmented = isinstance(asked.params, dict) and "task" in asked.params
-    if augmented and isinstance(member(passing.message.value, "result", "task"), dict):
-        memory.tasks.append(asked)
+    if isinstance(member(passing.message.value, "result", "task"), dict):
+        history.of(Cancellations).tasks.append(asked)
 
 
 def remember_cancellation(passing: Passing, history: History) -> None:
@@ -288,13 +294,15 @@ FAMILY: Final = Family(
             ("notification",),
             (METHOD,),
         ),
-        Decider(("CANC-005",), late_answer, ANSWERS),
-        Decider(("CANC-010",), late_progress, ("notification",), ("notifications/progress",)),
+        Decider(("CANC-005",), late_answer, ANSWERS, given=CANCELLED),
+        Decider(
+            ("CANC-010",), late_progress, ("notification",), ("notifications/progress",), given=CANCELLED
+        ),
     ),
     http=(HttpDecider(("CANC-009",), cancelled_over_http, ("request",), STATELESS, ("POST",)),),
     events=(EventDecider(("CANC-001",), unmatched), EventDecider(("CANC-008",), silent_end)),
     notes=(
-        Note(remember_answer, ANSWERS),
+        Note(remember_answer, ANSWERS, given=AUGMENTED),
         Note(remember_cancellation, ("notification",), (METHOD,)),
     ),
 )

@@ -6,14 +6,14 @@ before both declarations were seen.
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
-from mcpproxy.checks.table import Decider, Family
+from mcpproxy.checks.table import UNDECLARED, Decider, Family
 from mcpproxy.protocol import methods
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request
-from mcpproxy.protocol.methods import Need, applies, declares, needs
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request
+from mcpproxy.protocol.methods import Need, declares, first_need, needs
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.session.history import Asked, History
 
@@ -103,7 +103,7 @@ def _undeclared_service(
     unmet: tuple[Need, ...], asked: Asked, passing: Passing, history: History
 ) -> Iterator[Breach]:
     for need in unmet:
-        if need.declared_by == "server" and need.condition == "always" and "." not in need.path:
+        if _is_for_service(need):
             said = f"server answered {asked.method} with a result, but never declared {need.path}"
             yield Breach(
                 "PROTO-009", "R-045", said, passing.at + "/result", (*_handshake(history), asked.seq)
@@ -143,14 +143,15 @@ def elicitation_modes(passing: Passing, history: History) -> Iterator[Breach]:
 
 
 def _unmet(
-    method: str, params: object, sender: Sender, passing: Passing, history: History
+    method: str, params: "JSON | Absent", sender: Sender, passing: Passing, history: History
 ) -> tuple[Need, ...]:
     """What a message needs and the handshake left undeclared, the first of it; empty while unknown."""
     lacking = history.unmet.get((sender, method))
     if not lacking or history.blind or passing.candidates != (history.negotiated,):
         return ()
     # One missing declaration is told once, not again for its parts.
-    return next(((need,) for need in lacking if applies(need, as_object(params))), ())
+    need = first_need(lacking, params)
+    return () if need is None else (need,)
 
 
 def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tuple[Need, ...]]:
@@ -172,6 +173,19 @@ def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tup
     return found
 
 
+def unserved(unmet: Mapping[tuple[Sender, str], tuple[Need, ...]]) -> frozenset[str]:
+    """The methods of the client that need a feature which the server did not declare."""
+    return frozenset(
+        method
+        for (sender, method), needs in unmet.items()
+        if sender == CLIENT and any(map(_is_for_service, needs))
+    )
+
+
+def _is_for_service(need: Need) -> bool:
+    return need.declared_by == "server" and need.condition == "always" and "." not in need.path
+
+
 def _declarer(need: Need, sender: Sender) -> Sender:
     if need.declared_by == "receiver":
         return other(sender)
@@ -184,9 +198,9 @@ def _handshake(history: History) -> tuple[int, ...]:
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("PROTO-009",), undeclared_request, ("request",)),
-        Decider(("PROTO-009",), undeclared_notification, ("notification",)),
-        Decider(("PROTO-009",), undeclared_service, ("response",)),
+        Decider(("PROTO-009",), undeclared_request, ("request",), given=UNDECLARED),
+        Decider(("PROTO-009",), undeclared_notification, ("notification",), given=UNDECLARED),
+        Decider(("PROTO-009",), undeclared_service, ("response",), given=UNDECLARED),
         Decider(("PROTO-009",), unserved_capability, ("error",), LISTS),
         Decider(("PROTO-009",), elicitation_modes, ("request",), ("initialize",)),
     ),

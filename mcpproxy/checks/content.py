@@ -153,19 +153,28 @@ ANSWERED: Final = ("sampling/createMessage", "tasks/result", *ASK_CARRIERS)
 ASKED: Final = ("sampling/createMessage", *REPLY_CARRIERS)
 RESOURCES: Final = ("resources/list", "resources/templates/list")
 
-BINARY: Final = (b"data", b"blob")
-MODIFIED: Final = (b"lastModified",)
+HOLDERS: Final = ("messages", "inputResponses")
+"""What holds the blocks of a request."""
+
+BINARY: Final = (b'"data"', b'"blob"')
+MODIFIED: Final = (b'"lastModified"',)
 
 FAMILY: Final = Family(
     checks=(
         Decider(("CONT-003",), base64_content, ("response",), ANSWERED, mentions=BINARY),
-        Decider(("CONT-003",), base64_content, ("request",), ASKED, mentions=BINARY),
+        Decider(("CONT-003",), base64_content, ("request",), ASKED, members=HOLDERS, mentions=BINARY),
         Decider(("CONT-003",), base64_contents, ("response",), ("resources/read",), mentions=BINARY),
         Decider(
             ("CONT-004",), annotated_blocks, ("response",), ANSWERED, within=LAST_MODIFIED, mentions=MODIFIED
         ),
         Decider(
-            ("CONT-004",), annotated_blocks, ("request",), ASKED, within=LAST_MODIFIED, mentions=MODIFIED
+            ("CONT-004",),
+            annotated_blocks,
+            ("request",),
+            ASKED,
+            within=LAST_MODIFIED,
+            members=HOLDERS,
+            mentions=MODIFIED,
         ),
         Decider(
             ("CONT-004",), annotated_items, ("response",), RESOURCES, within=LAST_MODIFIED, mentions=MODIFIED

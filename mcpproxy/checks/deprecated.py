@@ -100,13 +100,13 @@ _ASKS: Final = ("DEPR-001", "DEPR-002", "DEPR-005")
 
 FAMILY: Final = Family(
     checks=(
-        Decider(_ASKS, asked_feature, ("response",), ASK_CARRIERS, within=STATELESS, mentions=ASKING),
+        Decider(_ASKS, asked_feature, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
         Decider(_ASKS, asked_feature, ("request",), tuple(FEATURES)),
         Decider(("DEPR-003",), logging, ("notification",), ("notifications/message",), within=STATELESS),
     ),
     http=(HttpDecider(("DEPR-004",), http_with_sse, ("request",), LEGACY, ("POST",)),),
     notes=(
-        Note(_note, ("response",), ASK_CARRIERS, within=STATELESS, mentions=ASKING),
+        Note(_note, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
         Note(_note, ("request",), tuple(FEATURES)),
         Note(_note, ("notification",), ("notifications/message",)),
     ),

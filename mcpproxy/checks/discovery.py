@@ -19,7 +19,7 @@ from mcpproxy.checks.servers import (
     shows_itself,
     texts,
 )
-from mcpproxy.checks.table import ANSWERS, Decider, Family, Note
+from mcpproxy.checks.table import ANSWERS, DISCOVERED, UNPROVEN, Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
@@ -151,9 +151,18 @@ def _undeclared(broken: tuple[str, str], said: str, at: str, passing: Passing, l
 FAMILY: Final = Family(
     checks=(
         Decider(("DISC-001",), undiscoverable, ("error",), ("server/discover",), sender=SERVER),
-        Decider(("DISC-001", "STAT-006"), shown_at_last, ANSWERS, sender=SERVER, within=STATELESS),
+        Decider(
+            ("DISC-001", "STAT-006"), shown_at_last, ANSWERS, sender=SERVER, within=STATELESS, given=UNPROVEN
+        ),
         Decider(("DISC-002",), listed_versions, ("response",), ("server/discover",), sender=SERVER),
-        Decider(("PROTO-009",), undeclared_service, ("response",), sender=SERVER, within=STATELESS),
+        Decider(
+            ("PROTO-009",),
+            undeclared_service,
+            ("response",),
+            sender=SERVER,
+            within=STATELESS,
+            given=DISCOVERED,
+        ),
         Decider(("PROTO-009",), undeclared_log, ("notification",), ("notifications/message",), sender=SERVER),
         Decider(("PROTO-009",), unserved_list, ("error",), LISTS, sender=SERVER, within=STATELESS),
     ),

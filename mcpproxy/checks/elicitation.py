@@ -282,9 +282,9 @@ _ANSWERED: Final = ("ELIC-006", "ELIC-007")
 FAMILY: Final = Family(
     checks=(
         Decider(_ASKED, asked, ("request",), CREATE),
-        Decider(_ASKED, asked, ("response",), ASK_CARRIERS, within=STATELESS, mentions=ASKING),
+        Decider(_ASKED, asked, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
         Decider(_ANSWERED, answered, ("response",), CREATE),
-        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS, within=STATELESS, mentions=BRINGING),
+        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS, within=STATELESS, members=BRINGING),
         Decider(("ELIC-009",), unknown_completion, ("notification",), COMPLETE),
         Decider(("ELIC-010",), incomplete_error, ("error",), sender=SERVER, mentions=MENTIONED),
     ),

@@ -30,9 +30,9 @@ REPLY_CARRIERS: Final = ("tools/call", "prompts/get", "resources/read", "tasks/u
 POLLED_BY: Final[Mapping[str, str]] = {"tasks/update": "tasks/get"}
 """A request that brings input although another than itself was answered with the wish for it."""
 
-ASKING: Final = (b"inputRequests",)
-BRINGING: Final = (b"inputResponses",)
-"""What a frame mentions that carries any."""
+ASKING: Final = ("inputRequests",)
+BRINGING: Final = ("inputResponses",)
+"""The member of a message that carries any."""
 
 TELLING: Final[Mapping[str, str]] = {
     "action": "elicitation/create",
@@ -176,7 +176,7 @@ def _note_round(passing: Passing, history: History) -> None:
         history.beyond(Rounds).latest.append(Round(asked, history.caller, by_key, state, passing.seq))
 
 
-NOTES: Final = (Note(_note_round, ("response",), ASK_CARRIERS, within=STATELESS, mentions=ASKING),)
+NOTES: Final = (Note(_note_round, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),)
 
 JudgeAsk: TypeAlias = Callable[[Ask, Passing, History], Iterable[Breach]]
 JudgeReply: TypeAlias = Callable[[Reply, Passing, History], Iterable[Breach]]

@@ -81,7 +81,7 @@ MENTIONED: Final = (b'"icons"',)
 FAMILY: Final = Family(
     checks=(
         Decider(("ICON-001",), icons_of_listed, ("response",), mentions=MENTIONED),
-        Decider(("ICON-001",), icons_of_clients, ("request",), mentions=MENTIONED),
+        Decider(("ICON-001",), icons_of_clients, ("request",), members=("_meta",), mentions=MENTIONED),
         Decider(("ICON-001",), icons_of_peers, ("request", "response"), ("initialize",)),
     ),
 )

@@ -11,9 +11,10 @@ from typing import Final
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
 from mcpproxy.checks.servers import missing_meta, server
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
-from mcpproxy.session.http import HttpExchange, HttpHistory, singles
+from mcpproxy.session.http import VERSION, HttpExchange, HttpHistory, singles
 
 MAX_REMEMBERED: Final = 100
 """So many callers are known by how they count."""
@@ -44,6 +45,8 @@ def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Fra
     assert frame is not None
     if exchange.succeeded or len(exchange.requests) != 1 or exchange.server not in history.modern_servers:
         return
+    if exchange.fields.get(VERSION) not in STATELESS:
+        return  # By its headers it belongs to the other era.
     request = exchange.requests[0]
     for message in singles(frame)[0]:
         wanted = _wanted_session(message) if isinstance(message, ErrorResponse) else ""

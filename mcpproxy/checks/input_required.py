@@ -258,8 +258,9 @@ def _shown(value: "JSON") -> str:
     return shows[0] if len(shows) == 1 else ""
 
 
-ANSWERED: Final = (b"inputResponses", b"requestState")
-ASKED: Final = (b"input_required",)
+ANSWERED: Final = ("inputResponses", "requestState")
+RESULT_TYPE: Final = ("resultType",)
+ASKED: Final = (b'"input_required"',)
 
 FAMILY: Final = Family(
     checks=(
@@ -269,6 +270,7 @@ FAMILY: Final = Family(
             ("response",),
             sender=SERVER,
             within=STATELESS,
+            members=RESULT_TYPE,
             mentions=ASKED,
         ),
         Decider(
@@ -278,7 +280,7 @@ FAMILY: Final = Family(
             SUPPORTED,
             sender=CLIENT,
             within=STATELESS,
-            mentions=ANSWERED,
+            members=ANSWERED,
         ),
         Decider(
             ("MRTR-009",),
@@ -287,7 +289,7 @@ FAMILY: Final = Family(
             OTHERS,
             sender=CLIENT,
             within=STATELESS,
-            mentions=ANSWERED,
+            members=ANSWERED,
         ),
     ),
     notes=(
@@ -296,9 +298,10 @@ FAMILY: Final = Family(
             ("request",),
             sender=CLIENT,
             within=STATELESS,
-            mentions=(b"elicitation", b"sampling", b"roots"),
+            members=("_meta",),
+            mentions=(b'"elicitation"', b'"sampling"', b'"roots"'),
         ),
-        Note(note_retry, ("request",), SUPPORTED, sender=CLIENT, within=STATELESS, mentions=ANSWERED),
-        Note(note_round, ("response",), sender=SERVER, within=STATELESS, mentions=ASKED),
+        Note(note_retry, ("request",), SUPPORTED, sender=CLIENT, within=STATELESS, members=ANSWERED),
+        Note(note_round, ("response",), sender=SERVER, within=STATELESS, members=RESULT_TYPE, mentions=ASKED),
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
-from mcpproxy.checks.table import ANSWERS, Decider, EventDecider, Family, is_the_senders
+from mcpproxy.checks.table import ANSWERS, OUT_OF_STEP, Decider, EventDecider, Family, is_the_senders
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.lifecycle import (
@@ -331,8 +331,14 @@ def _foreign_method(message: Request, negotiated: str, passing: Passing) -> Iter
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("PROTO-005", "SEQ-003", "LIFE-003"), handshake_order, ("request",)),
-        Decider(("LIFE-002", "SEQ-003"), handshake_order, ("notification",), ("notifications/initialized",)),
+        Decider(("PROTO-005", "SEQ-003", "LIFE-003"), handshake_order, ("request",), given=OUT_OF_STEP),
+        Decider(
+            ("LIFE-002", "SEQ-003"),
+            handshake_order,
+            ("notification",),
+            ("notifications/initialized",),
+            given=OUT_OF_STEP,
+        ),
         Decider(("PROTO-001",), initialize_params, ("request",), ("initialize",)),
         Decider(("PROTO-001",), initialize_result, ("response",), ("initialize",)),
         Decider(("PROTO-008",), requested_version, ("request",), ("initialize",)),

@@ -18,7 +18,7 @@ from typing import Final
 from mcpproxy.checks.breach import Passing, as_object, member
 from mcpproxy.checks.servers import server
 from mcpproxy.protocol.contract import Contract, Mismatch, contract
-from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Notification, Response
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.session.history import History, keep
@@ -60,23 +60,24 @@ class Item:
         default_factory=dict[str, tuple[JSON, tuple[Mismatch, ...]]]
     )
 
-    def breaks(self, name: str, value: JSON, revision: str) -> tuple[Mismatch, ...]:
-        """How ``value`` fails the schema that is listed under ``name``."""
+    def breaks(
+        self, name: str, value: JSON, revision: str, text: bytes | None = None
+    ) -> tuple[Mismatch, ...]:
+        """How ``value`` (out of the JSON ``text``) fails the schema that is listed under ``name``."""
         latest = self._latest.get(name)
-        if latest is None or latest[0] is not value:
-            # Kept, since a call is judged when it is made and when it is answered.
-            latest = self._latest[name] = (value, self._judged(name, value, revision))
-        return latest[1]
+        if latest is not None and latest[0] is value:
+            return latest[1]
+        ready = self._contracts.get((name, revision), ABSENT)
+        if ready is ABSENT:
+            ready = self._contracts[name, revision] = contract(self.value.get(name), revision)
+        found = ready.breaks(value, text) if ready is not None else ()
+        # Kept, since a call is judged when it is made and when it is answered.
+        self._latest[name] = (value, found)
+        return found
 
     def forget(self) -> None:
         """Hold on to no value that was judged."""
         self._latest.clear()
-
-    def _judged(self, name: str, value: JSON, revision: str) -> tuple[Mismatch, ...]:
-        if (name, revision) not in self._contracts:
-            self._contracts[name, revision] = contract(self.value.get(name), revision)
-        ready = self._contracts[name, revision]
-        return ready.breaks(value) if ready is not None else ()
 
 
 @dataclass(slots=True, eq=False)
@@ -124,8 +125,8 @@ class Listed:
     """What is known of one list.
 
     ``items`` are those listed last under each name, ``latest`` is the latest whole list and ``before`` the
-    one before that. ``calls`` counts the calls of tools answered so far, ``called`` is their number when
-    ``latest`` came. ``silent`` are two lists that differ although no announcement came, while it should.
+    one before that. ``called`` is how many calls of tools had been answered when ``latest`` came. ``silent``
+    are two lists that differ although no announcement came, while it should.
     """
 
     items: dict[str, Item] = field(default_factory=dict[str, Item])
@@ -135,7 +136,6 @@ class Listed:
     by_connection: dict[int, Walk] = field(default_factory=dict[int, Walk])
     changes: int = 0
     changed_seq: int = 0
-    calls: int = 0
     called: int = 0
     silent: tuple[Walk, Walk] | None = None
 
@@ -148,9 +148,10 @@ class Listed:
 
 @dataclass(slots=True)
 class Lists:
-    """Each list, as one caller is shown it."""
+    """Each list, as one caller is shown it, and how many calls of each were answered so far."""
 
     known: dict[tuple[str, str], Listed] = field(default_factory=dict[tuple[str, str], Listed])
+    calls: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def listed(history: History, method: str) -> Listed:
@@ -232,7 +233,7 @@ def remember_page(passing: Passing, history: History) -> None:
 
 def _remember_whole(passing: Passing, history: History, known: Listed, walk: Walk) -> None:
     known.before, known.latest = known.latest, walk
-    known.called = known.calls
+    known.called = calls_answered(history)
     keep(known.by_connection, walk.connection, walk, MAX_WALKS)
     # Of a name that stands for several things nobody can tell which is meant.
     known.items = {name: item for name, item in walk.items.items() if name not in walk.repeated}
@@ -293,5 +294,9 @@ def remember_change(passing: Passing, history: History) -> None:
 
 def remember_call(passing: Passing, history: History) -> None:
     """A call was answered: what is listed from now on comes after it."""
-    for method in _ANNOUNCED:
-        listed(history, method).calls += 1
+    keep(history.beyond(Lists).calls, history.caller, calls_answered(history) + 1, MAX_LISTS)
+
+
+def calls_answered(history: History) -> int:
+    """How many calls of tools were answered so far to this session, or this caller."""
+    return history.beyond(Lists).calls.get(history.caller, 0)

@@ -15,7 +15,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member
 from mcpproxy.checks.credentials import credentials_in
-from mcpproxy.checks.table import Decider, Family, Note
+from mcpproxy.checks.table import LEVELLED, Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
@@ -188,18 +188,21 @@ def _note_level(passing: Passing, history: History) -> None:
 def _note_request(passing: Passing, history: History) -> None:
     if passing.stateless and passing.asked is not None and _wanted(passing.asked) is not None:
         history.of(LogLevel).requested = True
+        history.facts |= LEVELLED
 
 
 FAMILY: Final = Family(
     checks=(
         Decider(("LOG-001",), took_unknown_level, ("response",), ("logging/setLevel",)),
-        Decider(("LOG-001",), served_unknown_level, ("response",), sender=SERVER, within=STATELESS),
+        Decider(
+            ("LOG-001",), served_unknown_level, ("response",), sender=SERVER, within=STATELESS, given=LEVELLED
+        ),
         Decider(("LOG-002",), below_level, ("notification",), MESSAGE, within=STATEFUL),
         Decider(("LOG-003",), credentials, ("notification",), MESSAGE),
         Decider(("LOG-004", "LOG-005", "LOG-006"), unrequested, ("notification",), MESSAGE, within=STATELESS),
     ),
     notes=(
         Note(_note_level, ("response",), ("logging/setLevel",)),
-        Note(_note_request, ("request",), within=STATELESS, mentions=(b"logLevel",)),
+        Note(_note_request, ("request",), within=STATELESS, members=("_meta",), mentions=(b'logLevel"',)),
     ),
 )

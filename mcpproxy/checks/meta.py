@@ -66,7 +66,8 @@ def asked_meta(passing: Passing, history: History) -> Iterable[Breach]:
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(meta, dict):
         return ()
-    if meta.keys() <= KNOWN and not (CAPABILITIES_KEY in meta and b'"extensions"' in passing.frame.raw):
+    declared = meta.get(CAPABILITIES_KEY)
+    if meta.keys() <= KNOWN and not (isinstance(declared, dict) and "extensions" in declared):
         return ()
     return _asked_meta(passing, meta, passing.at + "/params/_meta")
 
@@ -190,7 +191,7 @@ META: Final = (b'"_meta"',)
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("META-002", "META-003", "META-004", "META-005"), asked_meta, ASKS, mentions=META),
+        Decider(("META-002", "META-003", "META-004", "META-005"), asked_meta, ASKS, members=("_meta",)),
         Decider(("META-002", "META-003", "META-004"), answered_meta, ("response",), mentions=META),
         Decider(("META-005",), server_extensions, ("response",), ("server/discover",)),
     ),

@@ -13,7 +13,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
 from mcpproxy.checks.table import Decider, Family, Note
-from mcpproxy.protocol.jsonrpc import Request, RequestId, Response, request_id
+from mcpproxy.protocol.jsonrpc import JSON, Request, RequestId, Response, request_id
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Sender, other
@@ -140,13 +140,22 @@ def remember_token(passing: Passing, history: History) -> None:
 # Of progress
 
 
-def reported_progress(passing: Passing, history: History) -> Iterator[Breach]:
+def reported_progress(passing: Passing, history: History) -> Iterable[Breach]:
     """PROG-003, PROG-004, PROG-005, PROG-007"""
-    token = request_id(member(passing.message.value, "params", "progressToken"))
+    params = passing.contents
+    token = request_id(params.get("progressToken")) if isinstance(params, dict) else None
     if token is None:
-        return
-    asker, progress = other(passing.sender), history.of(Progress)
-    known, of_task = progress.tracked.get((asker, token)), _of_task(passing, progress)
+        return ()
+    progress = history.of(Progress)
+    known = progress.tracked.get((other(passing.sender), token))
+    if known is not None and known.in_flight and not known.task:
+        return () if known.shared else _no_advance(passing, known)
+    return _of_what(passing, history, token, known)
+
+
+def _of_what(passing: Passing, history: History, token: RequestId, known: Tracked | None) -> Iterator[Breach]:
+    """Progress of what is not simply a request in flight."""
+    of_task = _of_task(passing, history.of(Progress))
     if of_task is not None and of_task is not known and not (known is not None and known.in_flight):
         said = (
             f"{passing.sender} reported the progress of a task under {spelled(token)}; "
@@ -208,14 +217,16 @@ def _too_late(passing: Passing, history: History, known: Tracked) -> list[Breach
     return [breach]
 
 
-def _no_advance(passing: Passing, known: Tracked) -> Iterator[Breach]:
-    value = _number(member(passing.message.value, "params", "progress"))
+def _no_advance(passing: Passing, known: Tracked) -> tuple[Breach, ...]:
+    params = passing.contents
+    value = _number(params.get("progress")) if isinstance(params, dict) else None
     if value is None or known.latest is None or passing.frame.exchange != known.latest_exchange:
-        return
-    if value <= known.latest:
-        what = f"{shortened(known.asked.method)} ({spelled(known.asked.id)})"
-        said = f"{passing.sender} reported progress {shown(value)} of {what} after {shown(known.latest)}"
-        yield _breach(passing, GROWTH, said, known.latest_seq, part="progress")
+        return ()
+    if value > known.latest:
+        return ()
+    what = f"{shortened(known.asked.method)} ({spelled(known.asked.id)})"
+    said = f"{passing.sender} reported progress {shown(value)} of {what} after {shown(known.latest)}"
+    return (_breach(passing, GROWTH, said, known.latest_seq, part="progress"),)
 
 
 def _breach(
@@ -238,8 +249,10 @@ def _of_task(passing: Passing, progress: Progress) -> Tracked | None:
 
 def remember_progress(passing: Passing, history: History) -> None:
     """How far a request has come."""
-    params = member(passing.message.value, "params")
-    token, value = request_id(member(params, "progressToken")), _number(member(params, "progress"))
+    params = passing.contents
+    if not isinstance(params, dict):
+        return
+    token, value = request_id(params.get("progressToken")), _number(params.get("progress"))
     if token is None or value is None:
         return
     known = history.of(Progress).tracked.get((other(passing.sender), token))
@@ -280,15 +293,16 @@ def remember_status(passing: Passing, history: History) -> None:
         known.over_seq, known.over_ns = passing.seq, passing.frame.observed_at_ns
 
 
-def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _number(value: JSON) -> float | None:
+    return value if type(value) is int or type(value) is float else None
 
 
+META: Final = ("_meta",)
 TOKEN: Final = (b'"progressToken"',)
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("PROG-001", "PROG-002"), given_token, ("request",), mentions=TOKEN),
+        Decider(("PROG-001", "PROG-002"), given_token, ("request",), members=META, mentions=TOKEN),
         Decider(
             ("PROG-003", "PROG-004", "PROG-005", "PROG-007"),
             reported_progress,
@@ -297,9 +311,9 @@ FAMILY: Final = Family(
         ),
     ),
     notes=(
-        Note(remember_token, ("request",), mentions=TOKEN),
+        Note(remember_token, ("request",), members=META, mentions=TOKEN),
         Note(remember_progress, ("notification",), ("notifications/progress",)),
-        Note(remember_task, ("response",), AUGMENTED, mentions=(b'"task"',)),
+        Note(remember_task, ("response",), AUGMENTED, members=("task",)),
         Note(remember_status, ("notification",), ("notifications/tasks/status",)),
         Note(remember_status, ("response",), POLLS),
     ),

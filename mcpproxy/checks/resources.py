@@ -255,7 +255,7 @@ FAMILY: Final = Family(
             ("response",),
             ("tools/call", "prompts/get", "tasks/result"),
             sender=SERVER,
-            mentions=(b"uri",),
+            mentions=(b'"uri"',),
         ),
         Decider(
             ("RES-003",),
@@ -263,7 +263,7 @@ FAMILY: Final = Family(
             ("response",),
             ("resources/read",),
             sender=SERVER,
-            mentions=(b"blob",),
+            mentions=(b'"blob"',),
         ),
         Decider(("RES-004",), not_found, ("error",), ("resources/read",), sender=SERVER),
         Decider(

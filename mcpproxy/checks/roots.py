@@ -87,9 +87,7 @@ _LIST: Final = ("ROOT-001",)
 FAMILY: Final = Family(
     checks=(
         Decider(_LIST, outside_file_system, ("response",), ROOTS),
-        Decider(
-            _LIST, outside_file_system, ("request",), REPLY_CARRIERS, within=STATELESS, mentions=BRINGING
-        ),
+        Decider(_LIST, outside_file_system, ("request",), REPLY_CARRIERS, within=STATELESS, members=BRINGING),
     ),
     events=(EventDecider(("ROOT-002",), unannounced_change),),
     notes=(

@@ -198,9 +198,9 @@ _ANSWERED: Final = ("SAMP-004", "SAMP-005")
 FAMILY: Final = Family(
     checks=(
         Decider(_ASKED, asked, ("request",), SAMPLING),
-        Decider(_ASKED, asked, ("response",), ASK_CARRIERS, within=STATELESS, mentions=ASKING),
+        Decider(_ASKED, asked, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
         Decider(_ANSWERED, answered, ("response",), SAMPLING),
-        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS, within=STATELESS, mentions=BRINGING),
+        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS, within=STATELESS, members=BRINGING),
         Decider(("SAMP-006",), unprompted, ("request",), (*SAMPLING, "elicitation/create")),
     ),
 )

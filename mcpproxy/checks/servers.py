@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.checks.breach import Passing, as_object, member
+from mcpproxy.checks.table import DISCOVERED, UNPROVEN
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
@@ -138,7 +139,9 @@ def note_server(passing: Passing, history: History) -> None:
     if not passing.stateless or asked is None:
         return
     known = server(history)
-    if not (known.modern and known.served) and shows_itself(passing):
+    if known.modern and known.served:
+        history.facts &= ~UNPROVEN
+    elif shows_itself(passing):
         known.modern = known.modern or passing.seq
         if asked.method != "server/discover":
             known.served = known.served or passing.seq
@@ -184,6 +187,7 @@ def note_discovery(passing: Passing, history: History) -> None:
     ttl_ms = member(message.result, "ttlMs")
     fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
     until_ns = passing.frame.observed_at_ns + fresh_ns
+    history.facts |= DISCOVERED
     server(history).listed = Listed(passing.seq, until_ns, versions, capabilities, _lacks(capabilities))
 
 

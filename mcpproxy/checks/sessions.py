@@ -44,7 +44,8 @@ def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     if issued is None or session is None or head is None:
         return
     if session.id is not None:
-        if issued != session.id and exchange.initialize is None:
+        # A request without an id may be none of this session, whatever its connection was used for before.
+        if issued != session.id and exchange.initialize is None and SESSION in exchange.fields:
             yield Breach("PROTO-010", "R-088", "server changed the session id in the middle of a session")
     elif exchange.initialize is None:
         if not session.late:
@@ -166,6 +167,8 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
     head = exchange.response
     if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.reported:
         return
+    if exchange.fields.get(VERSION) not in REVISIONS[4:]:
+        return  # By its headers it belongs to the other era.
     if exchange.server in history.modern_servers or shows_modern(exchange, frame):
         said = "server sent a session id with the answer to a request that belongs to no session"
         yield Breach("PROTO-010", "R-241", said, None, (exchange.request.seq,), frame=head.seq)

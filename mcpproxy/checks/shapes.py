@@ -12,7 +12,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, shortened
 from mcpproxy.checks.rounds import SUPPORTED
-from mcpproxy.checks.table import ASKS, Decider, Family
+from mcpproxy.checks.table import ASKS, MISSHAPEN, Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
 from mcpproxy.protocol.shapes import Part, Violation, violations
 from mcpproxy.session.history import History
@@ -152,6 +152,11 @@ def _named(member: str) -> tuple[str, str]:
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("RPC-023", *sorted({rule for rule, _, _ in NAMED})), message_shape, (*ASKS, "response")),
+        Decider(
+            ("RPC-023", *sorted({rule for rule, _, _ in NAMED})),
+            message_shape,
+            (*ASKS, "response"),
+            given=MISSHAPEN,
+        ),
     ),
 )

@@ -111,16 +111,16 @@ def answer(passing: Passing, history: History) -> Iterable[Breach]:
     message, asked = passing.message, passing.answers
     if not passing.stateless or asked is None:
         return ()
-    incomplete = incomplete_accepted(passing, asked, history) if missing_meta(asked.params) else ()
+    lacks = missing_meta(asked.params)
+    incomplete = tuple(incomplete_accepted(passing, asked, history)) if lacks else ()
     if not isinstance(message, Response) or not isinstance(message.result, dict):
         return incomplete
-    if message.result.get("resultType") in RESULT_TYPES and says(message.result, SERVER_INFO_KEY):
-        return incomplete
-    return (
-        *incomplete,
-        *anonymous_server(message.result, passing, history),
-        *result_type(message.result, passing, asked, history),
-    )
+    found = incomplete
+    if not says(message.result, SERVER_INFO_KEY):
+        found = (*found, *anonymous_server(message.result, passing, history))
+    if message.result.get("resultType") not in RESULT_TYPES:
+        found = (*found, *result_type(message.result, passing, asked, history))
+    return found
 
 
 OTHER_REFUSALS: Final = (-32600, -32603, -32021)
@@ -156,13 +156,14 @@ def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame
             yield Breach("STAT-002", "R-211", said, "/error/code", (exchange.request.seq,))
 
 
-def anonymous_server(result: JSONObject, passing: Passing, history: History) -> Iterator[Breach]:
+def anonymous_server(result: JSONObject, passing: Passing, history: History) -> tuple[Breach, ...]:
     """STAT-003: to say nothing may be configured; to say it now and then is not"""
     known = server(history).name
-    if known.first and not known.left_out and not says(result, SERVER_INFO_KEY):
-        said = f"server left out {SERVER_INFO_KEY}, which it sent in frame {known.first}"
-        at = passing.at + "/result/_meta"
-        yield Breach("STAT-003", "R-212", said, at, (known.first,), at_most="info")
+    if not known.first or known.left_out or says(result, SERVER_INFO_KEY):
+        return ()
+    said = f"server left out {SERVER_INFO_KEY}, which it sent in frame {known.first}"
+    at = passing.at + "/result/_meta"
+    return (Breach("STAT-003", "R-212", said, at, (known.first,), at_most="info"),)
 
 
 def result_type(result: JSONObject, passing: Passing, asked: Asked, history: History) -> Iterator[Breach]:

@@ -13,7 +13,7 @@ from mcpproxy.checks.table import STATEFUL, STATELESS, STREAMABLE, Family, HttpD
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import Asked
-from mcpproxy.session.http import HttpExchange, HttpHistory, singles
+from mcpproxy.session.http import VERSION, HttpExchange, HttpHistory, singles
 
 LINGERING_NS: Final = 10_000_000_000
 """A stream that is still open so long after its response was not ended by it."""
@@ -182,6 +182,8 @@ def missing_priming(exchange: HttpExchange, history: HttpHistory, frame: Frame |
     event, session = frame.event, exchange.session
     if event is None or session is None or exchange.events != 1 or exchange.method != "POST":
         return
+    if exchange.initialize is None and VERSION not in exchange.fields:
+        return  # Without its version it may be taken for a request of 2025-03-26.
     if session.revision == "2025-11-25" and (event.id or session.events) and (frame.raw or not event.id):
         said = "server began a stream without an empty event that has an id, though its events have ids"
         yield Breach("SSE-004", "R-083", said, None, (exchange.request.seq,))

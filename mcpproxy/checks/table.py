@@ -1,7 +1,10 @@
 """The form in which each module of checks says what it decides, and on what it looks.
 
 Every module ends with its ``FAMILY``: rows of data, from which the dispatch is derived, so that a
-message meets only the checks that can concern it.
+message meets only the checks that can concern it. Most messages are as they should be, and to call a
+function costs more than what most checks look at: so a row may also name what must be the case for it to
+matter at all: members that are there, words in the text (``mentions``), a ``Fact``. None of them replaces
+what the check itself asks; without them it says the same, later.
 """
 
 from collections.abc import Callable
@@ -27,6 +30,45 @@ ANY_PROTOCOL: Final[tuple[Protocol, ...]] = ("mcp", "acp")
 """For what JSON-RPC itself says, or its framing on stdio."""
 
 
+Fact: TypeAlias = int
+"""What the judge knows of a message before any check looks: these bits, any number of them at once.
+
+Plain numbers, since there is hardly a frame for which none of them is asked for.
+"""
+
+ODD: Final[Fact] = 1
+"""Something around the contents is not as it should be: see ``regular`` in ``protocol.jsonrpc``."""
+MISSHAPEN: Final[Fact] = 2
+"""Params or result lack a member or have one of another type than their method has in this revision."""
+REPEATED: Final[Fact] = 4
+"""The text may hold one name twice in an object."""
+REUSED: Final[Fact] = 8
+"""Its sender has used the id of this request before."""
+UNMATCHED: Final[Fact] = 16
+"""It is an answer whose id is not that of a request under way."""
+UNDECLARED: Final[Fact] = 32
+"""What its method (or that of the request answered) needs was not all declared in the handshake."""
+OUT_OF_STEP: Final[Fact] = 64
+"""Something about it may be wrong in this state of the handshake."""
+AUGMENTED: Final[Fact] = 128
+"""It has a member ``task``, or the request that it answers had one."""
+CANCELLED: Final[Fact] = 256
+"""Some request of this session was cancelled."""
+TASKS: Final[Fact] = 512
+"""This session has tasks, or a tool that is to be called as one."""
+LEVELLED: Final[Fact] = 1024
+"""Some stateless request of this session asked for log messages."""
+DISCOVERED: Final[Fact] = 2048
+"""The server may have said in a DiscoverResult what it has."""
+UNPROVEN: Final[Fact] = 4096
+"""The server may not have shown yet that it speaks a stateless revision."""
+
+ANEW: Final = UNPROVEN
+"""What is known of every message when a session begins."""
+
+FACTS: Final = 13
+"""How many there are."""
+
 Passed: TypeAlias = tuple[Kind, str, Sender, tuple[str, ...]]
 """What is known of a message before anybody looks into it: its kind, the method (for an answer that of
 the request answered), who sent it, and the revisions that it may be of."""
@@ -38,9 +80,11 @@ class Decider:
 
     ``methods`` narrows it to messages of these methods (for an answer: of the request answered),
     ``sender`` to those of one peer, ``within`` to those that may be of these revisions; empty means
-    all. ``mentions`` narrows it to frames in whose text one of these occurs: the name of a member
-    without which nothing is wrong. ``unless`` spares it messages of which that is known before anybody
-    looks into them. ``protocols`` are those whose sessions it looks at.
+    all. ``members`` narrows it to messages whose params or result have one of these. ``mentions`` narrows
+    it to frames in whose text one of these occurs: the name of a member without which nothing is wrong, in
+    its quotes. ``given`` narrows it to messages of which one of these facts is known; of a row with both of
+    these, either is enough. ``unless`` spares it messages of which that is known before anybody looks into
+    them. ``protocols`` are those whose sessions it looks at.
     """
 
     rules: tuple[str, ...]
@@ -50,7 +94,9 @@ class Decider:
     protocols: tuple[Protocol, ...] = MCP_ONLY
     sender: Sender | None = None
     within: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
     mentions: tuple[bytes, ...] = ()
+    given: Fact = 0
     unless: "Callable[[Passed], bool] | None" = None
 
 
@@ -71,7 +117,9 @@ class Note:
     protocols: tuple[Protocol, ...] = MCP_ONLY
     sender: Sender | None = None
     within: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
     mentions: tuple[bytes, ...] = ()
+    given: Fact = 0
 
 
 Moment = Literal["request", "success", "refusal", "body", "event", "end", "close", "over"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
+from mcpproxy.checks.table import TASKS
 from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Response
 from mcpproxy.protocol.tasks import TRANSITIONS, State, instant, reported
 from mcpproxy.protocol.wording import shown
@@ -168,6 +169,7 @@ def remember_made(passing: Passing, history: History) -> None:
 def remember_reports(passing: Passing, history: History) -> None:
     tasks = history.of(Tasks)
     for report in reports(passing, history):
+        history.facts |= TASKS
         task = report.known
         if task is None or (report.makes and task.made_by is not None):
             task = Task(report.id)

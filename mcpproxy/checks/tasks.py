@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
-from mcpproxy.checks.table import ASKS, Decider, Family, Note
+from mcpproxy.checks.table import ASKS, AUGMENTED, TASKS, Decider, Family, Note
 from mcpproxy.checks.task_marks import (
     QUESTIONS,
     RELATED,
@@ -263,6 +263,8 @@ def remember_tools(passing: Passing, history: History) -> None:
         said = "forbidden" if execution is None else execution
         if isinstance(name, str) and isinstance(said, str) and len(support) < MAX_REMEMBERED:
             support[name] = said if support.get(name, said) == said else None
+            if said == "required":
+                history.facts |= TASKS
 
 
 def forget_tools(passing: Passing, history: History) -> None:
@@ -315,19 +317,33 @@ LOOKS: Final = ("tasks/get", "tasks/cancel", "tasks/list")
 NAMED_ANYWAY: Final = (*NAMING, "tasks/list", STATUS)
 
 WITHIN: Final = ("2025-11-25",)
-TASK: Final = (b'"task"',)
+TASK: Final = ("task",)
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("TASK-002",), task_support, ("request",), ("tools/call",), within=WITHIN),
-        Decider(("TASK-002", "TASK-003"), answered_call, ("response",), MAKERS, within=WITHIN),
+        Decider(
+            ("TASK-002",),
+            task_support,
+            ("request",),
+            ("tools/call",),
+            within=WITHIN,
+            given=AUGMENTED | TASKS,
+        ),
+        Decider(
+            ("TASK-002", "TASK-003"),
+            answered_call,
+            ("response",),
+            MAKERS,
+            within=WITHIN,
+            given=AUGMENTED | TASKS,
+        ),
         Decider(
             ("TASK-004", "TASK-005", "TASK-007"),
             task_made,
             ("response",),
             MAKERS,
             within=WITHIN,
-            mentions=TASK,
+            members=TASK,
         ),
         Decider(("TASK-006", "TASK-007", "TASK-008", "TASK-011"), task_told, ("notification",), (STATUS,)),
         Decider(
@@ -342,7 +358,12 @@ FAMILY: Final = Family(
         Decider(("TASK-010",), unmarked_request, ("request",), QUESTIONS),
         Decider(("TASK-010",), unmarked_answer, ("response",), QUESTIONS),
         Decider(
-            ("TASK-010",), unmarked_progress, ("notification",), ("notifications/progress",), within=WITHIN
+            ("TASK-010",),
+            unmarked_progress,
+            ("notification",),
+            ("notifications/progress",),
+            within=WITHIN,
+            given=TASKS,
         ),
         Decider(("TASK-011",), cancelled, ("response",), ("tasks/cancel",)),
         Decider(("TASK-011", "TASK-012"), refusal_code, ("error",), (*NAMING, "tasks/list")),
@@ -354,12 +375,12 @@ FAMILY: Final = Family(
         Note(forget_tools, ("notification",), ("notifications/tools/list_changed",)),
         Note(remember_missing, ("response",), ("tasks/get",)),
         Note(remember_reports, ("notification",), (STATUS,)),
-        Note(remember_made, ("response",), MAKERS, within=WITHIN, mentions=TASK),
+        Note(remember_made, ("response",), MAKERS, within=WITHIN, members=TASK),
         Note(remember_reports, ("response",), LOOKS),
         Note(remember_answer, ("response",), ("tasks/result",)),
         Note(remember_refusal, ("error",), NAMING),
         Note(remember_poll, ("request",), ("tasks/get",)),
         Note(remember_listing, ("response",), ("tasks/list",)),
-        Note(remember_progress, ("notification",), ("notifications/progress",), within=WITHIN),
+        Note(remember_progress, ("notification",), ("notifications/progress",), within=WITHIN, given=TASKS),
     ),
 )

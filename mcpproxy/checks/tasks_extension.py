@@ -341,13 +341,30 @@ def remember_call(passing: Passing, history: History) -> None:
             task.dropped, task.poll = True, None
 
 
+RESULT_TYPE: Final = ("resultType",)
 TASK: Final = (b'"task"',)
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("TASKX-001",), task_handed_out, ("response",), ELSEWHERE, within=STATELESS, mentions=TASK),
+        Decider(
+            ("TASKX-001",),
+            task_handed_out,
+            ("response",),
+            ELSEWHERE,
+            within=STATELESS,
+            members=RESULT_TYPE,
+            mentions=TASK,
+        ),
         Decider(("TASKX-001",), task_served, ("response",), CALLS),
-        Decider(("TASKX-002",), task_shape, ("response",), ("tools/call",), within=STATELESS, mentions=TASK),
+        Decider(
+            ("TASKX-002",),
+            task_shape,
+            ("response",),
+            ("tools/call",),
+            within=STATELESS,
+            members=RESULT_TYPE,
+            mentions=TASK,
+        ),
         Decider(("TASKX-002",), task_shape, ("response",), ("tasks/get",)),
         Decider(("TASKX-002",), task_shape, ("notification",), (STATUS,)),
         Decider(("TASKX-003",), lost_at_once, ("error",), ("tasks/get",)),
@@ -360,7 +377,14 @@ FAMILY: Final = Family(
         Decider(("TASK-014",), hasty_poll, ("request",), ("tasks/get",)),
     ),
     notes=(
-        Note(remember_task, ("response",), ("tools/call",), within=STATELESS, mentions=TASK),
+        Note(
+            remember_task,
+            ("response",),
+            ("tools/call",),
+            within=STATELESS,
+            members=RESULT_TYPE,
+            mentions=TASK,
+        ),
         Note(remember_task, ("response",), ("tasks/get",)),
         Note(remember_task, ("notification",), (STATUS,)),
         Note(remember_call, ("request",), CALLS),

@@ -13,10 +13,10 @@ from typing import Final
 import orjson
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
-from mcpproxy.checks.listings import Item, listed
+from mcpproxy.checks.listings import Item, Listed, listed
 from mcpproxy.checks.table import ANSWERS, Decider, Family, Note
 from mcpproxy.protocol.contract import Mismatch
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, RequestId, Response
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, RequestId, Response
 from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER, Severity
@@ -39,13 +39,14 @@ class Call:
     """One call, with the tool as it was known when the call was sent.
 
     ``unlisted`` is the frame that ends a whole list without that name, 0 if there is none. ``changes`` is
-    how many changes of the list had been announced.
+    how many changes of the list (``known``) had been announced.
     """
 
     asked: Asked
     name: str
     tool: Item | None
     unlisted: int
+    known: Listed
     changes: int
     stale: bool
 
@@ -60,14 +61,15 @@ class Calls:
 
 def remember_call(passing: Passing, history: History) -> None:
     """Which tool a call means."""
-    asked, name = passing.asked, member(passing.message.value, "params", "name")
+    asked, params = passing.asked, passing.contents
+    name = params.get("name") if isinstance(params, dict) else None
     if asked is None or not isinstance(name, str) or history.blind:
         return
     known = listed(history, "tools/list")
     tool, whole = known.items.get(name), known.whole
     unlisted = whole.seq if whole is not None and name not in whole.items else 0
     stale = tool is not None and passing.frame.observed_at_ns > tool.fresh_until_ns
-    call = Call(asked, name, tool, unlisted, known.changes, stale)
+    call = Call(asked, name, tool, unlisted, known, known.changes, stale)
     keep(history.of(Calls).under_way, (asked.seq, asked.id), call, MAX_CALLS)
 
 
@@ -93,16 +95,14 @@ def remember_answer(passing: Passing, history: History) -> None:
 
 def unfit_arguments(passing: Passing, history: History) -> Iterable[Breach]:
     """TOOL-008: the client's part of it, no more than a note: the server is there to refuse"""
-    message = passing.message
-    assert isinstance(message, Request)
-    if history.blind or len(passing.candidates) != 1:
+    params = passing.contents
+    if history.blind or len(passing.candidates) != 1 or not isinstance(params, dict):
         return ()
-    params = as_object(message.params)
-    name = member(params, "name")
+    name = params.get("name")
     tool = listed(history, "tools/list").items.get(name) if isinstance(name, str) else None
-    if params is None or tool is None:
+    if tool is None:
         return ()
-    found = _misfits(tool, params, passing.candidates[0])
+    found = _misfits(tool, params, passing.candidates[0], passing.frame.raw)
     if not found:
         return ()
     said = f"client called {shown(name)} with arguments that break its inputSchema: {_clause(found)}"
@@ -110,11 +110,13 @@ def unfit_arguments(passing: Passing, history: History) -> Iterable[Breach]:
     return (Breach("TOOL-008", "R-145", said, pointer, (tool.seq,), at_most="info"),)
 
 
-def _misfits(tool: Item, params: JSONObject, revision: str) -> tuple[Mismatch, ...]:
+def _misfits(
+    tool: Item, params: JSONObject, revision: str, text: bytes | None = None
+) -> tuple[Mismatch, ...]:
     """Where the arguments of a call break the tool's inputSchema; none at all are an empty object."""
     arguments = params.get("arguments", {})
     # What is no object is another fault.
-    return tool.breaks("inputSchema", arguments, revision) if isinstance(arguments, dict) else ()
+    return tool.breaks("inputSchema", arguments, revision, text) if isinstance(arguments, dict) else ()
 
 
 def _clause(found: tuple[Mismatch, ...]) -> str:
@@ -136,10 +138,10 @@ def answered(passing: Passing, history: History) -> Iterable[Breach]:
         return ()
     if call.tool is None:
         return _unlisted(passing, call, result) if call.unlisted else ()
-    return (
-        *_accepted_arguments(passing, call, call.tool, result),
-        *_output(passing, history, call, call.tool, result),
-    )
+    found = _accepted_arguments(passing, call, call.tool, result)
+    if isinstance(call.tool.value.get("outputSchema"), dict):
+        found = (*found, *_output(passing, history, call, call.tool, result))
+    return found
 
 
 def _unlisted(passing: Passing, call: Call, result: JSONObject) -> Iterator[Breach]:
@@ -152,22 +154,21 @@ def _unlisted(passing: Passing, call: Call, result: JSONObject) -> Iterator[Brea
         yield Breach("TOOL-006", "R-143", said, pointer, related, at_most="info")
 
 
-def _accepted_arguments(passing: Passing, call: Call, tool: Item, result: JSONObject) -> Iterator[Breach]:
-    params = as_object(call.asked.params)
-    if params is None or result.get("isError") is True:
-        return
-    if found := _misfits(tool, params, passing.candidates[0]):
-        said = f"server took arguments for {shown(call.name)} that break its inputSchema: {_clause(found)}"
-        related = (tool.seq, call.asked.seq)
-        # It may have another notion of validating: what it takes, it may well know how to take.
-        yield Breach("TOOL-008", "R-145", said, passing.at + "/result", related, at_most="warning")
+def _accepted_arguments(passing: Passing, call: Call, tool: Item, result: JSONObject) -> tuple[Breach, ...]:
+    params = call.asked.params
+    if not isinstance(params, dict) or result.get("isError") is True:
+        return ()
+    if not (found := _misfits(tool, params, passing.candidates[0])):
+        return ()
+    said = f"server took arguments for {shown(call.name)} that break its inputSchema: {_clause(found)}"
+    related = (tool.seq, call.asked.seq)
+    # It may have another notion of validating: what it takes, it may well know how to take.
+    return (Breach("TOOL-008", "R-145", said, passing.at + "/result", related, at_most="warning"),)
 
 
 def _output(
     passing: Passing, history: History, call: Call, tool: Item, result: JSONObject
 ) -> Iterator[Breach]:
-    if not isinstance(tool.value.get("outputSchema"), dict):
-        return
     # A list may have changed unheard of: after its time, or while the word is on another stream.
     at_most: Severity | None = "warning" if call.stale or (call.changes and history.over_http) else None
     if result.get("isError") is True:
@@ -253,7 +254,7 @@ def _call(passing: Passing, history: History) -> Call | None:
         call = calls.tasks.get(task) if isinstance(task, str) else None
     else:
         call = calls.under_way.get((asked.seq, asked.id))
-    return call if call and call.changes == listed(history, "tools/list").changes else None
+    return call if call and call.changes == call.known.changes else None
 
 
 def _final(message: Response, asked: Asked) -> JSONObject | None:
@@ -279,7 +280,7 @@ FAMILY: Final = Family(
             ("tools/call",),
             sender=SERVER,
             within=STRUCTURED,
-            mentions=(b"structuredContent",),
+            members=("structuredContent",),
         ),
         Decider(("TOOL-007",), refused_arguments, ("error",), RESULTS, sender=SERVER, within=AS_RESULT),
     ),

@@ -15,6 +15,7 @@ from mcpproxy.checks.listings import (
     Lists,
     Page,
     Walk,
+    calls_answered,
     listed,
     page,
     remember_call,
@@ -185,7 +186,9 @@ def list_independence(passing: Passing, history: History) -> Iterator[Breach]:
     for known, walk, names in _whole(passing, history):
         if walk.changes != known.changes:
             continue
-        what = _of_connection(passing, known, walk, names) or _after_call(passing, known, walk, names)
+        what = _of_connection(passing, known, walk, names) or _after_call(
+            passing, history, known, walk, names
+        )
         if what is not None:
             said, related = what
             method = passing.answers.method if passing.answers else ""
@@ -209,14 +212,14 @@ def _of_connection(
 
 
 def _after_call(
-    passing: Passing, known: Listed, walk: Walk, names: list[str]
+    passing: Passing, history: History, known: Listed, walk: Walk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
     """Another list right after a tool was called."""
     before, now_ns = known.latest, passing.frame.observed_at_ns
     if before is None or not before.like(walk) or before.changes != known.changes:
         return None
     other = next(iter(before.items.keys() ^ set(names)), None)
-    if other is None or known.calls == known.called or now_ns - before.at_ns > SOON_NS:
+    if other is None or calls_answered(history) == known.called or now_ns - before.at_ns > SOON_NS:
         return None
     verb = "no longer lists" if other in before.items else "suddenly lists"
     return f"server {verb} {shown(other)} right after a tool was called", (before.seq,)

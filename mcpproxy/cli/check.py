@@ -4,17 +4,24 @@ Findings that were recorded are not read: whoever records with an older mcpproxy
 this one, and nobody has to trust a trace about itself.
 """
 
+import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from mcpproxy import judging, ruleset
+from mcpproxy import baseline, judging, pins, ruleset
+from mcpproxy.baseline import Baseline
 from mcpproxy.checks.implementations import pinned
+from mcpproxy.checks.pins import held
 from mcpproxy.checks.table import Family
-from mcpproxy.cli import ranges, sessions, traces
+from mcpproxy.cli import output, parallel, ranges, reporting, sessions, traces
 from mcpproxy.cli.terminal import emit, style, tell
-from mcpproxy.cli.usage import Parser
+from mcpproxy.cli.usage import Parser, UsageError
 from mcpproxy.errors import McpProxyError
-from mcpproxy.reports import json, text
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.reports import text
+from mcpproxy.reports.located import locate
+from mcpproxy.reports.style import count, printable
 from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
 from mcpproxy.ruleset import Ruleset
 from mcpproxy.selection import Selection
@@ -23,18 +30,55 @@ from mcpproxy.trace.reader import open_trace
 EPILOG = """\
 A RULE is a code (PROTO-007), a name (mismatched-response-id) or a family (PROTO).
 
+With --baseline, what FILE accepts is known and does not count; --write-baseline accepts what there is now.
+
 exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
-            2 a trace could not be judged
+            2 a trace could not be judged, or the report not written
 
   mcpproxy check recordings/ --strict
-  mcpproxy check session.jsonl --select PROTO,SCHEMA-004 --format json"""
+  mcpproxy check session.jsonl --select PROTO,SCHEMA-004 --format json
+  mcpproxy check recordings/ --baseline mcp.json --format sarif -o mcp.sarif"""
 
 
 def run(argv: list[str]) -> int:
-    """Judge every trace named and print the findings."""
+    """Judge every trace named and report the findings."""
+    options = _arguments(argv)
+    rules, selection = _rules(options)
+    accepted = _baseline(options)
+    if options.output:
+        output.check(options.output)
+    found = traces.whole([trace for path in options.paths for trace in traces.expand(path)])
+    streams = options.format == "text" and not options.output and not options.write_baseline
+    look = style()
+    verdict = judge_all(
+        list(dict.fromkeys(found)),
+        rules,
+        selection,
+        strict=options.strict,
+        session=options.session or "",
+        each=lambda judged: emit(text.trace_lines(judged, look)) if streams else None,
+        located=accepted is not None or options.format in reporting.LOCATED,
+        accepted=accepted,
+    )
+    if accepted is not None:
+        verdict = _compared(verdict, accepted, rules.catalogue, selection, options)
+    reporting.report(verdict, rules.catalogue, options.format, options.output, look, streamed=streams)
+    for entry in verdict.fixed or ():
+        tell(f"{options.baseline}: fixed: {entry.rule} {printable(entry.message)}")
+    if verdict.fixed:
+        tell(f"{options.baseline}: --write-baseline takes out what is fixed")
+    return verdict.exit_code
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = Parser("check", "Judge recordings by the rules of the protocol.", EPILOG)
     parser.add_argument("paths", nargs="+", metavar="TRACE-or-folder", help="recordings, or folders of them")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
+    parser.add_argument("--format", choices=reporting.FORMATS, default="text", help="what to print (text)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="put the report there, the summary on stderr")
+    parser.add_argument("--baseline", metavar="FILE", help="the findings in FILE are known and do not count")
+    parser.add_argument(
+        "--write-baseline", action="store_true", help="accept all findings: write them to that FILE"
+    )
     parser.add_argument("--strict", action="store_true", help="let warnings count as errors do")
     parser.add_argument("--select", action="append", metavar="RULE,...", help="judge by these rules only")
     parser.add_argument(
@@ -49,28 +93,68 @@ def run(argv: list[str]) -> int:
         "--rules", action="append", default=[], metavar="DIR", help="judge by the rules in this folder too"
     )
     parser.add_argument("--versions", metavar="FILE", help="report peers outside the version ranges in FILE")
+    parser.add_argument("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
     options = parser.parse_args(argv)
+    if options.write_baseline and not options.baseline:
+        raise UsageError("--write-baseline", "goes together with --baseline FILE", "name the file to write")
+    return options
+
+
+def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
+    """What to judge by."""
     rules = ruleset.load(map(Path, options.rules))
     extend = [*(options.extend_select or ()), *(["APP"] if options.app_errors else ())]
     families: list[Family] = []
     if options.versions:
         extend.append("VER")
         families.append(pinned(ranges.read(options.versions)))
+    if options.pins:
+        extend.append("PIN")
+        families.append(held(pins.read(options.pins)))
     selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)
-    rules = rules.and_also(selection.wanted or (), families)
-    found = traces.whole([trace for path in options.paths for trace in traces.expand(path)])
-    as_text: bool = options.format == "text"
-    look = style()
-    verdict = judge_all(
-        list(dict.fromkeys(found)),
-        rules,
-        selection,
-        strict=options.strict,
-        session=options.session or "",
-        each=lambda judged: emit(text.trace_lines(judged, look)) if as_text else None,
+    return rules.and_also(selection.wanted or (), families), selection
+
+
+def _baseline(options: argparse.Namespace) -> Baseline | None:
+    if not options.baseline:
+        return None
+    if options.write_baseline:
+        output.check(options.baseline)
+    return baseline.read(options.baseline, may_be_missing=options.write_baseline)
+
+
+def _compared(
+    verdict: Verdict, accepted: Baseline, known: Catalogue, selection: Selection, options: argparse.Namespace
+) -> Verdict:
+    """The verdict against the baseline, which is written first if that was asked for."""
+
+    def judged(code: str) -> bool:
+        if options.session or verdict.unjudged or (rule := known.rules.get(code)) is None:
+            return False
+        return selection.takes(code) and (selection.wanted is not None or not rule.opt_in)
+
+    if not options.write_baseline:
+        return replace(verdict, fixed=accepted.fixed(verdict.located, judged))
+    if verdict.unjudged:
+        tell(f"{accepted.path}: not written; every trace must be judged first")
+        return replace(verdict, fixed=())
+    renewed = accepted.renewed(verdict.located, judged)
+    output.write(accepted.path, renewed.lines())
+    added, gone = (
+        len(renewed.entries.keys() - accepted.entries.keys()),
+        accepted.entries.keys() - renewed.entries.keys(),
     )
-    emit(text.summary_lines(verdict, look) if as_text else json.lines(verdict))
-    return verdict.exit_code
+    tell(
+        f"{accepted.path}: {count(len(renewed.entries), 'finding')} accepted ({added} new, {len(gone)} gone)"
+    )
+    return replace(verdict, traces=tuple(_marked(trace, renewed) for trace in verdict.traces), fixed=())
+
+
+def _marked(judged: JudgedTrace, accepted: Baseline) -> JudgedTrace:
+    located = accepted.marked(judged.located)
+    return replace(
+        judged, located=located, findings=tuple(one.finding for one in located if not one.is_known)
+    )
 
 
 def judge_all(
@@ -81,30 +165,44 @@ def judge_all(
     strict: bool,
     each: Callable[[JudgedTrace], None],
     session: str = "",
+    located: bool = False,
+    accepted: Baseline | None = None,
 ) -> Verdict:
-    """Judge one after another; ``each`` gets a trace as soon as it is judged."""
+    """Judge all, in their order; ``each`` gets a trace as soon as it is judged.
+
+    Findings are ``located`` if that is asked for; then those that are ``accepted`` are known.
+    """
+
+    def attempt(path: str) -> JudgedTrace | Unjudged:
+        try:
+            return judge(path, rules, selection, session, located=located)
+        except McpProxyError as error:
+            return Unjudged(path, str(error))
+
     judged: list[JudgedTrace] = []
     unjudged: list[Unjudged] = []
-    for path in paths:
-        try:
-            trace = judge(path, rules, selection, session)
-        except McpProxyError as error:
-            tell(str(error))
-            unjudged.append(Unjudged(path, str(error)))
+    for result in parallel.each(attempt, paths):
+        if isinstance(result, Unjudged):
+            tell(result.reason)
+            unjudged.append(result)
         else:
-            judged.append(trace)
-            each(trace)
+            judged.append(_marked(result, accepted) if accepted else result)
+            each(judged[-1])
     return Verdict(tuple(judged), tuple(unjudged), strict)
 
 
-def judge(path: str, rules: Ruleset, selection: Selection, session: str = "") -> JudgedTrace:
+def judge(
+    path: str, rules: Ruleset, selection: Selection, session: str = "", *, located: bool = False
+) -> JudgedTrace:
     """Judge the frames of one trace, as they were judged when they passed.
 
-    With ``session``, what is found elsewhere is not reported, nor what concerns no frame.
+    With ``session``, what is found elsewhere is not reported, nor what concerns no frame. ``located`` reads
+    a trace once more if something was found in it.
 
     Raises:
         TraceError: the trace cannot be read.
         UsageError: there is no such session in it.
     """
     trace = open_trace(path)
-    return judging.judge(trace, rules, selection, sessions.only(trace, session) if session else None)
+    judged = judging.judge(trace, rules, selection, sessions.only(trace, session) if session else None)
+    return replace(judged, located=locate(trace, judged.findings)) if located else judged

@@ -1,9 +1,11 @@
 """What ``mcpproxy diff`` and ``mcpproxy replay client`` share: what counts, and how it is reported."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mcpproxy.cli.sessions import called
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.replay.compare import MATCHERS, Rules
@@ -71,6 +73,15 @@ def sessions_of(material: Material) -> list[Session]:
     if not asked:
         return [merged([unnamed, material.sessions[0]]), *material.sessions[1:]]
     return sorted((unnamed, *material.sessions), key=lambda session: session.messages[0].seq)
+
+
+def chosen(path: str, sessions: Sequence[Session], id: str) -> Session:
+    """The one of ``sessions`` whose name begins with ``id``; ``path`` is where they come from.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    return called(path, id, {session.name: session for session in sessions if session.name})
 
 
 def compare(

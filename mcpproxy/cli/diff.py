@@ -4,7 +4,7 @@ from itertools import zip_longest
 from typing import Final
 
 from mcpproxy.cli import comparing, traces
-from mcpproxy.cli.usage import Parser
+from mcpproxy.cli.usage import Parser, UsageError
 from mcpproxy.errors import TraceError
 from mcpproxy.replay.material import material
 from mcpproxy.replay.outcome import Comparison
@@ -29,14 +29,33 @@ def run(argv: list[str]) -> int:
     parser = Parser("diff", DESCRIPTION, EPILOG)
     parser.add_argument("a", metavar="A", help="the recording that is right")
     parser.add_argument("b", metavar="B", help="the recording to compare with it")
+    parser.add_argument(
+        "--session",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="compare this HTTP session alone; again for the one in B, if it is called otherwise there",
+    )
     comparing.add_options(parser)
     options = parser.parse_args(argv)
     a, b = (traces.expand(path)[0] for path in (options.a, options.b))
     comparison = Comparison(a, b)
     how = comparing.counting(options)
-    for expected, found in zip_longest(_sessions(a, comparison), _sessions(b, comparison)):
+    ids: list[str] = options.session
+    if len(ids) > 2:
+        raise UsageError("--session", f"given {len(ids)} times", "give it once for A and once for B")
+    before, after = _sessions(a, comparison), _sessions(b, comparison)
+    if ids:
+        before = [comparing.chosen(a, before, ids[0])]
+        after = [_counterpart(b, after, ids)]
+    for expected, found in zip_longest(before, after):
         comparing.compare(comparison, expected, found, how)
     return comparing.report(comparison, options.format)
+
+
+def _counterpart(path: str, sessions: list[Session], ids: list[str]) -> Session:
+    """The session of B: the one that was named for it, else its only one, else the one called as in A."""
+    return sessions[0] if len(ids) == 1 == len(sessions) else comparing.chosen(path, sessions, ids[-1])
 
 
 def _sessions(path: str, comparison: Comparison) -> list[Session]:

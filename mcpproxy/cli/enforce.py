@@ -1,33 +1,38 @@
 """``--enforce RULE,...``: which rules are refused instead of only flagged, on ``run`` and on ``http``.
 
-Imported only when something is enforced, for all of the judge comes with it.
+Imported only when something is enforced, for all of the judge comes with it. A rule of the user's own is
+enforced like any other; where it fails, that is told, and requests pass it from then on.
 """
 
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from mcpproxy import catalogue
 from mcpproxy.cli.usage import UsageError
 from mcpproxy.observer.enforce import Enforcer, enforceable
+from mcpproxy.recorder.terms import Terms
 from mcpproxy.selection import resolve, unknown
 
 if TYPE_CHECKING:
     import socket
 
+    from mcpproxy.guards import CustomRuleError
     from mcpproxy.relay.gate import GatedRelay
     from mcpproxy.relay.http import Settings
     from mcpproxy.relay.http_gate import GatedProxy
     from mcpproxy.relay.journal import Journal
 
 
-def enforced(where: str, values: Iterable[str]) -> frozenset[str]:
+def enforced(where: str, values: Iterable[str], terms: Terms | None = None) -> frozenset[str]:
     """The rules that the values of ``--enforce`` name: codes or names, comma-separated.
+
+    ``terms`` say by which rules the session is judged, where those are not the usual ones.
 
     Raises:
         UsageError: a name that is no single rule, or a rule that cannot be enforced.
     """
-    known, possible = catalogue.load(), enforceable()
+    rules, selection = (terms or Terms()).resolve()
+    known, possible = rules.catalogue, enforceable(rules.dispatch)
     found: set[str] = set()
     for named in filter(None, (name.strip() for name in ",".join(values).split(","))):
         codes = resolve(known, named)
@@ -41,13 +46,19 @@ def enforced(where: str, values: Iterable[str]) -> frozenset[str]:
                 f"--enforce {named}: it is not decided by a request alone, so nothing could be refused",
                 f"what can be: {', '.join(sorted(possible))}",
             )
+        if not all(map(selection.takes, codes)):
+            raise UsageError(
+                where, f"--enforce {named}: --select or --ignore leaves it out", "judge by it as well"
+            )
         found |= codes
     if not found:
         raise UsageError(where, "--enforce names no rule", "see mcpproxy rules")
     return frozenset(found)
 
 
-def gated(where: str, values: Iterable[str]) -> "Callable[[Journal | None, int, float, bool], GatedRelay]":
+def gated(
+    where: str, values: Iterable[str], terms: Terms | None = None
+) -> "Callable[[Journal | None, int, float, bool], GatedRelay]":
     """What makes the relay of a stdio session in which the rules in ``values`` are enforced.
 
     Raises:
@@ -57,29 +68,43 @@ def gated(where: str, values: Iterable[str]) -> "Callable[[Journal | None, int, 
         raise UsageError(
             where, "--enforce is not available on Windows", "leave it out: rules are still flagged"
         )
-    rules = enforced(where, values)
+    rules = enforced(where, values, terms)
 
     def make(journal: "Journal | None", wakeup: int, grace_s: float, quiet: bool) -> "GatedRelay":
         from mcpproxy.relay.gate import GatedRelay
 
-        return GatedRelay(journal, wakeup, grace_s, quiet, lambda: Enforcer(catalogue.load(), rules))
+        relay = GatedRelay(
+            journal, wakeup, grace_s, quiet, lambda: _enforcer(rules, terms, lambda said: relay.say(said))
+        )
+        return relay
 
     return make
 
 
 def gated_http(
-    where: str, values: Iterable[str], endpoint: str
+    where: str, values: Iterable[str], endpoint: str, terms: Terms | None = None
 ) -> "Callable[[Settings, socket.socket, Journal | None], GatedProxy]":
     """As ``gated``, for the proxy before an HTTP server.
 
     Raises:
         UsageError: as ``enforced``.
     """
-    rules = enforced(where, values)
+    rules = enforced(where, values, terms)
 
     def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "GatedProxy":
         from mcpproxy.relay.http_gate import GatedProxy
 
-        return GatedProxy(settings, listener, journal, Enforcer(catalogue.load(), rules), endpoint)
+        enforcer = _enforcer(rules, terms, lambda said: proxy.voice.say(said))
+        proxy = GatedProxy(settings, listener, journal, enforcer, endpoint)
+        return proxy
 
     return make
+
+
+def _enforcer(rules: frozenset[str], terms: Terms | None, say: "Callable[[str], None]") -> Enforcer:
+    def leave_out(codes: tuple[str, ...], fault: "CustomRuleError") -> None:
+        if lost := ", ".join(sorted(rules.intersection(codes))):
+            say(f"{lost} is not enforced any more: {' '.join(str(fault).split())}")
+
+    known, _ = (terms or Terms()).resolve(leave_out)
+    return Enforcer(known.catalogue, rules, known.dispatch)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import mmap
 
     from mcpproxy.recorder.live import Mode
+    from mcpproxy.recorder.terms import Terms
     from mcpproxy.relay.tls import TlsClient, TlsServer
 
 DESCRIPTION: Final = """\
@@ -68,6 +69,8 @@ class Options:
     admin: str
     rotate: str = ""
     enforce: Sequence[str] = ()
+    terms: "Terms | None" = None
+    """By which rules to judge, if not by the usual ones."""
 
 
 def run(argv: list[str]) -> int:
@@ -84,7 +87,7 @@ def run(argv: list[str]) -> int:
     if options.enforce:
         from mcpproxy.cli.enforce import gated_http
 
-        make = gated_http("http", options.enforce, options.endpoint)
+        make = gated_http("http", options.enforce, options.endpoint, options.terms)
     settings, listener, here = prepare(options)
     settings.make = make
     journal, trace = None, ""
@@ -174,7 +177,17 @@ def parse(argv: list[str]) -> Options:
         admin=args.admin,
         rotate=args.rotate,
         enforce=args.enforce,
+        terms=_terms(args),
     )
+
+
+def _terms(args: argparse.Namespace) -> "Terms | None":
+    lists = args.rules, args.select, args.extend_select, args.ignore
+    if not (args.app_errors or any(lists)):
+        return None
+    from mcpproxy.cli import judged
+
+    return judged.terms("http", *lists, app_errors=args.app_errors)
 
 
 def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
@@ -241,6 +254,17 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="refuse requests of clients that break one of these rules, instead of only flagging them",
     )
+    add("--rules", metavar="DIR", action="append", default=[], help="judge by the rules in this folder too")
+    add("--select", metavar="RULE,...", action="append", default=[], help="judge by these rules only")
+    add(
+        "--extend-select",
+        metavar="RULE,...",
+        action="append",
+        default=[],
+        help="judge by these too, off by default",
+    )
+    add("--ignore", metavar="RULE,...", action="append", default=[], help="leave these rules out")
+    add("--app-errors", action="store_true", help="judge error envelopes in tool results too (APP)")
     add("--live", choices=("text", "json", "off"), default="text", help="how findings are told on stderr")
     add("--quiet", action="store_true", help="say nothing on stderr")
     add(
@@ -369,6 +393,11 @@ def start_members(options: Options, here: str) -> dict[str, str]:
     """What the START record says of a proxy."""
     scheme = "https" if options.cert else "http"
     upstream = _shown(options.upstream, options.endpoint) if options.upstream else ""
+    judged_by = "null"
+    if options.terms is not None:
+        from mcpproxy.cli import judged
+
+        judged_by = judged.member(options.terms)
     return {
         "transport": quoted("http"),
         "mode": quoted("reverse" if options.upstream else "forward"),
@@ -378,6 +407,7 @@ def start_members(options: Options, here: str) -> dict[str, str]:
         "keep_credentials": "true" if options.keeps_credentials else "false",
         "salt": quoted(os.urandom(32).hex()),  # of the masks; it goes with the journal
         "rotate": rotation_member(options.rotate, "http"),
+        "judged_by": judged_by,
         "admin": quoted(options.admin) if options.admin else "null",
         "command": "[]",
     }

@@ -28,13 +28,28 @@ COMMANDS = {
         "validate": ("mcpproxy.cli.validate", "connect to a server as a client, probe it, report"),
         "check": ("mcpproxy.cli.check", "judge recordings again; exit code 1 if a rule was broken"),
         "rules": ("mcpproxy.cli.rules", "all rules and how strict each protocol revision is"),
+        "pin": ("mcpproxy.cli.pin", "approve of the tools of a server, for check --pins"),
         "versions": ("mcpproxy.cli.versions", "which implementation spoke which revision"),
         "explain": ("mcpproxy.cli.explain", "what a rule means, why it matters, what to do instead"),
     },
 }
 """Group -> command -> the module with its ``run(argv) -> int``, and its line in the help."""
 
-RUN_OPTIONS = ("--trace", "--trace-dir", "--rotate", "--label", "--live", "--quiet", "--grace", "--enforce")
+RUN_OPTIONS = (
+    "--trace",
+    "--trace-dir",
+    "--rotate",
+    "--label",
+    "--live",
+    "--quiet",
+    "--grace",
+    "--enforce",
+    "--rules",
+    "--select",
+    "--extend-select",
+    "--ignore",
+    "--app-errors",
+)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -3,18 +3,19 @@
 import argparse
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Final
 
-from mcpproxy.cli import traces
+from mcpproxy.cli import sessions, traces
 from mcpproxy.cli.http import split_listen
 from mcpproxy.cli.terminal import tell
 from mcpproxy.cli.usage import Parser, UsageError, nearest
 from mcpproxy.errors import TraceError
 from mcpproxy.replay.live import Options
 from mcpproxy.replay.match import LEVELS
-from mcpproxy.replay.material import Material, material
-from mcpproxy.replay.recording import load
+from mcpproxy.replay.material import Material, material, one_after_another
+from mcpproxy.replay.recording import Recording, load
 from mcpproxy.replay.serve_stdio import StdioServer
 from mcpproxy.replay.server import Engine, summary
 
@@ -66,33 +67,44 @@ def serve(argv: list[str]) -> int:
         McpProxyError: the arguments cannot be followed, the trace cannot be read, or the port is taken.
     """
     options, command = _arguments(argv)
-    recording = load(traces.expand(options.trace)[0])
-    found = material(recording)
-    if not found.unnamed.messages and not found.sessions:
-        raise TraceError(recording.path, None, "holds no message", "record a session first")
-    for note in found.notes:
-        tell(f"{recording.path}: {note}")
+    found = _all_of([load(traces.expand(trace)[0]) for trace in options.trace])
     how = Options(
         level=options.match,
         ignore=tuple(options.ignore),
         factor=options.timing,
         repeats=options.repeat,
         passes=bool(command),
-        complete=recording.complete,
+        complete=found.complete,
         over_http=bool(options.http),
     )
+    if options.session:
+        known = {session.name: session for session in found.sessions}
+        found = replace(found, sessions=(sessions.called(options.trace[0], options.session, known),))
     if options.http:
         return _over_http(options.http, found, how, command)
-    try:
-        session = found.as_one(options.session)
-    except LookupError as fault:
-        known = " ".join(session.name for session in found.sessions)
-        raise UsageError("--session", str(fault.args[0]), f"known are: {known or 'none'}") from None
-    if not options.session and len(found.sessions) > 1:
+    session = found.as_one()
+    if len(found.sessions) > 1:
         tell(f"{len(found.sessions)} sessions are in it; the first is replayed, --session takes another")
     server = StdioServer(Engine(session, how), tell, command)
     server.run()
     return ended([server.engine], server.passed_on)
+
+
+def _all_of(recordings: Sequence[Recording]) -> Material:
+    """What can be replayed of them, and what cannot is told."""
+    found = [material(recording) for recording in recordings]
+    for recording, each in zip(recordings, found, strict=True):
+        if not each.unnamed.messages and not each.sessions:
+            raise TraceError(recording.path, None, "holds no message", "record a session first")
+        if len(found) > 1 and recording.transport != "stdio":
+            raise UsageError(
+                recording.path,
+                "recorded over HTTP, and so replayed alone",
+                "name one recording, or --session",
+            )
+        for note in each.notes:
+            tell(f"{recording.path}: {note}")
+    return found[0] if len(found) == 1 else one_after_another(found)
 
 
 def ended(engines: Sequence[Engine], passed: int) -> int:
@@ -121,7 +133,12 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     argv, command = argv[:at], argv[at + 1 :]
     parser = Parser("replay server", DESCRIPTION, EPILOG)
     add = parser.add_argument
-    add("trace", metavar="TRACE", help="the recording")
+    add(
+        "trace",
+        metavar="TRACE",
+        nargs="+",
+        help="the recording; several where the client started the server several times",
+    )
     add("--http", metavar="HOST:PORT", default="", help="serve Streamable HTTP there; port 0 picks one")
     add(
         "--timing",

@@ -67,8 +67,10 @@ def _play_all(
 ) -> bool:
     """Play every session; whether all came to their end."""
     found = material(recording)
-    comparison.notes += [f"{recording.path}: {note}" for note in found.notes]
     sessions = comparing.sessions_of(found)
+    if options.session:
+        sessions = [comparing.chosen(recording.path, sessions, options.session)]
+    comparison.notes += [f"{recording.path}: {note}" for note in found.notes]
     if not sessions:
         raise TraceError(recording.path, None, "holds no message", "record a session first")
     heard, whole = 0, True
@@ -127,6 +129,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         default=[],
         help="a header for every HTTP request, such as a credential, which no recording holds",
     )
+    add("--session", metavar="ID", default="", help="play this HTTP session alone: its eight digits, or some")
     comparing.add_options(parser)
     add("--update", action="store_true", help="put what the server says now in the place of the recording")
     add(
@@ -145,6 +148,8 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         )
     if options.header and not options.url:
         raise UsageError("--header", "goes together with --url", "leave it out for a command")
+    if options.session and options.update:
+        raise UsageError("--session", "is not for --update, which replaces all", "leave one of them out")
     return options, command
 
 

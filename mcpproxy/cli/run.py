@@ -36,6 +36,12 @@ options:
   --quiet                say nothing on stderr; the server's own stderr still passes
   --enforce RULE,...     refuse requests that break one of these rules, instead of only flagging them;
                          may be given again
+  --rules DIR            judge by the rules in this folder too; may be given again
+  --select RULE,...      judge by these rules only
+  --extend-select RULE,...
+                         judge by these too, off by default
+  --ignore RULE,...      leave these rules out
+  --app-errors           judge error envelopes in tool results too (APP)
   --grace SECONDS        how long the server may take to leave when the host has gone (default: 5)
   -h, --help             show this
 
@@ -43,7 +49,8 @@ The exit code is the server's; 128+N if signal N ended it, 127 if there is no su
 cannot be run, 2 if the arguments are wrong or nothing can be recorded there.
 """
 
-_VALUED = ("--trace", "--trace-dir", "--rotate", "--label", "--live", "--grace", "--enforce")
+_LISTED = ("--enforce", "--rules", "--select", "--extend-select", "--ignore")
+_VALUED = ("--trace", "--trace-dir", "--rotate", "--label", "--live", "--grace", *_LISTED)
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -58,9 +65,15 @@ class Options:
         self.rotate = "null"
         self.live: Mode = "text"
         self.grace_s = 5.0
-        self.enforce: list[str] = []
+        self.listed: dict[str, list[str]] = {name: [] for name in _LISTED}
+        self.app_errors = False
         self.quiet = False
         self.command: list[str] = []
+
+    @property
+    def says_what_to_judge(self) -> bool:
+        """Whether any of the options is given that say by which rules."""
+        return self.app_errors or any(self.listed[name] for name in _LISTED if name != "--enforce")
 
 
 def run(argv: list[str]) -> int:
@@ -74,11 +87,18 @@ def run(argv: list[str]) -> int:
     if not options.command:
         sys.stdout.write(USAGE % paths.state_dir())
         return 0
-    make = None
-    if options.enforce:
+    make = terms = None
+    judged_by = "null"
+    if options.says_what_to_judge:
+        from mcpproxy.cli import judged
+
+        lists = (options.listed[name] for name in ("--rules", "--select", "--extend-select", "--ignore"))
+        terms = judged.terms("run", *lists, app_errors=options.app_errors)
+        judged_by = judged.member(terms)
+    if options.listed["--enforce"]:
         from mcpproxy.cli.enforce import gated
 
-        make = gated("run", options.enforce)
+        make = gated("run", options.listed["--enforce"], terms)
     label = paths.safe(options.label) or paths.label_for(options.command)
     journal, trace = None, ""
     try:
@@ -86,6 +106,7 @@ def run(argv: list[str]) -> int:
             "transport": quoted("stdio"),
             "command": "[" + ",".join(map(quoted, options.command)) + "]",
             "rotate": options.rotate,
+            "judged_by": judged_by,
         }
         trace, journal = recording.begin(options.trace, options.trace_dir, label, members)
         greeting = f"recording to {trace}"
@@ -140,6 +161,8 @@ def parse(argv: list[str]) -> Options:
             return Options()
         if argument == "--quiet":
             options.quiet = True
+        elif argument == "--app-errors":
+            options.app_errors = True
         elif name in _VALUED:
             if not equals:
                 if not rest or rest[0] == "--":
@@ -162,6 +185,9 @@ def parse(argv: list[str]) -> Options:
 def _set(options: Options, name: str, value: str) -> None:
     if not value:
         _refuse(f"{name} needs a value", "see mcpproxy run --help")
+    if name in _LISTED:
+        options.listed[name].append(value)
+        return
     match name:
         case "--trace":
             options.trace = value
@@ -169,8 +195,6 @@ def _set(options: Options, name: str, value: str) -> None:
             options.trace_dir = value
         case "--label":
             options.label = value
-        case "--enforce":
-            options.enforce.append(value)
         case "--rotate":
             from mcpproxy.cli.rotation import rotation_member
 

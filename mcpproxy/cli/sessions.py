@@ -1,7 +1,7 @@
 """One HTTP session out of a recording: what ``--session`` picks."""
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeVar
 
 from mcpproxy.cli.usage import UsageError
 from mcpproxy.session.frame import (
@@ -19,6 +19,8 @@ from mcpproxy.session.frame import (
 from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.sessions import exchanges_of
 
+T = TypeVar("T")
+
 Shown: TypeAlias = Callable[[Event | Finding], bool]
 """Whether an event or a finding is wanted. Asked in the order of the recording."""
 
@@ -30,7 +32,7 @@ def only(trace: Trace, session: str, shown: Shown = lambda _: True) -> Shown:
         TraceError: the trace cannot be read.
         UsageError: there is no such session, or more than one.
     """
-    exchanges = _exchanges(trace, session)
+    exchanges = called(trace.path, session, exchanges_of(trace.events()))
     connections: set[int] = set()
     numbers: set[int] = set()
 
@@ -67,11 +69,15 @@ def number_of(event: Event | Finding) -> int | None:
             return None
 
 
-def _exchanges(trace: Trace, session: str) -> set[int]:
-    known = exchanges_of(trace.events())
-    found = [name for name in known if name.startswith(session.lower())]
+def called(path: str, id: str, known: Mapping[str, T]) -> T:
+    """What of ``known`` is of the session whose name begins with ``id``; ``path`` is where it was looked for.
+
+    Raises:
+        UsageError: there is no such session, or more than one.
+    """
+    found = [name for name in known if name.startswith(id.lower())]
     if len(found) == 1:
         return known[found[0]]
-    fact = f"{session} is the beginning of {len(found)} sessions" if found else f"no session {session} in it"
+    fact = f"{id} is the beginning of {len(found)} sessions" if found else f"no session {id} in it"
     names = ", ".join(sorted(found or known))
-    raise UsageError(trace.path, fact, f"there are {names}" if names else "no session in it has an id")
+    raise UsageError(path, fact, f"there are {names}" if names else "no session in it has an id")

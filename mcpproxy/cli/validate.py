@@ -10,13 +10,16 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Final
 
-from mcpproxy import paths, ruleset
+from mcpproxy import paths, pins, ruleset
+from mcpproxy.baseline import Entry
 from mcpproxy.checks.breach import as_object
-from mcpproxy.cli.terminal import emit, style
+from mcpproxy.checks.pins import held
+from mcpproxy.cli import accepting, output, reporting, validation_report
+from mcpproxy.cli.terminal import style
 from mcpproxy.cli.usage import Parser, UsageError
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.reports import validation, validation_json
+from mcpproxy.selection import Selection
 from mcpproxy.validate.bench import Options
 from mcpproxy.validate.client import TIMEOUT_S
 from mcpproxy.validate.outcome import CheckResult, Validation
@@ -36,8 +39,6 @@ exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 it could not be 
   mcpproxy validate http://127.0.0.1:3000/mcp --header 'Authorization: Bearer ...'
   mcpproxy validate --revision all --only tools,errors --call 'add={"a": 1, "b": 2}' -- python server.py"""
 
-FORMATS: Final = ("text", "json")
-
 
 def run(argv: list[str]) -> int:
     """Validate one server.
@@ -51,10 +52,25 @@ def run(argv: list[str]) -> int:
     if target.url and find_spec("httpcore") is None:
         raise UsageError("validate", "httpx is needed for a URL", "pip install 'mcpproxy[validate]'")
     label = paths.label_for(command) if command else "http"
-    recordings = Recordings(ruleset.load(), options.trace or "", label)
-    result = _run(target, probes, recordings, options)
-    emit(validation_json.lines(result) if options.format == "json" else validation.lines(result, style()))
+    accepted = accepting.read(options)
+    if options.output:
+        output.check(options.output)
+    rules = _rules(options)
+    result = _run(target, probes, Recordings(rules, options.trace or "", label), options)
+    fixed: tuple[Entry, ...] | None = None
+    if accepted is not None:
+        result, fixed = accepting.compared(result, accepted, rules.catalogue, options)
+    validation_report.report(result, rules.catalogue, options.format, options.output, style(), fixed=fixed)
     return 0 if result.is_valid else 1
+
+
+def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
+    """What to judge by: the built-in rules, and the pins."""
+    rules = ruleset.load()
+    if not options.pins:
+        return rules
+    wanted = Selection.of(rules.catalogue, extend=["PIN"]).wanted
+    return rules.and_also(wanted or (), [held(pins.read(options.pins))])
 
 
 def _run(
@@ -155,12 +171,19 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         action="store_true",
         help="call every tool, whatever it declares, with made-up arguments",
     )
-    add("--format", choices=FORMATS, default="text", help="what to print (text)")
+    add("--format", choices=reporting.FORMATS, default="text", help="what to print (text)")
+    add("-o", "--output", metavar="FILE", help="put the report there, the summary on stderr")
+    add("--baseline", metavar="FILE", help="what FILE accepts is known and does not count")
+    add("--write-baseline", action="store_true", help="accept what there is now: write it to that FILE")
+    add("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
     add("--trace", metavar="FILE", help="record the first session here, others beside it")
     add("--header", metavar="'NAME: VALUE'", action="append", type=_header, default=[], help="for a URL")
     add("--env", metavar="NAME=VALUE", action="append", type=_env, default=[], help="for a command")
     add("--insecure", action="store_true", help="do not check the server's certificate")
-    return parser.parse_args(argv), command
+    options = parser.parse_args(argv)
+    if options.write_baseline and not options.baseline:
+        raise UsageError("--write-baseline", "goes together with --baseline FILE", "name the file to write")
+    return options, command
 
 
 def _url(text: str) -> str:

@@ -32,6 +32,7 @@ class Observer:
     ) -> None:
         weigh = Weigher(catalogue)
         self._messages = MessageJudge(weigh, dispatch, revision=revision, joined_late=joined_late)
+        self._frame = self._messages.frame
         self._http = HttpJudge(weigh, dispatch, joined_late=joined_late)
 
     @property
@@ -41,8 +42,8 @@ class Observer:
 
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. Whatever the peers send, this does not raise."""
-        if isinstance(event, Frame):
-            return self._http.observe(event) if event.exchange else self._messages.observe(event)
+        if type(event) is Frame:
+            return self._http.observe(event) if event.exchange else self._frame(event)
         if isinstance(event, HttpEvent):
             return self._http.observe(event)
         found = self._messages.observe(event)

@@ -61,15 +61,15 @@ def only(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
 
 
 class Enforcer:
-    """Judges a session ahead of its receivers, by ``rules`` alone.
+    """Judges a session ahead of its receivers, by ``rules`` alone, which ``dispatch`` decides.
 
     Whoever forwards shows it everything, in order: requests to ``refusal`` before they go on, the rest of
     what happens to ``observe``. It raises nothing on any peer input, but it is ours: expect faults of it.
     """
 
-    def __init__(self, catalogue: Catalogue, rules: frozenset[str]) -> None:
+    def __init__(self, catalogue: Catalogue, rules: frozenset[str], dispatch: Dispatch = STANDARD) -> None:
         self._rules = rules
-        self._observer = Observer(catalogue, only(rules))
+        self._observer = Observer(catalogue, only(rules, dispatch))
 
     def observe(self, event: Event) -> None:
         """Take note of what nobody can refuse."""

@@ -15,7 +15,7 @@ from mcpproxy.checks.authorization import RESOURCE_METADATA
 from mcpproxy.checks.breach import member
 from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.era import shows_modern
-from mcpproxy.checks.table import Moment
+from mcpproxy.checks.table import DISCOVERED, Moment
 from mcpproxy.observer.attribution import posting_target, session_of
 from mcpproxy.observer.messages import MessageJudge, is_hidden
 from mcpproxy.observer.weigh import Weigher
@@ -158,6 +158,7 @@ class HttpJudge:
         told = session.judge.history
         if session.stateless:
             told.lasting = self._history.memories
+            told.facts |= DISCOVERED
             told.caller = f"{exchange.server} {exchange.fields.get('authorization') or ''}"
             told.scattered = self._history.blind
         else:
@@ -331,6 +332,10 @@ class HttpJudge:
         if session.stateless:
             self._note_server(exchange, session, frame, messages)
         elif exchange.initialize is not None:
+            if any(isinstance(message, Response) for message in messages):
+                # What server/discover lists may be the versions without a handshake alone.
+                history.dual_servers.add(exchange.server)
+                history.modern_only.pop(exchange.server, None)
             for version, seq in session.judge.history.supported.items():
                 history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
 
@@ -346,7 +351,8 @@ class HttpJudge:
             history.modern_servers.add(exchange.server)
         if answer is not None:
             _keep(history.modern, connection, answer)
-            if answer.versions and not any(version in STATEFUL for version in answer.versions):
+            is_dual = exchange.server in history.dual_servers
+            if answer.versions and not is_dual and not any(v in STATEFUL for v in answer.versions):
                 history.modern_only[exchange.server] = frame.seq
         for version, seq in told.supported.items():
             history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
@@ -449,19 +455,17 @@ class HttpJudge:
     ) -> list[Finding]:
         """Let the checks of this moment look."""
         found: list[Finding] = []
+        history, message = self._history, exchange.body if frame is None else frame
         for check in self._dispatch.http_checks_for(moment, exchange.traffic, exchange.method):
-            message = exchange.body if frame is None else frame
-            breaches = [
-                breach
-                for breach in check(exchange, self._history, frame)
-                if not (breach.pointer and message is not None and is_hidden(message, breach.pointer))
-            ]
-            if breaches:
+            for breach in check(exchange, history, frame):
+                if breach.pointer and message is not None and is_hidden(message, breach.pointer):
+                    continue
                 seq = exchange.request.seq if frame is None else frame.seq
                 if moment in ("success", "refusal") and exchange.response is not None:
                     seq = exchange.response.seq
-                found += self._weigh(breaches, seq, sender, self._candidates(exchange))
-        exchange.reported.update([finding.rule for finding in found])
+                found += self._weigh((breach,), seq, sender, self._candidates(exchange))
+        if found:
+            exchange.reported.update([finding.rule for finding in found])
         return found
 
     def _candidates(self, exchange: HttpExchange) -> tuple[str, ...]:

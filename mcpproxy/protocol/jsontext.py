@@ -20,19 +20,25 @@ PREFIX_BYTES: Final = 1 << 20
 """A longer text is not looked at to see whether it stops halfway."""
 
 
+def may_repeat(raw: bytes, value: JSON) -> bool:
+    """Whether ``repeated_names`` may find any, told in a fraction of its time."""
+    try:
+        # A repeated name costs the parsed value a colon, and nothing gives it one but an escape.
+        if raw.count(b":") != orjson.dumps(value).count(b":"):
+            return True
+    except orjson.JSONEncodeError:
+        return True  # a number or a nesting that only the other parser knows
+    return raw.find(b"\\u003") >= 0 and (b"\\u003a" in raw or b"\\u003A" in raw)
+
+
 def repeated_names(raw: bytes, value: JSON) -> list[str]:
     """JSON Pointers of the members whose name occurs more than once in their object.
 
     ``value`` is what ``raw`` parsed to, where the last of the members with one name has won. Empty
     for text that cannot be read as JSON after all.
     """
-    # A repeated name costs the parsed value a colon, and nothing gives it one but this escape.
-    if b"\\u003" not in raw or (b"\\u003a" not in raw and b"\\u003A" not in raw):
-        try:
-            if raw.count(b":") == orjson.dumps(value).count(b":"):
-                return []
-        except orjson.JSONEncodeError:
-            pass  # a number or a nesting that only the other parser knows
+    if not may_repeat(raw, value):
+        return []
     try:
         # Numbers only have to be swallowed: int() refuses those with thousands of digits.
         tree: object = json.loads(raw, object_pairs_hook=_Members, parse_int=float)

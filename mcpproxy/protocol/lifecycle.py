@@ -151,3 +151,10 @@ TRANSITIONS: Final[Mapping[State, Mapping[Input, Step]]] = MappingProxyType(
         },
     }
 )
+
+QUIET: Final = frozenset(
+    state
+    for state, steps in TRANSITIONS.items()
+    if all(steps[input] == Step(state) for input in (_I.PING, _I.CLIENT_REQUEST, _I.SERVER_REQUEST))
+)
+"""The states in which a request that does not open a session means nothing to the handshake."""

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, cast
 
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, since, until
 
 By: TypeAlias = Literal["client", "server", "both"]
@@ -199,6 +199,14 @@ def needs(method: str, revision: str) -> tuple[Need, ...]:
 def applies(need: Need, params: JSON) -> bool:
     """Whether ``need`` concerns a message with these ``params``, whatever they are."""
     return _CONDITIONS[need.condition](params if isinstance(params, dict) else {})
+
+
+def first_need(needs: tuple[Need, ...], params: "JSON | Absent") -> Need | None:
+    """The first of ``needs`` that concerns a message with these ``params``."""
+    for need in needs:
+        if need.condition == "always" or applies(need, None if params is ABSENT else params):
+            return need
+    return None
 
 
 def declares(capabilities: JSONObject, path: str) -> bool:

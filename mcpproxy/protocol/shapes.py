@@ -7,7 +7,7 @@ that the message was evidently meant to be.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Final, Literal, TypeAlias, cast
 
@@ -23,6 +23,7 @@ from mcpproxy.protocol.shapes_nodes import (
     OneOf,
     Scalar,
     Shape,
+    Test,
     Violation,
     With,
     either,
@@ -32,7 +33,7 @@ from mcpproxy.protocol.shapes_nodes import (
 from mcpproxy.protocol.shapes_notation import Block, read
 from mcpproxy.protocol.shapes_types import TYPES
 
-__all__ = ["LIMIT", "Part", "Violation", "extras", "violations"]
+__all__ = ["LIMIT", "Part", "Violation", "expected", "extras", "violations"]
 
 LIMIT: Final = 20
 """No more violations than this are told of one value."""
@@ -57,6 +58,15 @@ def violations(value: "JSON | Absent", shape: str | tuple[str, Part], revision: 
     return () if built.test(value) else islice(built.report(value, prefix), LIMIT)
 
 
+def expected(method: str, part: Part, revision: str) -> tuple[Test | None, bool]:
+    """What tells whether that part of a message has no ``violations``, without saying which.
+
+    A test of its value, ``None`` if it may be anything; and whether it may not be left out.
+    """
+    built, _ = _shape((method, part), revision)
+    return None if built is ANY else built.test, built.insistent
+
+
 def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str) -> Iterator[str]:
     """JSON Pointers, at most ``LIMIT``, of members that ``revision`` does not define for ``shape``.
 
@@ -66,7 +76,7 @@ def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str)
     return iter(()) if value is ABSENT else islice(built.extras(value, prefix), LIMIT)
 
 
-@cache
+@lru_cache(maxsize=4096)  # peers choose the names of methods
 def _shape(shape: str | tuple[str, Part], revision: str) -> tuple[Shape, str]:
     """A shape, and the pointer that leads to what has it."""
     if isinstance(shape, str):

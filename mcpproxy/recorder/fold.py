@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder import follow
@@ -16,7 +17,7 @@ from mcpproxy.recorder.filed import restore
 from mcpproxy.recorder.follow import Checkpoint, JournalReader
 from mcpproxy.recorder.frozen import FrozenStateError, thaw
 from mcpproxy.recorder.http import HttpAssembly
-from mcpproxy.recorder.judge import Observing, observer
+from mcpproxy.recorder.judge import Observing, observer, observer_later
 from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.recorder.payloads import header_of
@@ -65,13 +66,17 @@ def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bo
     _refuse_stranger(path, replace(header, continues=continues), start.trace_bytes)
     for later in after:  # it all comes again
         os.unlink(later)
+    if start.terms is not None:
+        make_observer = partial(observer_later, start.terms)
     reader = JournalReader(folder, start)
     writer = TraceWriter(path, resume_at=start.trace_bytes)
     try:
         if not writer.flush():  # cuts off what was filed after the checkpoint: it comes again
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
         filed = restore(path, start.trace_bytes, make_observer, _assembly(folder, start), before)
-        recording = Recording(reader, writer, make_observer, Live(None), start, filed)
+        recording = Recording(
+            reader, writer, make_observer, Live(None), start, filed, judge_by=observer_later
+        )
         taken_ns = filed.assembly.at_ns if filed.assembly is not None else 0
         reader.end(filed_ns=header.started_ns + max(filed.at_ns, taken_ns))
         recording.drain()

@@ -15,12 +15,16 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, cast
 
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.recorder.payloads import terms_from
 from mcpproxy.recorder.rotation import Rotation
 from mcpproxy.relay import hand, journal
+
+if TYPE_CHECKING:
+    from mcpproxy.recorder.terms import Terms
 
 _READ_BYTES: Final = 256 << 10
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
@@ -61,6 +65,8 @@ class Checkpoint:
     file: str = ""
     """The name of the file that is written, if it may not be the first."""
     rotation: Rotation | None = None
+    terms: "Terms | None" = None
+    """By which rules the session is judged, if somebody said so."""
 
 
 class JournalReader:
@@ -136,6 +142,7 @@ class JournalReader:
         long: Sequence[bytes | memoryview] = (),
         file: str = "",
         rotation: Rotation | None = None,
+        terms: "Terms | None" = None,
     ) -> None:
         """All that was read is filed: keep a checkpoint here, then delete the segments before this one.
 
@@ -144,7 +151,7 @@ class JournalReader:
         """
         write_checkpoint(
             self.folder,
-            Checkpoint(self.segment, self.offset, trace_bytes, held, assembly, long, file, rotation),
+            Checkpoint(self.segment, self.offset, trace_bytes, held, assembly, long, file, rotation, terms),
         )
         while self._first < self.segment:
             _unlink(self._path(self._first))
@@ -234,6 +241,7 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             long,
             str(members.get("file", "")),
             Rotation(*map(int, members["rotation"])) if members.get("rotation") else None,
+            terms_from(members),
         )
     except FileNotFoundError:
         return None
@@ -267,6 +275,8 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     if checkpoint.rotation is not None:
         members["file"] = checkpoint.file
         members["rotation"] = [checkpoint.rotation.file_bytes, checkpoint.rotation.file_ns]
+    if checkpoint.terms is not None:
+        members["judged_by"] = checkpoint.terms.to_json()
     path = os.path.join(folder, _CHECKPOINT)
     draft = path + ".new"
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o600)

@@ -1,13 +1,18 @@
 """The observer, with the recorder kept safe from it.
 
 An exception in the observer is a fault of ours. It ends the judging, not the recording: what was found
-until then stands, the trace says that judging stopped and where.
+until then stands, the trace says that judging stopped and where. A mistake in a rule of the user's own ends
+the judging by that rule alone.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
+from mcpproxy.errors import McpProxyError
 from mcpproxy.session.frame import Event, Finding, Frame
+
+if TYPE_CHECKING:
+    from mcpproxy.recorder.terms import Terms
 
 
 class Observing(Protocol):
@@ -20,13 +25,24 @@ class Judge:
     """An observer that never raises. ``make`` builds the observer; it may fail too."""
 
     def __init__(self, make: Callable[[], Observing]) -> None:
-        self.error: str | None = None
+        self.stopped: str | None = None
         """What stopped the judging, in one line; ``None`` while it goes on."""
+        self.left_out: Sequence[str] = ()
+        """The rules of the user's own without which it goes on, a line for each mistake."""
+        self.is_our_fault = True
+        """Whether what stopped it is for us to mend."""
         self._observer: Observing | None = None
         try:
             self._observer = make()
         except Exception as fault:
-            self.error = _describe(fault)
+            self._stop(fault)
+        else:
+            self.left_out = getattr(self._observer, "left_out", ())
+
+    @property
+    def error(self) -> str | None:
+        """What did not go as it should, for the trace; ``None`` if all did."""
+        return "; ".join((*self.left_out, *filter(None, [self.stopped]))) or None
 
     def observe(self, event: Event) -> list[Finding]:
         """The findings that ``event`` brings to light; none once judging has stopped."""
@@ -35,10 +51,16 @@ class Judge:
         try:
             return self._observer.observe(event)
         except Exception as fault:
-            place = f" at frame {event.seq}" if isinstance(event, Frame) else ""
-            self.error = _describe(fault) + place
-            self._observer = None
+            self._stop(fault, f" at frame {event.seq}" if isinstance(event, Frame) else "")
             return []
+
+    def _stop(self, fault: Exception, place: str = "") -> None:
+        self._observer = None
+        self.is_our_fault = not isinstance(fault, McpProxyError)
+        text = " ".join(str(fault).split())
+        if self.is_our_fault:
+            text = f"{type(fault).__name__}: {text}" if text else type(fault).__name__
+        self.stopped = text + place
 
 
 def observer() -> Observing:
@@ -50,6 +72,23 @@ def observer() -> Observing:
     return Observer(catalogue.load())
 
 
-def _describe(fault: Exception) -> str:
-    text = " ".join(str(fault).split())
-    return f"{type(fault).__name__}: {text}" if text else type(fault).__name__
+def observer_by(terms: "Terms") -> Observing:
+    """The observer of a session of which this process was told by whom it records for.
+
+    Raises:
+        CustomRuleError, UsageError: as ``Terms.resolve``.
+    """
+    from mcpproxy.recorder.terms import Narrowed  # few sessions need it
+
+    return Narrowed(terms)
+
+
+def observer_later(terms: "Terms") -> Observing:
+    """The observer of a session whose journal was found.
+
+    Raises:
+        UnfitTermsError: it is not to be judged by what the journal names.
+        CustomRuleError, UsageError: as ``Terms.resolve``.
+    """
+    terms.refuse_unfit()
+    return observer_by(terms)

@@ -5,10 +5,13 @@ that stand for bytes which are no UTF-8; orjson refuses those.
 """
 
 import json
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mcpproxy.session.frame import Close, Gap
 from mcpproxy.trace.format import Header
+
+if TYPE_CHECKING:
+    from mcpproxy.recorder.terms import Terms
 
 
 def header_of(payload: bytes) -> Header:
@@ -41,3 +44,22 @@ def close_of(payload: bytes, at_ns: int) -> Close:
     """The ending that an EXIT record tells of."""
     end = cast("dict[str, Any]", json.loads(payload))
     return Close(end["ending"], end["code"], end["signal"], at_ns)
+
+
+def terms_of(start: bytes) -> "Terms | None":
+    """By which rules the START record asks to judge, if it says anything."""
+    return terms_from(cast("dict[str, Any]", json.loads(start)))
+
+
+def terms_from(members: dict[str, Any]) -> "Terms | None":
+    """The terms among the members of a START record or of a checkpoint: ``"judged_by": {...}``.
+
+    Raises:
+        KeyError, TypeError: they are something else.
+    """
+    asked = members.get("judged_by")
+    if not asked:
+        return None
+    from mcpproxy.recorder.terms import Terms  # few sessions need it
+
+    return Terms.from_json(asked)

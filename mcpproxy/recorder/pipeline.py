@@ -9,16 +9,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
 
 from mcpproxy.framing.lines import Line, LineFramer
 from mcpproxy.recorder.filed import SENDERS, Filed, lost_in, restore
 from mcpproxy.recorder.follow import Checkpoint, Entry, Held, JournalReader
 from mcpproxy.recorder.frozen import Frozen, freeze
 from mcpproxy.recorder.http import HttpAssembly
-from mcpproxy.recorder.judge import Judge, Observing
+from mcpproxy.recorder.judge import Judge, Observing, observer_by
 from mcpproxy.recorder.live import Live
-from mcpproxy.recorder.payloads import close_of, gap_of, header_of
+from mcpproxy.recorder.payloads import close_of, gap_of, header_of, terms_of
 from mcpproxy.recorder.rotation import Rotation, rotation_of
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
@@ -47,6 +48,9 @@ from mcpproxy.trace.format import (
 )
 from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
+
+if TYPE_CHECKING:
+    from mcpproxy.recorder.terms import Terms
 
 _CLOSE_BYTES: Final = 16 << 10
 """Room for the last records on a disk that is full: a gap, the last findings, the close record."""
@@ -77,8 +81,9 @@ _ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN
 class Recording:
     """One session on its way from ``reader`` to ``writer``.
 
-    ``start`` and ``filed`` continue what an earlier recorder had filed at a checkpoint. ``watching`` hears
-    of all that is filed over HTTP.
+    ``make_observer`` makes the judge, unless the START record says by which rules to judge: then ``judge_by``
+    does. ``start`` and ``filed`` continue what an earlier recorder had filed at a checkpoint. ``watching``
+    hears of all that is filed over HTTP.
     """
 
     def __init__(
@@ -90,8 +95,10 @@ class Recording:
         start: Checkpoint | None = None,
         filed: Filed | None = None,
         watching: Watching | None = None,
+        judge_by: "Callable[[Terms], Observing]" = observer_by,
     ) -> None:
         self._watching = watching
+        self._judge_by = judge_by
         self._reader = reader
         self._writer = writer
         self._make_observer = make_observer
@@ -103,13 +110,15 @@ class Recording:
         self._started_ns = self._filed.header.started_ns if self._filed.header else 0
         self._files = [*self._filed.before, writer.path]
         self._rotation: Rotation | None = (start or Checkpoint()).rotation
+        self._terms: Terms | None = (start or Checkpoint()).terms
         self._assembly = self._filed.assembly
         """What frames a session over HTTP; ``None`` on stdio."""
         self._marks: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MARKS)
         """Over HTTP, sizes of the trace and how many bytes had passed then."""
         self._exit: Close | None = None
         self._is_closed = False
-        self._told_error = False
+        self._told: set[str] = set()
+        """What was said of the judge."""
         for framer, held, place in zip(self._framers, (start or Checkpoint()).held, range(3), strict=True):
             framer.feed(held.raw, held.at_ns)
             self._passed[place] += len(held.raw)
@@ -262,8 +271,17 @@ class Recording:
             if header.transport == "http":
                 self._assembly = HttpAssembly(payload)
             self._rotation = rotation_of(payload)
+            self._agree(terms_of(payload))
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)
+
+    def _agree(self, terms: "Terms | None") -> None:
+        """Judge by what the START record says, if it says anything."""
+        if terms is not None:
+            self._terms = terms
+            self._make_observer = partial(self._judge_by, terms)
+            self._filed.judge = Judge(self._make_observer)
+            self._tell_judge_error()
 
     def _file_lines(self, place: int, lines: list[Line]) -> None:
         filed = self._filed
@@ -289,7 +307,7 @@ class Recording:
             filed.at_ns = lines[-1][1]
             filed.tally.frames[sender] += seq - filed.seq
             filed.seq = seq
-            if filed.judge.error:
+            if filed.judge.stopped or filed.judge.left_out:
                 self._tell_judge_error()
 
     def _file_refusal(self, kind: int, line: bytes, at_ns: int) -> None:
@@ -325,7 +343,7 @@ class Recording:
                 self._found(findings)
             if self._watching is not None:
                 self._let_watch(self._watching, event, findings)
-        if filed.judge.error:
+        if filed.judge.stopped or filed.judge.left_out:
             self._tell_judge_error()
 
     def _let_watch(self, watching: Watching, event: Event, findings: list[Finding]) -> None:
@@ -380,11 +398,21 @@ class Recording:
         self._writer.write(encode_close(close, self._filed.tally))
 
     def _tell_judge_error(self) -> None:
-        if (error := self._filed.judge.error) and not self._told_error:
-            self._told_error = True
-            self._live.say(
-                f"judging stopped, a fault of mcpproxy: {error}; the recording goes on, please report it"
+        judge = self._filed.judge
+        for line in judge.left_out:
+            self._say_once(f"judging goes on without a rule: {line}")
+        if judge.stopped and judge.is_our_fault:
+            self._say_once(
+                f"judging stopped, a fault of mcpproxy: {judge.stopped};"
+                " the recording goes on, please report it"
             )
+        elif judge.stopped:
+            self._say_once(f"judging stopped: {judge.stopped}; the recording goes on")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._live.say(text)
 
     def _flush(self) -> bool:
         was_stuck = self.is_stuck
@@ -417,7 +445,7 @@ class Recording:
         frozen = freeze(self._assembly) if self._assembly is not None else Frozen()
         try:
             self._reader.clear_filed(
-                self._writer.size, lines, frozen.state, frozen.long, name, self._rotation
+                self._writer.size, lines, frozen.state, frozen.long, name, self._rotation, self._terms
             )
         except OSError:
             pass  # no room for the checkpoint: the segments stay until there is

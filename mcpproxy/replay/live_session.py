@@ -6,8 +6,9 @@ its answer closes here as well, and goes on when the client comes back for the r
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import Request
@@ -80,11 +81,13 @@ class LiveSession:
         self._loop: Final = asyncio.get_running_loop()
         self._passing: Final = Passing()
         self._server: Server | None = None
-        for out in engine.begin():
-            self._send(out)
+        self._send(engine.begin(), self._loop.time())
 
-    def post(self, body: bytes) -> tuple[Post, list[Live]]:
-        """Take a body; what becomes of it is told by the ``Post``."""
+    def post(self, body: bytes, came_at: float) -> tuple[Post, list[Live]]:
+        """Take a body; what becomes of it is told by the ``Post``.
+
+        Recorded pauses count from ``came_at``, the loop's time in seconds.
+        """
         heard = self.engine.hear(body)
         for note in heard.notes:
             self._tell(note)
@@ -99,8 +102,7 @@ class LiveSession:
                 self._by_exchange[live.said.exchange] = post
         if not post.is_stream:
             post.owed = {live for live in requests if self._is_promised(live, heard)}
-        for out in heard.outs:
-            self._send(out)
+        self._send(heard.outs, came_at)
         if exchange is not None and exchange.number not in self._last_in:
             self._pause(post)
         self._pass_on(heard.lives, heard.passed)
@@ -126,10 +128,19 @@ class LiveSession:
             self._server.end()
             self._server = None
 
-    def _send(self, out: Out) -> None:
-        if out.delay_ns:
-            self._loop.call_later(out.delay_ns / 1e9, self._deliver, out)
-        else:
+    def _send(self, outs: list[Out], since: float) -> None:
+        """Send each when it is due, counted from ``since``.
+
+        What is due at the same time goes in one turn: the loop keeps no order among equal times.
+        """
+        for delay_ns, due in groupby(sorted(outs, key=_delay_ns), _delay_ns):
+            if delay_ns:
+                self._loop.call_at(since + delay_ns / 1e9, self._deliver_all, list(due))
+            else:
+                self._deliver_all(due)
+
+    def _deliver_all(self, outs: Iterable[Out]) -> None:
+        for out in outs:
             self._deliver(out)
 
     def _deliver(self, out: Out) -> None:
@@ -201,3 +212,7 @@ class LiveSession:
             self._behind().write(lines)
         for out in outs:
             self._deliver(out)
+
+
+def _delay_ns(out: Out) -> int:
+    return out.delay_ns

@@ -46,16 +46,9 @@ class Material:
             for said in session.messages
         )
 
-    def as_one(self, name: str = "") -> Session:
-        """One session with what came before it had an id; ``name`` chooses it, without it the first.
-
-        Raises:
-            LookupError: no session, or more than one, is called so.
-        """
-        chosen = [session for session in self.sessions if session.name.startswith(name)]
-        if name and len(chosen) != 1:
-            raise LookupError(f"{len(chosen) or 'no'} sessions are called so")
-        return merged([self.unnamed, *chosen[:1]])
+    def as_one(self) -> Session:
+        """The first session, with what came before it had an id."""
+        return merged([self.unnamed, *self.sessions[:1]])
 
 
 def material(recording: Recording) -> Material:
@@ -94,9 +87,31 @@ def material(recording: Recording) -> Material:
             notes.append(
                 f"{open_requests} of the client's requests have no answer in it; asked again, they are a miss"
             )
-    named = tuple(session for session in sessions if session.name and session.messages)
-    unnamed = next((session for session in sessions if not session.name), Session())
+    named = tuple(session for session in sessions if session.messages and _has_begun(session))
+    unnamed = replace(merged([session for session in sessions if not _has_begun(session)]), name="")
     return Material(unnamed, named, shown, recording.complete, tuple(notes))
+
+
+def one_after_another(materials: Sequence[Material]) -> Material:
+    """What several recordings on stdio hold, as if one server process had said all of it.
+
+    A client may start the command twice: once to ask for the server's era, once to work.
+    """
+    one = Session()
+    for session in (material.unnamed for material in materials):
+        behind, last_ns = len(one.messages), max((said.at_ns for said in one.messages), default=0)
+        one.messages += [
+            replace(
+                said,
+                index=behind + said.index,
+                at_ns=last_ns + said.at_ns,
+                answers=None if said.answers is None else behind + said.answers,
+            )
+            for said in session.messages
+        ]
+        one.server_left = session.server_left
+    notes = tuple(note for material in materials for note in material.notes)
+    return Material(one, (), (), all(material.complete for material in materials), notes)
 
 
 def merged(sessions: Sequence[Session]) -> Session:
@@ -120,6 +135,17 @@ def merged(sessions: Sequence[Session]) -> Session:
         for index, (said, session) in enumerate(of)
     ]
     return one
+
+
+def _has_begun(session: Session) -> bool:
+    """Whether it has an id that means something.
+
+    Some servers give one to every request that has none, and refuse all of them but ``initialize`` then.
+    """
+    return bool(session.name) and any(
+        exchange.status < 400 or any(name.lower() == "mcp-session-id" for name, _ in exchange.request.headers)
+        for exchange in session.exchanges.values()
+    )
 
 
 def _unanswered(session: Session) -> int:

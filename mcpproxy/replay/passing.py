@@ -34,6 +34,11 @@ class Passing:
         self._lives: Final[dict[tuple[type, RequestId], Live]] = {}
         self._asked: Final[dict[str, bytes]] = {}
 
+    @property
+    def owes(self) -> bool:
+        """Whether the server has something to answer."""
+        return bool(self._lives)
+
     def saw(self, live: Live) -> list[bytes]:
         """Any message of the client; the lines that this makes for the server."""
         match live.message:

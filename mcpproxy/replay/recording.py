@@ -98,10 +98,13 @@ class Session:
 
     @property
     def id_given(self) -> str:
-        """The session id that the server gave, masked or not; empty if it gave none."""
+        """The session id that the server gave, masked or not; empty if it gave none.
+
+        One that came with a refusal is none: no session began with that.
+        """
         for exchange in self.exchanges.values():
             for name, value in exchange.headers:
-                if name.lower() == "mcp-session-id":
+                if name.lower() == "mcp-session-id" and exchange.status < 300:
                     return value
             for name, value in parse_qsl(exchange.request.target.partition("?")[2]):
                 if name.lower() in ("sessionid", "session_id"):  # the transport before Streamable HTTP

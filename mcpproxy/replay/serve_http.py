@@ -144,10 +144,11 @@ class HttpServer:
 
     async def _post(self, request: Request) -> Response:
         body = await request.body()
+        came_at = asyncio.get_running_loop().time()
         session = self._session_of(request, body)
         if session is None:
             return _refused(404, "Session not found")
-        post, lives = session.post(body)
+        post, lives = session.post(body, came_at)
         headers = headers_of(post.exchange)
         if session.id and not self._is_legacy and any(_is_initialize(live.message) for live in lives):
             headers[SESSION_ID] = session.id

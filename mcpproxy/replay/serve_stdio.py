@@ -1,6 +1,7 @@
 """A recorded server on stdin and stdout: a line in, what is due out, until the client closes.
 
-One thread reads; this one writes. Nothing is read or written behind the end of the client's stream.
+One thread reads; this one writes. Behind the end of the client's stream nothing is written but what the
+server behind the recording still owes, if that comes soon: clients in a pipeline close early.
 """
 
 import heapq
@@ -19,9 +20,10 @@ from mcpproxy.replay.passing import Passing, Server
 from mcpproxy.replay.server import Engine
 
 _CHUNK_BYTES: Final = 1 << 16
+_OWED_NS: Final = 5_000_000_000
 
-_News: TypeAlias = tuple[str, bytes | None]
-"""From whom (``client`` or ``passing``), and a line, or ``None`` for the end."""
+_News: TypeAlias = tuple[str, bytes | None, int]
+"""From whom (``client``, ``passing``, ``signal``), a line or ``None`` for the end, when (monotonic, ns)."""
 
 
 class StdioServer:
@@ -47,6 +49,7 @@ class StdioServer:
         self._news: Final[SimpleQueue[_News]] = SimpleQueue()
         self._later: Final[list[tuple[int, int, Out]]] = []
         self._count = 0
+        self._is_stopped = False
         self._passing: Final = Passing()
         self._server: Server | None = None
         self.passed_on = 0
@@ -57,9 +60,10 @@ class StdioServer:
         with suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGTERM, self._stop)
         try:
-            self._send(self.engine.begin())
+            self._send(self.engine.begin(), time.monotonic_ns())
             while self._step():
                 pass
+            self._await_owed()
         except BrokenPipeError:
             pass
         finally:
@@ -68,7 +72,7 @@ class StdioServer:
 
     def _stop(self, number: int, frame: object) -> None:
         del number, frame
-        self._news.put(("client", None))
+        self._came("signal", None)
 
     def _step(self) -> bool:
         wait_s = None
@@ -77,19 +81,32 @@ class StdioServer:
         elif self.engine.is_over:
             return False
         try:
-            who, line = self._news.get(timeout=wait_s)
+            who, line, at_ns = self._news.get(timeout=wait_s)
         except Empty:
             self._write_due()
             return True
-        if who == "client":
-            if line is None:
+        match who, line:
+            case "passing", _:
+                self._passed(line, at_ns)
+            case "client", bytes():
+                self._client(line, at_ns)
+            case _:
+                self._is_stopped = who == "signal"
                 return False
-            self._client(line)
-        else:
-            self._passed(line)
         return True
 
-    def _client(self, line: bytes) -> None:
+    def _await_owed(self) -> None:
+        until_ns = time.monotonic_ns() + _OWED_NS
+        while self._passing.owes and not self._is_stopped:
+            try:
+                who, line, at_ns = self._news.get(timeout=max(0, until_ns - time.monotonic_ns()) / 1e9)
+            except Empty:
+                return
+            self._is_stopped = who == "signal"
+            if who == "passing":
+                self._passed(line, at_ns)
+
+    def _client(self, line: bytes, at_ns: int) -> None:
         heard = self.engine.hear(line)
         for note in heard.notes:
             self._tell(note)
@@ -100,27 +117,27 @@ class StdioServer:
                 lines += self._passing.pass_on(live)
             if lines:
                 self._behind().write(lines)
-        self._send(heard.outs)
+        self._send(heard.outs, at_ns)
 
     def _behind(self) -> Server:
         if self._server is None:
-            self._server = Server(self._command, lambda line: self._news.put(("passing", line)))
+            self._server = Server(self._command, lambda line: self._came("passing", line))
         return self._server
 
-    def _passed(self, line: bytes | None) -> None:
+    def _passed(self, line: bytes | None, at_ns: int) -> None:
         if line is None:
             self._tell("the server behind the recording has ended")
-            self._send(self._passing.gone())
+            self._send(self._passing.gone(), at_ns)
             return
         outs, lines = self._passing.said(line)
         self._behind().write(lines)
-        self._send(outs)
+        self._send(outs, at_ns)
 
-    def _send(self, outs: list[Out]) -> None:
-        now = time.monotonic_ns()
+    def _send(self, outs: list[Out], since_ns: int) -> None:
+        """Send each when it is due, counted from what came at ``since_ns``: finding it took time, too."""
         for out in outs:
             self._count += 1
-            heapq.heappush(self._later, (now + out.delay_ns, self._count, out))
+            heapq.heappush(self._later, (since_ns + out.delay_ns, self._count, out))
         self._write_due()
 
     def _write_due(self) -> None:
@@ -138,10 +155,13 @@ class StdioServer:
                     # Longer than any message is held; nobody recorded such a one either.
                     in_pieces = continues
                 else:
-                    self._news.put(("client", raw))
+                    self._came("client", raw)
         for raw, _, _, _ in framer.end():
-            self._news.put(("client", raw))
-        self._news.put(("client", None))
+            self._came("client", raw)
+        self._came("client", None)
+
+    def _came(self, who: str, line: bytes | None) -> None:
+        self._news.put((who, line, time.monotonic_ns()))
 
 
 def _chunk(fd: int) -> bytes:

@@ -33,6 +33,7 @@ from mcpproxy.replay.names import Key, Names, request_id
 from mcpproxy.replay.recording import Said, Session
 from mcpproxy.replay.schedule import Schedule
 from mcpproxy.replay.translate import ID, OWN_TOKEN
+from mcpproxy.reports.style import count
 from mcpproxy.session.frame import CLIENT, SERVER
 
 _METHOD_NOT_FOUND: Final = -32601
@@ -70,6 +71,11 @@ class Engine:
         self._names: Final = Names(session, self._answer_to, session_id)
         self.answered = 0
         self.misses = 0
+
+    @property
+    def session(self) -> int:
+        """Which session it replays: the same number for two engines that replay the same."""
+        return id(self._session)
 
     @property
     def waiting(self) -> int:
@@ -260,25 +266,40 @@ class Engine:
         return found
 
     def _answer_by_refusal(self, found: dict[int, Cause]) -> None:
-        """Where HTTP refused a request in a body without its id, that is the answer to it."""
+        """Where HTTP refused a request in a body that does not bear its id, that is the answer to it."""
         for place, cause in found.items():
             said = self._session.messages[place]
-            is_anonymous = isinstance(said.message, ErrorResponse) and said.message.id is None
-            if is_anonymous and cause.owner is not None:
+            if not isinstance(said.message, ErrorResponse) or said.answers is not None:
+                continue
+            exchange = self._session.exchanges.get(said.exchange)
+            is_refusal = said.message.id is None or (exchange is not None and exchange.status >= 400)
+            if is_refusal and cause.owner is not None:
                 self._answer_to.setdefault(cause.owner, said)
 
 
 def summary(engines: Sequence[Engine], passed: int = 0) -> str:
     """How a replay went, in one line."""
     misses = sum(engine.misses for engine in engines)
-    waiting = sum(engine.waiting for engine in engines)
-    parts = [f"{sum(engine.answered for engine in engines)} requests answered from the recording"]
+    waiting = _never_asked(engines)
+    answered = sum(engine.answered for engine in engines)
+    parts = [f"{count(answered, 'request')} answered from the recording"]
     parts.append(f"{misses} {'miss' if misses == 1 else 'misses'}")
     if passed:
         parts.append(f"{passed} passed on")
     if waiting:
-        parts.append(f"{waiting} recorded requests never came")
+        parts.append(f"{count(waiting, 'recorded request')} never came")
     return ", ".join(parts)
+
+
+def _never_asked(engines: Sequence[Engine]) -> int:
+    """How many recorded requests nobody sent; of one session replayed several times, the best of its replays.
+
+    A client that asks for the era first does so without a session: that replay goes no further.
+    """
+    least: dict[int, int] = {}
+    for engine in engines:
+        least[engine.session] = min(least.get(engine.session, engine.waiting), engine.waiting)
+    return sum(least.values())
 
 
 def _line(value: "JSON | Absent") -> bytes:

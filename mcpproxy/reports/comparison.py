@@ -4,13 +4,14 @@ The text names what is not as it was; what is the same is counted. The other two
 """
 
 import json
-import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import Final
-from xml.sax.saxutils import escape, quoteattr
 
 from mcpproxy.replay.outcome import Change, Comparison, Item, Verdict
+from mcpproxy.reports import junit as xml
+from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.style import PLAIN, Colour, Style, printable
 
 _COLOURS: Final[dict[Verdict, Colour]] = {
@@ -19,7 +20,6 @@ _COLOURS: Final[dict[Verdict, Colour]] = {
     "missing": "red",
     "new": "blue",
 }
-_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def text(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
@@ -61,29 +61,17 @@ def as_json(comparison: Comparison) -> Iterator[str]:
 
 def junit(comparison: Comparison) -> Iterator[str]:
     """A test suite in which every item is a test case that fails if it differs."""
-    failures = sum(item.verdict != "same" for item in comparison.items)
-    counts = f'tests="{len(comparison.items)}" failures="{failures}" errors="0" skipped="0"'
-    yield '<?xml version="1.0" encoding="UTF-8"?>'
-    yield f"<testsuites {counts}>"
-    yield f"<testsuite name={_attribute(comparison.expected)} {counts}>"
-    for item in comparison.items:
-        where = f"frame {item.frame}" if item.frame else f"new, frame {item.found_frame}"
-        name = _attribute(f"{item.what} ({where})")
-        head = f"<testcase classname={_attribute(item.session or 'session')} name={name}"
-        if item.verdict == "same":
-            yield f"{head}/>"
-            continue
-        lines = [change.text for change in item.changes] or [item.remark or item.verdict]
-        yield f"{head}>"
-        yield (
-            f"<failure type={_attribute(item.verdict)} message={_attribute(lines[0])}>"
-            f"{escape(_writable(chr(10).join(lines)))}</failure>"
-        )
-        yield "</testcase>"
-    if comparison.notes:
-        yield f"<system-out>{escape(_writable(chr(10).join(comparison.notes)))}</system-out>"
-    yield "</testsuite>"
-    yield "</testsuites>"
+    cases = tuple(_case(item) for item in comparison.items)
+    yield from xml.lines([Suite(comparison.expected, cases, comparison.notes)])
+
+
+def _case(item: Item) -> Case:
+    where = f"frame {item.frame}" if item.frame else f"new, frame {item.found_frame}"
+    case = Case(item.session or "session", f"{item.what} ({where})")
+    if item.verdict == "same":
+        return case
+    told = [change.text for change in item.changes] or [item.remark or item.verdict]
+    return replace(case, status="failed", kind=item.verdict, message=told[0], text="\n".join(told))
 
 
 def _shown_alike(item: Item) -> tuple[str, Verdict, str, str, tuple[Change, ...]]:
@@ -109,12 +97,3 @@ def _item(item: Item) -> dict[str, object]:
             for change in item.changes
         ],
     }
-
-
-def _attribute(text: str) -> str:
-    return quoteattr(_writable(text))
-
-
-def _writable(text: str) -> str:
-    """``text`` with what XML cannot say written as an escape."""
-    return _NO_XML.sub(lambda found: ascii(found[0])[1:-1], text)

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterator
 
+from mcpproxy.baseline import as_object
+from mcpproxy.reports.located import Located
 from mcpproxy.reports.verdict import JudgedTrace, Verdict
 from mcpproxy.trace.format import finding_object
 
@@ -24,18 +26,46 @@ def lines(verdict: Verdict) -> Iterator[str]:
                 "strict": verdict.strict,
                 "exit_code": verdict.exit_code,
             },
+            **_baseline(verdict),
         },
         indent=2,
     )
 
 
+def _baseline(verdict: Verdict) -> dict[str, object]:
+    """What came of comparing with a baseline, where there is one; findings that are not known are new."""
+    if verdict.fixed is None:
+        return {}
+    return {
+        "baseline": {
+            "known": verdict.known,
+            "new": verdict.counts.total(),
+            "fixed": len(verdict.fixed),
+            "fixed_findings": [as_object(entry) for entry in verdict.fixed],
+        }
+    }
+
+
 def trace_object(trace: JudgedTrace) -> dict[str, object]:
-    """One trace with its findings."""
+    """One trace with its findings; those that a baseline accepts stand apart, as ``known``."""
     return {
         "path": trace.path,
         "complete": trace.complete,
         "revision": trace.revision,
         "frames": trace.frames,
-        "findings": [finding_object(finding) for finding in trace.findings],
+        "findings": _findings(trace),
         "notes": list(trace.notes),
+        **({"known": [_located(one) for one in trace.known]} if trace.known else {}),
     }
+
+
+def _findings(trace: JudgedTrace) -> list[dict[str, object]]:
+    if trace.located:
+        return [_located(one) for one in trace.located if not one.is_known]
+    return [finding_object(finding) for finding in trace.findings]
+
+
+def _located(one: Located) -> dict[str, object]:
+    """A finding and its place: ``file`` and ``line`` of the frame's record, ``null`` where it has none."""
+    place: dict[str, object] = {"file": one.path, "line": one.line or None, "fingerprint": one.fingerprint}
+    return finding_object(one.finding) | place | ({"why": one.why} if one.is_known else {})

@@ -16,14 +16,20 @@ def lines(verdict: Verdict, style: Style = PLAIN) -> Iterator[str]:
 
 def trace_lines(trace: JudgedTrace, style: Style = PLAIN) -> Iterator[str]:
     """Findings of one trace, each with its source, then what the recording lacks."""
-    path = printable(trace.path)
     for finding in trace.findings:
-        where = style.paint(f"{path}:{finding.frame}:" if finding.frame else f"{path}:", "bold")
-        yield f"{where} {finding_line(finding, style)}"
-        if evidence := _evidence(finding):
-            yield style.paint(f"    {evidence}", "dim")
+        yield from finding_lines(trace.path, finding, style)
+    path = printable(trace.path)
     for note in trace.notes:
         yield f"{style.paint(path + ':', 'bold')} {style.paint('incomplete', 'yellow')}: {printable(note)}"
+
+
+def finding_lines(path: str, finding: Finding, style: Style = PLAIN) -> Iterator[str]:
+    """One finding with its place in the recording ``path``, and what proves it."""
+    path = printable(path)
+    where = style.paint(f"{path}:{finding.frame}:" if finding.frame else f"{path}:", "bold")
+    yield f"{where} {finding_line(finding, style)}"
+    if evidence := _evidence(finding):
+        yield style.paint(f"    {evidence}", "dim")
 
 
 def finding_line(finding: Finding, style: Style = PLAIN) -> str:
@@ -53,6 +59,8 @@ def _evidence(finding: Finding) -> str:
 def summary_lines(verdict: Verdict, style: Style = PLAIN) -> Iterator[str]:
     """What was judged, what was found, and the next step where there is one."""
     found = tally(verdict.counts["error"], verdict.counts["warning"], verdict.counts["info"])
+    if verdict.known:
+        found += f", {verdict.known} known"
     colour = "red" if verdict.exit_code else "green"
     judged = f"{count(len(verdict.traces), 'trace')}, {count(verdict.frames, 'frame')}"
     revisions = sorted({trace.revision for trace in verdict.traces if trace.revision})

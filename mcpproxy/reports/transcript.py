@@ -107,8 +107,8 @@ class Transcript:
                 self._asked_ns.pop(event.exchange, None)
                 self._other.discard(event.exchange)
                 if event.cut:
-                    who = "mcpproxy" if event.by == "proxy" else f"the {event.by}"
-                    words = self._style.paint(f"#{event.exchange} cut short by {who}", "yellow")
+                    who = {None: "", "proxy": " by mcpproxy"}.get(event.by, f" by the {event.by}")
+                    words = self._style.paint(f"#{event.exchange} cut short{who}", "yellow")
                     return [self._line(at_ns, "end", words)]
                 return [self._line(at_ns, "end", f"#{event.exchange}")] if self._full else []
             case Opaque():

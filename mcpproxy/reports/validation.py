@@ -35,12 +35,12 @@ def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
 def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
     """The counts, the verdict, and where to look further."""
     counted = ", ".join(f"{validation.counts[one]} {_NAMES.get(one, one)}" for one in STATUSES)
-    yield f"Summary: {counted}"
+    yield f"Summary: {counted}{f', {validation.known} known' if validation.known else ''}"
     if validation.is_valid:
         yield style.paint("valid", "bold", "green")
     else:
         yield style.paint("invalid", "bold", "red")
-    bad = [check for check in validation.checks if check.status in ("failed", "warning")]
+    bad = [c for c in validation.checks if c.status in ("failed", "warning") and not c.is_known]
     if shown := next((check for check in bad if check.trace and check.conclusion.frames), None):
         yield style.paint(f"What passed: mcpproxy show {printable(shown.trace)}", "dim")
     if ruled := next((check for check in bad if check.conclusion.rule), None):
@@ -57,7 +57,7 @@ def _by_category(checks: Sequence[CheckResult], style: Style) -> Iterator[str]:
 
 def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
     """One check: its mark and name, what it came to; what broke it has its evidence below."""
-    mark, colour = _MARKS[check.status]
+    mark, colour = ("know", "blue") if check.is_known else _MARKS[check.status]
     took = f" ({check.duration_ms:.0f} ms)" if check.duration_ms >= 1000 else ""
     name = printable(check.name)
     yield f"    {style.paint(f'{mark:<5}', colour)}{name}: {printable(check.conclusion.message)}{took}"

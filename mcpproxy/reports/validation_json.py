@@ -21,6 +21,7 @@ def lines(validation: Validation) -> Iterator[str]:
             "failed": counts["failed"],
             "warnings": counts["warning"],
             "skipped": counts["skipped"],
+            "known": validation.known,
             "duration_ms": round(validation.duration_ms, 1),
             "checks": [_check(check) for check in validation.checks],
             "traces": [
@@ -51,4 +52,5 @@ def _check(check: CheckResult) -> dict[str, object]:
         "frames": conclusion.frames,
         "trace": check.trace or None,
         "revision": check.revision or None,
+        "known": check.is_known,
     }

@@ -4,6 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
+from mcpproxy.baseline import Entry
+from mcpproxy.reports.located import Located, Remark
 from mcpproxy.session.frame import Finding, Severity
 
 
@@ -13,6 +15,8 @@ class JudgedTrace:
 
     ``complete`` is false for a recording that was cut or has gaps; ``notes`` says in words what is
     missing. ``revision`` is the protocol revision in force at the end, ``None`` if none was settled.
+    ``located`` are the findings with their places, and those that a baseline accepts among them, which
+    ``findings`` leaves out; it is empty where nobody asked for places.
     """
 
     path: str
@@ -21,6 +25,12 @@ class JudgedTrace:
     frames: int
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
+    located: tuple[Located, ...] = ()
+
+    @property
+    def known(self) -> tuple[Located, ...]:
+        """The findings that a baseline accepts."""
+        return tuple(one for one in self.located if one.is_known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +43,15 @@ class Unjudged:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A whole run: every trace in the order asked for."""
+    """A whole run: every trace in the order asked for.
+
+    ``fixed`` are the entries of a baseline that did not come up, ``None`` where there is no baseline.
+    """
 
     traces: tuple[JudgedTrace, ...]
     unjudged: tuple[Unjudged, ...] = ()
     strict: bool = False
+    fixed: tuple[Entry, ...] | None = None
 
     @cached_property
     def counts(self) -> Counter[Severity]:
@@ -47,6 +61,26 @@ class Verdict:
     @cached_property
     def frames(self) -> int:
         return sum(trace.frames for trace in self.traces)
+
+    @property
+    def located(self) -> tuple[Located, ...]:
+        """All findings with their places, trace by trace."""
+        return tuple(one for trace in self.traces for one in trace.located)
+
+    @cached_property
+    def known(self) -> int:
+        """How many findings a baseline accepts."""
+        return sum(len(trace.known) for trace in self.traces)
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What recordings lack, and which could not be judged."""
+        lacking = (Remark(trace.path, note) for trace in self.traces for note in trace.notes)
+        return (*lacking, *(Remark(one.path, one.reason, is_fatal=True) for one in self.unjudged))
+
+    def does_count(self, finding: Finding) -> bool:
+        """Whether a finding that is not known makes the run fail."""
+        return finding.severity == "error" or (self.strict and finding.severity == "warning")
 
     @property
     def exit_code(self) -> int:

@@ -6,8 +6,9 @@ only the observer writes it.
 """
 
 from bisect import bisect_right
+from collections import deque
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
 from mcpproxy.protocol.lifecycle import State
@@ -22,6 +23,9 @@ V = TypeVar("V")
 
 RECENT_IDS: Final = 16_384
 """How many ids remember the frame that used them first."""
+
+RECENT_ANSWERS: Final = 1024
+"""How many of the requests answered last are remembered."""
 
 
 @dataclass(slots=True)
@@ -98,7 +102,13 @@ class UsedIds:
             return seq
         return 0 if (id in self._texts if isinstance(id, str) else self._has_number(id)) else None
 
+    def __contains__(self, id: RequestId) -> bool:
+        """Whether ``id`` was ever used."""
+        return id in self._recent or (id in self._texts if isinstance(id, str) else self._has_number(id))
+
     def _has_number(self, number: int) -> bool:
+        if not self._starts:
+            return False
         at = bisect_right(self._starts, number) - 1
         return at >= 0 and number <= self._ends[at]
 
@@ -165,14 +175,17 @@ class History:
     initialize_answered: bool = False
     initialized: bool = False
     initialized_seq: int | None = None
+    answered: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=RECENT_ANSWERS))  # the latest
     eager: Asked | None = None  # the first client request between the result and initialized
     unconfirmed_seq: int | None = None  # what the client sent, instead of initialized, after the result
     last_ns: int = 0
+    facts: int = 0  # those (see checks.table) that are known of every message from now on
 
     client_capabilities: JSONObject | None = None
     unmet: dict[tuple[Sender, str], tuple[Need, ...]] = field(
         default_factory=dict[tuple[Sender, str], tuple[Need, ...]]
     )  # what each peer needs for its methods and was not declared
+    unserved: frozenset[str] = frozenset()  # methods of the client that need what the server never declared
     server_capabilities: JSONObject | None = None
 
     stateful_seq: int | None = None  # the first initialize
@@ -205,7 +218,7 @@ class History:
         found = self._memories.get(memory)
         if found is None:
             found = self._memories[memory] = memory()
-        return cast("Memory", found)
+        return found  # pyright: ignore[reportReturnType] # each stands under its own type
 
     def beyond(self, memory: type[Memory]) -> Memory:
         """As ``of``, but over HTTP one for all stateless requests; to be kept apart by ``caller``."""
@@ -213,7 +226,7 @@ class History:
         found = memories.get(memory)
         if found is None:
             found = memories[memory] = memory()
-        return cast("Memory", found)
+        return found  # pyright: ignore[reportReturnType] # each stands under its own type
 
 
 @dataclass(frozen=True, slots=True)

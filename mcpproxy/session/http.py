@@ -57,9 +57,14 @@ class Fields:
     __slots__ = ("_values", "media_type")
 
     def __init__(self, headers: Headers = ()) -> None:
-        self._values: dict[str, list[str]] = {}
+        values: dict[str, list[str]] = {}
         for name, value in headers:
-            self._values.setdefault(name.lower(), []).append(value.strip(" \t"))
+            key = name.lower()
+            if key in values:
+                values[key].append(value.strip(" \t"))
+            else:
+                values[key] = [value.strip(" \t")]
+        self._values = values
         # The content type in lower case, without parameters; empty if there is none.
         self.media_type = (self.get("content-type") or "").partition(";")[0].strip().lower()
 
@@ -78,6 +83,9 @@ class Fields:
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
+
+
+NO_FIELDS: Final = Fields()
 
 
 @dataclass(slots=True, eq=False)
@@ -164,7 +172,7 @@ class HttpExchange:
     pieced: set[Sender] = field(default_factory=set[Sender])  # whose body is in the middle of pieces
     several: bool = False  # the body is several JSON texts one after the other
     response: ResponseHead | None = None
-    response_fields: Fields = field(default_factory=Fields)
+    response_fields: Fields = NO_FIELDS
     reported: set[str] = field(default_factory=set[str])  # rules that it has broken so far
     answered: set[RequestId] = field(default_factory=set[RequestId])
     answered_ns: int | None = None  # when the last of its requests had its response
@@ -284,6 +292,7 @@ class HttpHistory:
     modern: dict[int, ModernAnswer] = field(default_factory=dict[int, ModernAnswer])  # by connection
     modern_servers: set[str] = field(default_factory=set[str])  # those that have shown it
     modern_only: dict[str, int] = field(default_factory=dict[str, int])  # server -> frame that shows it
+    dual_servers: set[str] = field(default_factory=set[str])  # those that have taken an initialize as well
     supported: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])  # by server
     mirrors: dict[tuple[str, str], dict[str, Mirrors]] = field(
         default_factory=dict[tuple[str, str], dict[str, Mirrors]]

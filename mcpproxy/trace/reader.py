@@ -64,6 +64,8 @@ class Trace:
         self.complete = False
         self.notes: list[str] = []
         self.tally: Tally | None = None
+        self.place = (path, 1)
+        """While iterating: the file and the line, counted from 1, of the record at hand."""
         self._is_recording = is_recording
         self._trouble = trouble
         self.rungs = rungs
@@ -119,6 +121,7 @@ class Trace:
                 _refuse(path, number, str(fault))
             if last:
                 _refuse(path, number, "a record behind the close record")
+            self.place = (path, number)
             match record:
                 case CloseRecord():
                     last = record

@@ -5,8 +5,8 @@
         result = await client.call("echo", {"text": "hi"})
         assert not client.wire.tape.findings
 
-``connected_stdio`` and ``connected_http`` give a ``Client`` whose server is running, and with which no session
-is open yet; all that passes is recorded.
+``connected_stdio`` and ``connected_http`` give a ``Client`` whose server is running, and with which no
+session is open yet; all that passes is recorded.
 """
 
 import os

@@ -50,9 +50,14 @@ class Answer:
 
 @dataclass(eq=False, slots=True)
 class Pending:
-    """A request under way. ``seq`` is the number of its frame, 0 until it was sent."""
+    """A request under way. ``seq`` is the number of its frame, 0 until it was sent.
+
+    ``before`` is how many frames that belong to no request had come when it began. A bare frame among the
+    ``news`` is an answer under an id that nobody used.
+    """
 
     id: RequestId
     method: str
     seq: int = 0
-    news: "asyncio.Queue[Answer | Over | Gone]" = field(default_factory=lambda: asyncio.Queue())
+    before: int = 0
+    news: "asyncio.Queue[Answer | Over | Gone | Frame]" = field(default_factory=lambda: asyncio.Queue())

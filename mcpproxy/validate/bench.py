@@ -67,6 +67,8 @@ class Bench:
         self.unopened = ""
         self.is_other_offered = False
         """Whether the server offered another revision than the exact one."""
+        self.is_dual: bool | None = None
+        """Whether the server speaks both eras; ``None`` while nobody has tried."""
         self.server: JSONObject = {}
         """What the server said of itself in the handshake or the discovery."""
         self.walk: Final = Walk()

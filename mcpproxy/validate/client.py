@@ -13,6 +13,7 @@ answered as a host without a user would. Durations are seconds.
 import asyncio
 import json
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Final
 
 from mcpproxy import __version__
@@ -28,6 +29,7 @@ from mcpproxy.protocol.jsonrpc import (
     RequestId,
     Response,
     Single,
+    parse,
 )
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import shown
@@ -53,6 +55,8 @@ TIMEOUT_S: Final = 10.0
 _PAGES: Final = 1000
 _CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 _NO_SUCH_TOOL: Final = -32602
+_OLDER: Final = (400, 404, 405)
+"""What a server that speaks HTTP+SSE alone may say to a message at the address of its stream."""
 
 
 class Client:
@@ -80,6 +84,7 @@ class Client:
         self.gone = ""
         """Why the server is not there any more; empty while it is."""
         self._pending: Final[dict[RequestId, Pending]] = {}
+        self._used: Final[set[RequestId]] = set()
         self._next_id = 0
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._heard_more: Final = asyncio.Condition()
@@ -108,6 +113,7 @@ class Client:
             return await self.discover()
         answer = await self.initialize()
         await self.initialized()
+        await self.wire.listen()
         return answer
 
     async def initialize(self, version: str | None = None) -> Answer:
@@ -121,7 +127,14 @@ class Client:
         """
         if self.is_initialized:
             raise AlreadyInitializedError("the session is open already")
-        answer = await self.request("initialize", self.initialize_params(version))
+        params = self.initialize_params(version)
+        try:
+            answer = await self.request("initialize", params)
+        except HttpStatusError as fault:
+            older = fault.status in _OLDER and await self.wire.fall_back(self.timeout_s)
+            if not older:
+                raise
+            answer = await self.request("initialize", params)
         if answer.is_error:
             raise self._refused("initialize", answer)
         offered = answer.members.get("protocolVersion")
@@ -149,9 +162,9 @@ class Client:
             "clientInfo": self.info,
         }
 
-    async def initialized(self) -> None:
-        """Say that the session is open."""
-        await self.notify("notifications/initialized")
+    async def initialized(self) -> int:
+        """Say that the session is open; the number of the frame."""
+        return await self.notify("notifications/initialized")
 
     async def discover(self) -> Answer:
         """Ask the server what it is, which no session is needed for.
@@ -173,6 +186,7 @@ class Client:
             raise self._refused("server/discover", answer)
         self.server = answer.members
         self.is_initialized = True
+        self.wire.version = self.revision
         return answer
 
     # Saying something
@@ -240,9 +254,20 @@ class Client:
             GoneError: the server is gone.
             TimedOutError: it does not read what it is sent.
         """
-        pending = self._pending[id] = Pending(id, method)
+        pending = self.expect(id, method)
         pending.seq = await self._sent(raw)
         return pending
+
+    def expect(self, id: RequestId, method: str = "") -> Pending:
+        """An answer to ``id`` is waited for from now on; the request goes another way, as over ``wire``."""
+        pending = self._pending[id] = Pending(id, method, before=len(self.strays))
+        self._used.add(id)
+        return pending
+
+    def forget(self, pending: Pending) -> None:
+        """The answer is not waited for any more."""
+        if self._pending.get(pending.id) is pending:
+            del self._pending[pending.id]
 
     async def answer(self, pending: Pending, timeout_s: float | None = None) -> Answer:
         """Wait for the answer to a request.
@@ -251,17 +276,19 @@ class Client:
             As ``request``.
         """
         seconds = self.timeout_s if timeout_s is None else timeout_s
-        before = len(self.strays)
         try:
             async with asyncio.timeout(seconds):
                 news = await pending.news.get()
         except TimeoutError:
-            raise self._no_answer(pending, before, seconds) from None
+            raise self._no_answer(pending, seconds) from None
         finally:
-            if self._pending.get(pending.id) is pending:
-                del self._pending[pending.id]
+            self.forget(pending)
         if isinstance(news, Answer):
-            return news
+            # It may have come on another connection before we knew the number of what it answers.
+            return news if news.asked else replace(news, asked=pending.seq)
+        if isinstance(news, Frame):
+            said = f"the answer to {pending.method} (id {shown(pending.id)}) came under another id"
+            raise self._wrong(pending) or IdMismatchError(said, (pending.seq, news.seq))
         if isinstance(news, Gone):
             raise GoneError(f"no answer to {pending.method}: {news.why}", (pending.seq,))
         if news.status >= 300:
@@ -270,7 +297,7 @@ class Client:
             )
         why = news.why or f"HTTP status {news.status} without an answer in it"
         gone = GoneError(f"no answer to {pending.method}: {why}", (pending.seq,))
-        raise self._wrong(pending, before) or gone
+        raise self._wrong(pending) or gone
 
     async def notify(self, method: str, params: "JSON | Absent" = ABSENT) -> int:
         """Say something that has no answer; the number of its frame.
@@ -290,6 +317,10 @@ class Client:
             GoneError: the server is gone.
             TimedOutError: it does not read what it is sent.
         """
+        message = parse(raw)
+        for one in message.items if isinstance(message, Batch) else (message,):
+            if isinstance(one, Request) and one.id is not None:
+                self._used.add(one.id)
         return await self._sent(raw)
 
     async def _sent(self, raw: bytes) -> int:
@@ -422,6 +453,7 @@ class Client:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
                 pending = self._pending.get(id)
                 if pending is None:
+                    self._misdirected(id, frame)
                     return False
                 pending.news.put_nowait(Answer(message, frame, pending.seq))
                 return True
@@ -431,6 +463,12 @@ class Client:
                 return False
             case _:
                 return False
+
+    def _misdirected(self, id: RequestId, frame: Frame) -> None:
+        """An id that was never used is meant for the one request that waits, if there is just one."""
+        if id not in self._used and len(self._pending) == 1:
+            for pending in self._pending.values():
+                pending.news.put_nowait(frame)
 
     async def _reply(self, request: Request) -> None:
         if request.id is None:
@@ -460,14 +498,14 @@ class Client:
         if not self.is_initialized:
             raise NotInitializedError("the session is not open yet; call initialize or discover first")
 
-    def _no_answer(self, pending: Pending, before: int, seconds: float) -> Exception:
-        return self._wrong(pending, before) or TimedOutError(
+    def _no_answer(self, pending: Pending, seconds: float) -> Exception:
+        return self._wrong(pending) or TimedOutError(
             f"no answer to {pending.method or 'a request'} within {seconds:g} s", (pending.seq,)
         )
 
-    def _wrong(self, pending: Pending, before: int) -> Exception | None:
+    def _wrong(self, pending: Pending) -> Exception | None:
         """What came in the place of an answer, if anything did."""
-        for frame in self.strays[before:]:
+        for frame in self.strays[pending.before :]:
             if isinstance(frame.message, Malformed):
                 return MalformedAnswerError(
                     f"in the place of an answer to {pending.method} came what is no message: "

@@ -3,24 +3,36 @@
 The copy is taken where the connection is read and written, beneath the HTTP library, so that the tape holds
 what really passed; it becomes heads, bodies and events in the same way as in a recording of the proxy.
 
-``HttpServer`` is the server and all connections to it; ``HttpWire`` is one MCP session with it.
+``HttpServer`` is the server and all connections to it; ``HttpWire`` is one MCP session with it, by Streamable
+HTTP or, where the server has nothing else, by the HTTP+SSE of 2024-11-05.
 """
 
 import asyncio
 import json
 import os
 import ssl
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpcore
 
-from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, Request, Response, parse
-from mcpproxy.protocol.revisions import VERSION_KEY
+from mcpproxy.framing.sse import SseFramer
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Absent,
+    Batch,
+    ErrorResponse,
+    Notification,
+    Request,
+    Response,
+    parse,
+)
+from mcpproxy.protocol.mirrors import ANNOTATION, Mirrors, argument, mirrors
+from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
 from mcpproxy.recorder.http import HttpAssembly
 from mcpproxy.relay import journal
 from mcpproxy.replay.client_headers import encoded_name
@@ -59,10 +71,18 @@ class Exchange:
     retry_s: float = _RETRY_S
     failure: str = ""
     is_cut: bool = False
+    endpoint: str = ""
+    """Where an ``endpoint`` event says that messages go: the mark of HTTP+SSE."""
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with the head of the response, or with the failure."""
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with every frame of the server, and with the end; who waits for more clears it."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    is_asked: bool = False
+    written: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when all that we say has left us."""
     _held: list[Frame] = field(default_factory=list[Frame])
+    _framer: SseFramer = field(default_factory=SseFramer)
 
     def header(self, name: str) -> str | None:
         """The value of the first header of that name."""
@@ -98,7 +118,22 @@ class Exchange:
         if not self.begun.is_set():
             self._held.append(frame)
         elif self.wire is not None:
-            self.wire.hear(Came(frame))
+            self.wire.came(frame)
+
+    def read(self, chunk: bytes) -> None:
+        """Some of the body, with the session id in an ``endpoint`` event, which the tape has not."""
+        if self.endpoint or not self.is_stream:
+            return
+        for block in self._framer.feed(chunk, 0):
+            if block.event == "endpoint" and block.data and block.complete:
+                self.endpoint = block.data.decode("utf-8", "replace").strip()
+                self.heard.set()
+
+    async def until(self, is_enough: Callable[[], bool]) -> None:
+        """Wait until what came is enough, or nothing more will come."""
+        while not is_enough() and not self.over.is_set():
+            self.heard.clear()
+            await self.heard.wait()
 
     @property
     def seen(self) -> tuple[int, ...]:
@@ -112,19 +147,22 @@ _current: ContextVar[Exchange | None] = ContextVar("_current", default=None)
 class HttpServer:
     """The server at ``url``, and the connections to it. ``headers`` go with every request.
 
-    ``salt`` keys the masks of credentials on the tape.
+    ``mirrors`` are the tools that want arguments in headers, by name, as far as they were listed.
     """
 
     def __init__(self, tape: Tape, url: str, headers: Headers, *, insecure: bool = False) -> None:
         self.tape: Final = tape
         self.url: Final = url
         self.headers: Final = tuple(headers)
+        self.mirrors: Final[dict[str, Mirrors]] = {}
+        self.is_older = False
+        """Whether it has turned out to speak HTTP+SSE alone."""
         self._exchanges: Final[dict[int, Exchange]] = {}
         start = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
         self._assembly: Final = HttpAssembly(json.dumps(start).encode())
         self._connections = 0
-        context = ssl.create_default_context()
-        if insecure:
+        context = ssl.create_default_context() if url.startswith("https:") else None
+        if context is not None and insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         self._pool: Final = httpcore.AsyncConnectionPool(
@@ -142,21 +180,26 @@ class HttpServer:
         url: str = "",
         timeout_s: float,
         until_head: bool = False,
+        is_enough: Callable[[Exchange], bool] | None = None,
+        is_anonymous: bool = False,
     ) -> Exchange:
         """One exchange with just these headers (``Host`` and ``Content-Length`` apart), seen to its end.
 
-        ``until_head`` comes back as soon as the head of the answer is there, and lets go of the rest.
+        ``until_head`` comes back as soon as the head of the answer is there, and lets go of the rest, as does
+        a frame with which it ``is_enough``; ``is_anonymous`` leaves the headers out that go with every
+        request.
 
         Raises:
             GoneError: the server cannot be reached, or cut the exchange short.
             TimedOutError: it was not over in time.
         """
         exchange = Exchange()
-        task = self.start(exchange, method, headers, body, url=url)
-        awaited = exchange.begun if until_head else exchange.over
+        task = self.start(exchange, method, headers, body, url=url, is_anonymous=is_anonymous)
         try:
             async with asyncio.timeout(timeout_s):
-                await awaited.wait()
+                await (exchange.begun if until_head or is_enough else exchange.over).wait()
+                if is_enough is not None:
+                    await exchange.until(lambda: is_enough(exchange))
         except TimeoutError:
             what = "the answer did not end" if exchange.status else "no answer came"
             raise TimedOutError(f"{what} within {timeout_s:g} s", exchange.seen) from None
@@ -167,11 +210,47 @@ class HttpServer:
             raise GoneError(f"the server {exchange.failure}", exchange.seen)
         return exchange
 
+    async def overheard(
+        self, headers: Headers, is_enough: Callable[[Exchange], bool], for_s: float
+    ) -> Exchange:
+        """GET a stream, and read it until it is enough, it ends, or the time is over."""
+        exchange = Exchange()
+        task = self.start(exchange, "GET", headers)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(for_s):
+                    await exchange.until(lambda: is_enough(exchange))
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return exchange
+
+    async def dropped(self, headers: Headers, body: bytes) -> Exchange:
+        """POST, and let go of the connection before an answer can be read."""
+        exchange = Exchange()
+        task = self.start(exchange, "POST", headers, body)
+        waits = [asyncio.create_task(event.wait()) for event in (exchange.written, exchange.over)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            task.cancel()
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        return exchange
+
     def start(
-        self, exchange: Exchange, method: str, headers: Headers = (), body: bytes = b"", *, url: str = ""
+        self,
+        exchange: Exchange,
+        method: str,
+        headers: Headers = (),
+        body: bytes = b"",
+        *,
+        url: str = "",
+        is_anonymous: bool = False,
     ) -> "asyncio.Task[None]":
         """Begin an exchange; it is over when its event says so."""
-        return self.spawn(self.run(exchange, method, headers, body, url=url))
+        return self.spawn(self.run(exchange, method, headers, body, url=url, is_anonymous=is_anonymous))
 
     def spawn(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         """A task that ends with the server's connections at the latest."""
@@ -181,13 +260,20 @@ class HttpServer:
         return task
 
     async def run(
-        self, exchange: Exchange, method: str, headers: Headers, body: bytes, *, url: str = ""
+        self,
+        exchange: Exchange,
+        method: str,
+        headers: Headers,
+        body: bytes,
+        *,
+        url: str = "",
+        is_anonymous: bool = False,
     ) -> None:
         """An exchange from beginning to end. What goes wrong is told by its ``failure``."""
         _current.set(exchange)
         fields = [
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
-            for name, value in (*self.headers, *headers)
+            for name, value in (*(() if is_anonymous else self.headers), *headers)
         ]
         timeouts = {"timeout": {"connect": _CONNECT_S}}
         try:
@@ -199,8 +285,8 @@ class HttpServer:
                     response.status,
                     [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers],
                 )
-                async for _ in response.aiter_stream():
-                    pass
+                async for chunk in response.aiter_stream():
+                    exchange.read(chunk)
         except httpcore.ConnectError as fault:
             exchange.failure = f"cannot be reached ({fault})"
         except httpcore.ConnectTimeout:
@@ -212,6 +298,7 @@ class HttpServer:
         finally:
             exchange.begun.set()
             exchange.over.set()
+            exchange.heard.set()
 
     async def close(self) -> None:
         """Let go of all connections, and of the tape."""
@@ -259,14 +346,17 @@ class HttpServer:
 
     def _hear_frame(self, exchange: Exchange, frame: Frame) -> None:
         if frame.sender == CLIENT:
-            exchange.seq = frame.seq
+            exchange.seq, exchange.is_asked = frame.seq, True
             return
         exchange.frames.append(frame)
+        exchange.heard.set()
         if frame.event is not None:
             if frame.event.id is not None:
                 exchange.last_id = frame.event.id
             if frame.event.retry is not None:
                 exchange.retry_s = min(frame.event.retry / 1000, _LONGEST_RETRY_S)
+            if frame.event.name == "endpoint":
+                return
         if frame.raw or frame.event is None:
             exchange.came(frame)
 
@@ -274,7 +364,8 @@ class HttpServer:
 class HttpWire:
     """One MCP session with ``server``.
 
-    ``session_id`` and ``version`` go into its headers once they are known.
+    ``session_id`` and ``version`` go into its headers once they are known. ``stream`` is what the server says
+    everything on, if it ``is_older`` than Streamable HTTP.
     """
 
     transport = "http"
@@ -287,10 +378,37 @@ class HttpWire:
         self.version = ""
         self.last: Exchange | None = None
         """The exchange of the last message that was sent."""
-        self._listening: Exchange | None = None
+        self.stream: Exchange | None = None
+        self._streaming: asyncio.Task[None] | None = None
+        self._posts: Final[dict[Exchange, asyncio.Task[None]]] = {}
+
+    @property
+    def is_older(self) -> bool:
+        """Whether this session goes by HTTP+SSE."""
+        return self.stream is not None
 
     async def open(self) -> None:
-        """Nothing is sent yet: the first message shows whether somebody is there."""
+        """Nothing is sent yet: the first message shows whether somebody is there.
+
+        Raises:
+            GoneError: the server speaks HTTP+SSE, and does not begin a stream now.
+        """
+        if self.server.is_older and not await self.fall_back(_CONNECT_S):
+            raise GoneError("the server did not begin another stream with an endpoint event")
+
+    async def fall_back(self, timeout_s: float) -> bool:
+        """Go over to HTTP+SSE, if a GET opens a stream of it; whether it does."""
+        stream = Exchange(self)
+        self._streaming = self.server.spawn(self._stream(stream))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await stream.until(lambda: bool(stream.endpoint))
+        if stream.endpoint:
+            self.stream = stream
+            self.server.is_older = True
+            return True
+        await self._end_stream()
+        return False
 
     def headers(self, raw: bytes = b"") -> list[tuple[str, str]]:
         """What a good client sends with the message ``raw``, or with a request without body."""
@@ -301,15 +419,17 @@ class HttpWire:
         if self.session_id:
             found.append(("Mcp-Session-Id", self.session_id))
         message = parse(raw) if raw else None
-        params = message.params if isinstance(message, Request) else None
-        version = _at(params, "_meta", VERSION_KEY)
-        if isinstance(message, Request) and isinstance(version, str):
-            found += [("MCP-Protocol-Version", version), ("Mcp-Method", message.method)]
+        said = message if isinstance(message, Request | Notification) else None
+        params = said.params if said else None
+        version = _at(params, "_meta", VERSION_KEY) or self.version
+        if version:
+            found.append(("MCP-Protocol-Version", str(version)))
+        if said and (version in STATELESS or _at(params, "_meta", VERSION_KEY)):
+            found.append(("Mcp-Method", said.method))
             name = next((name for key in _NAMES if isinstance(name := _at(params, key), str)), None)
             if name is not None:
                 found.append(("Mcp-Name", encoded_name(name)))
-        elif self.version:
-            found.append(("MCP-Protocol-Version", self.version))
+            found += self._mirrored(said)
         return found
 
     async def send(self, raw: bytes) -> int:
@@ -326,7 +446,8 @@ class HttpWire:
         Raises:
             GoneError: the server cannot be reached.
         """
-        exchange = self.last = Exchange(self)
+        # What HTTP+SSE says to a POST is no message: those come on the stream.
+        exchange = self.last = Exchange(None if self.is_older else self)
         sent = asyncio.Event()
 
         def hear(event: Recorded) -> None:
@@ -334,7 +455,8 @@ class HttpWire:
                 sent.set()
 
         self.tape.listen(hear)
-        self.server.spawn(self._run(exchange, raw, headers))
+        self._posts[exchange] = task = self.server.spawn(self._run(exchange, raw, headers))
+        task.add_done_callback(lambda _: self._posts.pop(exchange, None))
         waits = [asyncio.create_task(sent.wait()), asyncio.create_task(exchange.begun.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -346,24 +468,65 @@ class HttpWire:
             raise GoneError(f"the server {exchange.failure}", exchange.seen)
         return exchange
 
-    async def listen(self) -> Exchange:
-        """Open the stream for what the server says of its own; comes back with the head of the answer."""
-        exchange = self._listening = Exchange(self)
-        self.server.start(exchange, "GET", self.headers())
-        await exchange.begun.wait()
-        return exchange
+    async def listen(self) -> None:
+        """Open the stream for what the server says of its own, if it has one; nobody waits for it."""
+        if not self.is_older and self._streaming is None:
+            self._streaming = self.server.spawn(self.server.run(Exchange(self), "GET", self.headers(), b""))
+
+    def abandon(self, exchange: Exchange) -> None:
+        """Close the connection of a POST, whatever else would come on it."""
+        if task := self._posts.get(exchange):
+            task.cancel()
+
+    def came(self, frame: Frame) -> None:
+        """A frame of the server, which may list tools that want arguments in headers."""
+        if ANNOTATION.encode() in frame.raw and isinstance(message := frame.message, Response):
+            tools = message.result.get("tools") if isinstance(message.result, dict) else None
+            for tool in tools if isinstance(tools, list) else ():
+                if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
+                    self.server.mirrors[name] = mirrors(tool.get("inputSchema"))
+        self.hear(Came(frame))
 
     async def close(self) -> None:
         """End the session with DELETE, if it has an id."""
+        await self._end_stream()
         if self.session_id:
             with suppress(GoneError, TimedOutError):
                 await self.server.exchange("DELETE", self.headers(), timeout_s=_CLOSE_S)
 
+    def _mirrored(self, request: Request | Notification) -> list[tuple[str, str]]:
+        """The arguments of a call that its tool wants in headers."""
+        params = None if isinstance(request.params, Absent) else request.params
+        if request.method != "tools/call" or not isinstance(params, dict):
+            return []
+        wanted = self.server.mirrors.get(str(params.get("name")))
+        found: list[tuple[str, str]] = []
+        for path, header in wanted.headers if wanted else ():
+            value = argument(params.get("arguments"), path)
+            if isinstance(value, bool | int | str):
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                found.append((f"Mcp-Param-{header}", encoded_name(text)))
+        return found
+
+    async def _stream(self, stream: Exchange) -> None:
+        await self.server.run(stream, "GET", self.headers(), b"")
+        if self.stream is stream:
+            self.hear(Gone(f"it {stream.failure or 'ended the stream of the session'}"))
+
+    async def _end_stream(self) -> None:
+        self.stream, task, self._streaming = None, self._streaming, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
     async def _run(self, exchange: Exchange, raw: bytes, headers: Headers) -> None:
-        await self.server.run(exchange, "POST", headers, raw)
+        url = urljoin(self.server.url, self.stream.endpoint) if self.stream else ""
+        await self.server.run(exchange, "POST", headers, raw, url=url)
         if exchange.failure and not exchange.number:
             self.hear(Gone(f"it {exchange.failure}"))
             return
+        if self.is_older and exchange.status < 300 and not exchange.failure:
+            return  # The answer comes on the stream.
         owed = _requests_in(raw) - _answers_in(exchange.frames)
         latest = exchange
         for _ in range(_RESUMPTIONS):
@@ -418,6 +581,9 @@ class _Copied(httpcore.AsyncNetworkStream):
         if buffer:
             self._server.copy(journal.CLIENT, buffer, self._number)
         await self._inner.write(buffer, timeout)
+        exchange = _current.get()
+        if exchange is not None and exchange.is_asked:
+            exchange.written.set()
 
     async def aclose(self) -> None:
         if not self._is_closed:

@@ -73,12 +73,13 @@ def checks(
     counted = [(path, one) for path, one in findings if one.severity != "info"]
     broken = {CATEGORY_OF.get(family(finding.rule), "sequence") for _, finding in counted}
     judged: dict[Category, list[str]] = {}
+    families_of = {code: family(code) for code in names}
     for name, category in CATEGORY_OF.items():
-        if any(family(code) == name for code in names):
+        if name in families_of.values():
             judged.setdefault(category, []).append(name)
     for category, families in judged.items():
         if category not in broken:
-            codes = tuple(sorted(code for code in names if family(code) in families))
+            codes = tuple(sorted(code for code in names if families_of[code] in families))
             what = f"{len(codes)} rules ({', '.join(families)}) held in {frames} frames"
             conclusion = Conclusion("passed", what)
             yield CheckResult(f"{category}-rules", category, conclusion, 0, codes, revision)
@@ -89,7 +90,9 @@ def checks(
 
 def _broken(code: str, name: str, found: list[tuple[str, Finding]], revision: str) -> CheckResult:
     path, first = next((each for each in found if each[1].severity == "error"), found[0])
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    # What is said of a list is said each time that it is listed.
+    others = {one.message for _, one in found} - {first.message}
+    more = f" (and {len(others)} more)" if others else ""
     frames = tuple(number for number in (first.frame, *first.related) if number)
     conclusion = Conclusion(STATUS_OF[first.severity], f"{first.message}{more}", frames, code, first.source)
     category = CATEGORY_OF.get(family(code), "sequence")

@@ -17,7 +17,7 @@ from mcpproxy.session.frame import Finding
 from mcpproxy.validate import passive
 from mcpproxy.validate.bench import Bench, Options
 from mcpproxy.validate.errors import CouldNotStartError, TimedOutError, ValidateError
-from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, Judged, Validation
+from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, Judged, Status, Validation
 from mcpproxy.validate.probe import Probe, Skipped
 from mcpproxy.validate.recordings import Recordings, Target
 
@@ -139,6 +139,7 @@ class _Run:
         """All probes in one revision. It may be no fault not to speak it, if it ``is_one_of_all``."""
         bench = Bench(self._target, self._options, self._recordings, revision, is_exact=is_exact)
         claimed: set[int] = set()
+        before = len(self.checks)
         silent = 0
         why = ""
         try:
@@ -156,7 +157,7 @@ class _Run:
             await bench.close()
         self.tested.append(bench.revision)
         self.server = self.server or bench.server_info
-        left = self._keep(bench, claimed)
+        left = _untold(self._keep(bench, claimed), self.checks[before:])
         frames = sum(tape.frames for tape in bench.tapes)
         for check in passive.checks(left, frames, bench.revision, self._names):
             self._add(check)
@@ -228,6 +229,20 @@ class _Run:
         return left
 
 
+def _untold(findings: list[tuple[str, Finding]], told: Sequence[CheckResult]) -> list[tuple[str, Finding]]:
+    """Those that say more than the probes have: other requirements, or the same ones worse."""
+    known: dict[tuple[str, str], Status] = {}
+    for check in told:
+        place = (check.conclusion.rule, check.conclusion.source)
+        if check.conclusion.rule and known.get(place) != "failed":
+            known[place] = check.status
+    return [
+        (path, one)
+        for path, one in findings
+        if known.get((one.rule, one.source)) not in ("failed", STATUS_OF[one.severity])
+    ]
+
+
 def _excused(result: CheckResult) -> CheckResult:
     """Not to speak a revision is no fault."""
     if result.status != "failed":
@@ -242,9 +257,10 @@ def _decided(
     path = bench.seen[-1].path if bench.seen else bench.tape.path if bench.has_session else ""
     own = conclusion or Conclusion("passed", "nothing was found")
     serious = [each for each in found if each[1].severity != "info"]
-    if not serious or own.status == "failed":
+    if not serious or (own.status == "failed" and (own.rule or own.source)):
         return own, path
     where, worst = next((each for each in serious if each[1].severity == "error"), serious[0])
     frames = tuple(number for number in (worst.frame, *worst.related) if number)
-    status = STATUS_OF[worst.severity]
+    # A probe that failed without a sentence of its own, for want of a proper answer, gets the observer's.
+    status = "failed" if own.status == "failed" else STATUS_OF[worst.severity]
     return Conclusion(status, worst.message, frames, worst.rule, worst.source), where

@@ -81,6 +81,10 @@ class StdioWire:
         readers = (self._read(process), self._read_err(process))
         self._tasks.extend(asyncio.create_task(reader) for reader in readers)
 
+    async def fall_back(self, timeout_s: float) -> bool:  # noqa: ARG002 # it is one of two
+        """There is but one form of stdio."""
+        return False
+
     async def send(self, raw: bytes) -> int:
         """Send a line; the number of its frame.
 
@@ -89,6 +93,9 @@ class StdioWire:
         """
         await self.write(raw + b"\n")
         return self.tape.seq
+
+    async def listen(self) -> None:
+        """Its stdout is read all the time."""
 
     async def write(self, data: bytes) -> None:
         """Send just these bytes, which may be a part of a line or several lines.

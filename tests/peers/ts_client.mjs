@@ -5,7 +5,8 @@
 // 1 is @modelcontextprotocol/sdk 1.x, 2 @modelcontextprotocol/client 2.x, which with "-auto" asks the
 // server for its era first (on stdio by starting the command twice). PLAN is the JSON text of a list
 // of steps (see plans.py). A URL is a server on HTTP: Streamable HTTP, or with the path /sse the
-// transport before it. As in sdk_client.py, the document holds no time, process id, path or session id.
+// transport before it. Where PEER_REVISION is in the environment, the handshake asks for that revision
+// instead of the latest that the SDK knows. As in sdk_client.py, the document holds no time, process id, path or session id.
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -69,11 +70,23 @@ function watch(transport) {
   };
 }
 
+// Neither line takes the revision as an argument, so it is put into the request on its way.
+const REVISION = process.env.PEER_REVISION;
+function asking(transport) {
+  if (!REVISION) return transport;
+  const send = transport.send.bind(transport);
+  transport.send = (message, options) => {
+    if (message.method === "initialize") message.params.protocolVersion = REVISION;
+    return send(message, options);
+  };
+  return transport;
+}
+
 // What reaches the server, made from the classes of this line of the SDK.
 function reach(stdio, streamable, sse) {
-  if (!command.startsWith("http:")) return new stdio({ command, args });
+  if (!command.startsWith("http:")) return asking(new stdio({ command, args }));
   const url = new URL(command);
-  return url.pathname === "/sse" ? new sse(url) : new streamable(url);
+  return asking(url.pathname === "/sse" ? new sse(url) : new streamable(url));
 }
 
 async function connect() {

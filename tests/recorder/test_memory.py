@@ -1,7 +1,6 @@
 """Large bodies through `mcpproxy http`: relay and recorder together stay below what a small container has."""
 
 import gzip
-import json
 import socket
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import orjson
 import pytest
 
 from mcpproxy.session.frame import ExchangeEnd
@@ -133,4 +133,4 @@ def test_large_bodies_in_little_memory(name: str, path: str, upstream: Upstream,
 def test_the_bodies_are_what_they_are_said_to_be() -> None:
     for make in BODIES.values():
         body, _ = make()
-        assert json.loads(body)["jsonrpc"] == "2.0"
+        assert orjson.loads(body)["jsonrpc"] == "2.0"

@@ -55,7 +55,7 @@ def request(id: object, method: str, **params: object) -> Message:
 class Client:
     """A client and its server with a proxy in between that enforces ``rules``."""
 
-    def __init__(self, folder: Path, rules: str, opening: Message) -> None:
+    def __init__(self, folder: Path, rules: str, opening: Message, *options: str) -> None:
         self.trace = folder / "session.jsonl"
         command = [sys.executable, PEER, json.dumps(opening)]
         self.process = subprocess.Popen(
@@ -67,6 +67,7 @@ class Client:
                 str(self.trace),
                 "--enforce",
                 rules,
+                *options,
                 "--",
                 *command,
             ],

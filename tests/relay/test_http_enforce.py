@@ -81,7 +81,7 @@ class Answer(NamedTuple):
 class Proxied:
     """A proxy that enforces ``rules`` before ``server``, and a client's connection to it."""
 
-    def __init__(self, folder: Path, server: Server, rules: str) -> None:
+    def __init__(self, folder: Path, server: Server, rules: str, *options: str) -> None:
         self.trace = folder / "http.jsonl"
         upstream = f"http://127.0.0.1:{server.server_port}/mcp"
         command = [
@@ -95,7 +95,7 @@ class Proxied:
             "127.0.0.1:0",
         ]
         self.process = subprocess.Popen(
-            [*command, "--trace", str(self.trace), "--enforce", rules],
+            [*command, "--trace", str(self.trace), "--enforce", rules, *options],
             stderr=subprocess.PIPE,
             env=HOME,
             text=True,

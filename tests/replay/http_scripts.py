@@ -28,9 +28,13 @@ JSON: Final = ["Content-Type", "application/json"]
 
 
 class Tape:
-    """A recording that is being written: each call adds records."""
+    """A recording that is being written: each call adds records.
+
+    ``session_id`` is what requests bear from now on.
+    """
 
     def __init__(self) -> None:
+        self.session_id = MASKED
         self._records: list[dict[str, Any]] = [HEADER]
         self._exchanges = 0
         self._seq = 0
@@ -41,8 +45,8 @@ class Tape:
     ) -> int:
         """A request, in the session unless it opens one; the number of its exchange."""
         self._exchanges += 1
-        opens = isinstance(said, dict) and "initialize" in said.values()  # pyright: ignore[reportUnknownMemberType]
-        own = [] if opens or target != "/mcp" else [["Mcp-Session-Id", MASKED]]
+        opens = isinstance(said, dict) and said.get("method") in ("initialize", "server/discover")  # pyright: ignore[reportUnknownMemberType]
+        own = [] if opens or target != "/mcp" else [["Mcp-Session-Id", self.session_id]]
         self._add(
             "request",
             self._exchanges,

@@ -9,7 +9,8 @@ from typing import Any, Final
 import pytest
 
 from tests.peers.fixtures import Peers
-from tests.peers.processes import Proxy, run, server
+from tests.peers.processes import server
+from tests.peers.sessions import Sessions
 
 REPLAY: Final = (sys.executable, "-m", "mcpproxy", "replay", "client")
 DEADLINE_S: Final = 120
@@ -34,43 +35,39 @@ def differing(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("client", "peer"), PAIRS, ids=[" - ".join(pair) for pair in PAIRS])
-def test_a_session_on_stdio_is_played_again(peers: Peers, client: str, peer: str, tmp_path: Path) -> None:
-    drive = [*peers.client(client, peers.plan(peer)), "--"]
-    wrapper = [sys.executable, "-m", "mcpproxy", "--trace-dir", str(tmp_path), "--quiet", "--"]
-    run([*drive, *wrapper, *peers.server(peer)])
-    trace = sorted(tmp_path.glob("*.jsonl"))[-1]  # a client that tries an era first starts the server twice
+def test_a_session_on_stdio_is_played_again(peers: Peers, sessions: Sessions, client: str, peer: str) -> None:
+    trace = sessions.stdio(client, peer).trace
     report = replayed(trace, "--", *peers.server(peer))
     assert differing(report) == []
     assert report["notes"] == []
 
 
 @pytest.mark.parametrize(("client", "peer"), PAIRS, ids=[" - ".join(pair) for pair in PAIRS])
-def test_a_session_over_http_is_played_again(peers: Peers, client: str, peer: str, tmp_path: Path) -> None:
-    drive = [*peers.client(client, peers.plan(peer, "http")), "--"]
+def test_a_session_over_http_is_played_again(
+    peers: Peers, sessions: Sessions, client: str, peer: str
+) -> None:
+    trace = sessions.http(client, peer).trace
     with server(peers.http_server(peer), {"PORT": "0"}) as origin:
-        with Proxy(tmp_path, "--upstream", f"{origin}/mcp") as proxy:
-            run([*drive, proxy.address])
-            proxy.stop()
-        report = replayed(proxy.trace, "--url", f"{origin}/mcp")
-    assert differing(report) == []
-
-
-def test_a_session_on_stdio_is_played_over_http(peers: Peers, tmp_path: Path) -> None:
-    """In the stateless revision, where transports differ in nothing else."""
-    drive = [*peers.client("python 2 auto", peers.plan("python 2")), "--"]
-    wrapper = [sys.executable, "-m", "mcpproxy", "--trace-dir", str(tmp_path), "--quiet", "--"]
-    run([*drive, *wrapper, *peers.server("python 2")])
-    trace = sorted(tmp_path.glob("*.jsonl"))[-1]
-    with server(peers.http_server("python 2"), {"PORT": "0"}) as origin:
         report = replayed(trace, "--url", f"{origin}/mcp")
     assert differing(report) == []
 
 
-def test_a_session_on_the_first_http_transport_is_played_again(peers: Peers, tmp_path: Path) -> None:
-    drive = [*peers.client("python 1", peers.plan("everything")), "--"]
+@pytest.mark.parametrize(("client", "peer"), PAIRS[1:], ids=[" - ".join(pair) for pair in PAIRS[1:]])
+def test_a_session_on_stdio_is_played_over_http(
+    peers: Peers, sessions: Sessions, client: str, peer: str
+) -> None:
+    """In the stateless revision, where transports differ in nothing else."""
+    trace = sessions.stdio(client, peer).trace
+    with server(peers.http_server(peer), {"PORT": "0"}) as origin:
+        report = replayed(trace, "--url", f"{origin}/mcp")
+    assert differing(report) == []
+
+
+@pytest.mark.parametrize("client", ["python 1"], ids="{} - everything".format)
+def test_a_session_on_the_first_http_transport_is_played_again(
+    peers: Peers, sessions: Sessions, client: str
+) -> None:
+    trace = sessions.sse(client).trace
     with server(peers.http_server("everything", "sse"), {"PORT": "0"}) as origin:
-        with Proxy(tmp_path, "--upstream", origin, "--endpoint", "/sse") as proxy:
-            run([*drive, proxy.address])
-            proxy.stop()
-        report = replayed(proxy.trace, "--url", f"{origin}/sse")
+        report = replayed(trace, "--url", f"{origin}/sse")
     assert differing(report) == []

@@ -9,6 +9,10 @@ from typing import Any, Final
 
 import httpx
 
+from mcpproxy.replay.material import material
+from mcpproxy.replay.recording import load
+from mcpproxy.replay.server import Engine
+from tests.cli.recordings import frame
 from tests.peers.processes import Process
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
 from tests.replay.scripts import HELLO, ask, call, give, tell, text, trace
@@ -149,6 +153,50 @@ def test_every_client_has_a_session_of_its_own(tmp_path: Path) -> None:
         for client in (first, second):
             assert events_in(client.post(call(9, "a"))) == [text(9, "A")]
         second.http.close()
+
+
+def test_an_id_that_came_with_a_refusal_is_no_session(tmp_path: Path) -> None:
+    """The Python SDK 1.x gives one to every request without one, and then refuses all but ``initialize``."""
+    tape = Tape()
+    other = ["Mcp-Session-Id", MASKED.replace("478a", "ffff")]
+    refusal = {"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "no session"}}
+    tape.give(tape.request("POST", ask("probe", "server/discover")), 400, refusal, JSON, other)
+    opening = tape.request("POST", HELLO[0][1])
+    tape.give(opening, 200, HELLO[1][1], JSON, ["Mcp-Session-Id", MASKED])
+    tape.give(tape.request("POST", HELLO[2][1]), 202)
+    path = tape.write(tmp_path / "t.jsonl")
+    with replayed(path) as (client, _):
+        refused = client.post(ask(7, "server/discover"))
+        assert (refused.status_code, refused.json()) == (400, refusal)
+        assert "mcp-session-id" not in refused.headers
+        assert client.hello().json() == HELLO[1][1]
+
+    session = material(load(path)).as_one()  # on stdio there are no statuses: the error is the answer
+    heard = Engine(session).hear(json.dumps(ask(7, "server/discover")).encode())
+    assert [json.loads(out.raw) for out in heard.outs] == [{**refusal, "id": 7}]
+
+
+def test_a_client_that_asks_for_the_era_first_leaves_nothing_unasked(tmp_path: Path) -> None:
+    """It asks before there is a session: what was recorded comes in the session behind it."""
+    path = trace(tmp_path / "t.jsonl", (*HELLO, ("client", call(1, "a")), ("server", text(1, "A"))))
+    with replayed(path) as (client, process):
+        assert client.post(ask(0, "server/discover")).json()["error"]["code"] == -32601
+        client.hello()
+        client.post(call(9, "a"))
+    assert "2 requests answered from the recording, 0 misses\n" in "".join(process.said)
+
+
+def test_what_came_at_the_same_time_keeps_its_order(tmp_path: Path) -> None:
+    """The recorder stamps all lines of one read alike."""
+    path = trace(tmp_path / "t.jsonl", (*HELLO, ("client", call(1, "a", token=1))))
+    *begun, end = path.read_text().splitlines()
+    told = [tell("notifications/progress", progressToken=1, progress=n) for n in range(40)]
+    for seq, said in enumerate([*told, text(1, "A")], 5):
+        begun.append(frame(seq, "server", json.dumps(said), ms=9))
+    path.write_text("\n".join([*begun, end]) + "\n")
+    with replayed(path, "--timing", "recorded") as (client, _):
+        client.hello()
+        assert events_in(client.post(call(1, "a", token=1))) == [*told, text(1, "A")]
 
 
 def test_misses_are_answered_and_counted(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mcpproxy.replay.match import LEVELS
 from mcpproxy.replay.material import material
 from mcpproxy.replay.recording import load
 from mcpproxy.replay.server import Engine, Options
+from tests.replay.http_scripts import JSON, Tape
 from tests.replay.scripts import HELLO, C, Line, S, ask, call, give, tell, text, trace
 
 DEADLINE_S = 60
@@ -134,6 +135,42 @@ def test_misses_can_go_to_the_real_server(tmp_path: Path) -> None:
     assert "0 misses, 1 passed on" in said
 
 
+def test_a_client_that_starts_the_server_twice_needs_both_recordings(tmp_path: Path) -> None:
+    asked = ask("probe", "server/discover")
+    probe = trace(tmp_path / "1.jsonl", ((C, asked), (S, give("probe", supportedVersions=["2026-07-28"]))))
+    work = trace(
+        tmp_path / "2.jsonl", ((C, call(0, "a")), (S, text(0, "A")), (S, tell("notifications/message")))
+    )
+    first = replay(probe, [asked | {"id": 1}], str(work))
+    assert [json.loads(line) for line in first.stdout.splitlines()] == [
+        give(1, supportedVersions=["2026-07-28"])
+    ]
+    second = replay(probe, [call(1, "a")], str(work))
+    assert [json.loads(line) for line in second.stdout.splitlines()] == [
+        text(1, "A"),
+        tell("notifications/message"),
+    ]
+    assert (first.returncode, second.returncode) == (0, 0)
+
+
+def test_recordings_over_http_are_replayed_one_at_a_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tape = Tape()
+    tape.give(tape.request("POST", HELLO[0][1]), 200, HELLO[1][1], JSON)
+    path = str(tape.write(tmp_path / "t.jsonl"))
+    assert main(["replay", "server", path, path]) == 2
+    assert "recorded over HTTP, and so replayed alone" in capsys.readouterr().err
+
+
+def test_what_was_passed_on_is_answered_to_a_client_that_has_closed_its_side(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.jsonl", SESSION)
+    said = [HELLO[0][1], call(5, "new")]
+    done = replay(path, said, "--on-miss", "passthrough", "--", sys.executable, "-c", ECHO)
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [0, 5]
+    assert b"1 request answered from the recording, 0 misses, 1 passed on" in done.stderr
+
+
 def test_recorded_pauses_do_not_keep_it_from_ending(tmp_path: Path) -> None:
     done = replay(trace(tmp_path / "t.jsonl", SESSION), LIVE, "--timing", "1000")
     assert done.returncode == 0
@@ -164,7 +201,7 @@ REFUSED = {
     "replay server t.jsonl --ignore x": "no JSON Pointer",
     "replay server t.jsonl --on-miss passthrough": "goes together with -- COMMAND",
     "replay server t.jsonl -- true": "goes together with -- COMMAND",
-    "replay server t.jsonl --session zz": "no sessions are called so",
+    "replay server t.jsonl --session zz": "no session zz in it",
     "replay server t.jsonl --http nowhere": "is not HOST:PORT",
 }
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 import pytest
 
 from tests.peers.fixtures import Peers
-from tests.peers.processes import Process, Proxy, run, server
+from tests.peers.processes import Process, run
+from tests.peers.sessions import Sessions
 from tests.test_real_http import settled
 
 REPLAY: Final = (sys.executable, "-m", "mcpproxy", "replay", "server")
@@ -23,53 +24,42 @@ PAIRS: Final = (
 )
 """Sampling and elicitation are asked for in all of them; in the last as the stateless revision does."""
 
-NO_MISSES: Final = r"(\d+) requests answered from the recording, 0 misses"
+NO_MISSES: Final = r"([\d,]+) requests? answered from the recording, 0 misses"
 
 
 @pytest.mark.parametrize(("client", "peer"), PAIRS, ids=[" - ".join(pair) for pair in PAIRS])
-def test_a_session_on_stdio_is_replayed(peers: Peers, client: str, peer: str, tmp_path: Path) -> None:
+def test_a_session_on_stdio_is_replayed(peers: Peers, sessions: Sessions, client: str, peer: str) -> None:
     drive = [*peers.client(client, peers.plan(peer)), "--"]
-    wrapper = [sys.executable, "-m", "mcpproxy", "--trace-dir", str(tmp_path), "--quiet", "--"]
-    recorded = json.loads(run([*drive, *wrapper, *peers.server(peer)]))
-    trace = sorted(tmp_path.glob("*.jsonl"))[-1]
+    session = sessions.stdio(client, peer)
 
-    assert json.loads(run([*drive, *REPLAY, str(trace)])) == recorded
-    assert settled(over_http(drive, trace)) == settled(json.dumps(recorded))
+    assert json.loads(run([*drive, *REPLAY, str(session.trace)])) == json.loads(session.through)
+    assert settled(over_http(drive, session.trace)) == settled(session.through)
 
 
 @pytest.mark.parametrize(("client", "peer"), PAIRS, ids=[" - ".join(pair) for pair in PAIRS])
-def test_a_session_over_http_is_replayed(peers: Peers, client: str, peer: str, tmp_path: Path) -> None:
+def test_a_session_over_http_is_replayed(peers: Peers, sessions: Sessions, client: str, peer: str) -> None:
     drive = [*peers.client(client, peers.plan(peer, "http")), "--"]
-    with (
-        server(peers.http_server(peer), {"PORT": "0"}) as origin,
-        Proxy(tmp_path, "--upstream", f"{origin}/mcp") as proxy,
-    ):
-        recorded = run([*drive, proxy.address])
-        proxy.stop()
+    session = sessions.http(client, peer)
 
-    assert settled(over_http(drive, proxy.trace)) == settled(recorded)
-    assert settled(run([*drive, *REPLAY, str(proxy.trace)])) == settled(recorded)
+    assert settled(over_http(drive, session.trace)) == settled(session.through)
+    assert settled(run([*drive, *REPLAY, str(session.trace)])) == settled(session.through)
 
 
-def test_a_session_on_the_first_http_transport_is_replayed(peers: Peers, tmp_path: Path) -> None:
-    drive = [*peers.client("python 1", peers.plan("everything")), "--"]
-    with (
-        server(peers.http_server("everything", "sse"), {"PORT": "0"}) as origin,
-        Proxy(tmp_path, "--upstream", origin, "--endpoint", "/sse") as proxy,
-    ):
-        recorded = run([*drive, proxy.address])
-        proxy.stop()
+@pytest.mark.parametrize("client", ["python 1"], ids="{} - everything".format)
+def test_a_session_on_the_first_http_transport_is_replayed(
+    peers: Peers, sessions: Sessions, client: str
+) -> None:
+    drive = [*peers.client(client, peers.plan("everything")), "--"]
+    session = sessions.sse(client)
 
-    assert json.loads(over_http(drive, proxy.trace)) == json.loads(recorded)
+    assert json.loads(over_http(drive, session.trace)) == json.loads(session.through)
 
 
-@pytest.mark.parametrize("other", ["python 2", "typescript 1"])
-def test_another_client_is_answered_as_well(peers: Peers, other: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", ["python 2", "typescript 1"], ids="python 1 - everything, {}".format)
+def test_another_client_is_answered_as_well(peers: Peers, sessions: Sessions, other: str) -> None:
     """Its ids, tokens, capabilities and era are others; what it asks is the same."""
     plan = peers.plan("everything")
-    wrapper = [sys.executable, "-m", "mcpproxy", "--trace-dir", str(tmp_path), "--quiet", "--"]
-    run([*peers.client("python 1", plan), "--", *wrapper, *peers.server("everything")])
-    [trace] = tmp_path.glob("*.jsonl")
+    trace = sessions.stdio("python 1", "everything").trace
 
     told = json.loads(run([*peers.client(other, plan), "--", *REPLAY, str(trace)]))
     assert failures(told) == []
@@ -86,7 +76,7 @@ def over_http(drive: list[str], trace: Path) -> str:
     try:
         got = run([*drive, process.expect(r"replaying at (\S+)")])
         assert process.stop() == 0
-        assert int(process.expect(NO_MISSES)) > 20
+        assert int(process.expect(NO_MISSES).replace(",", "")) > 20
     finally:
         process.kill()
     return got

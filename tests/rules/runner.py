@@ -2,7 +2,8 @@
 
 A fixture is JSON Lines. The first line is its header, every other line one event of a session:
 
-    {"about": "one sentence", "revisions": ["2025-06-18"]}    (and "ranges", as check --versions reads)
+    {"about": "one sentence", "revisions": ["2025-06-18"]}    (and "ranges", as check --versions reads,
+                                                               or "pins": server -> instructions, tools)
     {"handshake": {"client": {}, "server": {"tools": {}}}}
     {"ask": {"id": 1, "method": "tools/list"}, "capabilities": {}}
     {"from": "client", "message": {...}}      or "raw": "text", or "base64": "..."; "terminated": false
@@ -26,15 +27,18 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from mcpproxy import catalogue
+from mcpproxy.checks.definitions import definition
 from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.implementations import pinned
+from mcpproxy.checks.pins import Approved, held
 from mcpproxy.checks.table import Family
 from mcpproxy.cli.ranges import compiled
+from mcpproxy.protocol.jsonrpc import ABSENT
 from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Requirement
 from mcpproxy.ruleset import Ruleset
@@ -74,6 +78,7 @@ class Fixture:
     named: tuple[str, ...]
     lines: tuple[Line, ...]
     ranges: Mapping[str, object] = field(default_factory=dict[str, object])
+    pins: Mapping[str, Any] | None = None
 
     @property
     def rule(self) -> str:
@@ -101,6 +106,16 @@ class Fixture:
         era = ACP if self.acp else STATELESS if self.stateless else STATEFUL
         return tuple(revision for revision in era if revision in holds(self.rule))
 
+    @cached_property
+    def bare(self) -> Counter[str]:
+        """Its events, whatever is expected of them and whenever they come."""
+        return Counter(
+            json.dumps(
+                {k: v for k, v in step.line.items() if k not in (*ABOUT_FINDINGS, "t")}, sort_keys=True
+            )
+            for step in steps(self, self.revisions[0])
+        )
+
     def __str__(self) -> str:
         return f"{self.rule}/{self.path.stem}"
 
@@ -110,7 +125,12 @@ def read(path: Path) -> Fixture:
     # Split on the line feed alone: one of these sessions is about the other separators.
     header, *lines = [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
     return Fixture(
-        path, header["about"], tuple(header.get("revisions", ())), tuple(lines), header.get("ranges", {})
+        path,
+        header["about"],
+        tuple(header.get("revisions", ())),
+        tuple(lines),
+        header.get("ranges", {}),
+        header.get("pins"),
     )
 
 
@@ -120,6 +140,7 @@ def fixtures() -> tuple[Fixture, ...]:
     return tuple(read(path) for path in sorted(FOLDER.glob("*/*.jsonl")))
 
 
+@cache
 def permission(rule: str) -> bool:
     """Whether a rule can only keep others quiet."""
     requirements = catalogue.load().rules[rule].requirements
@@ -132,6 +153,7 @@ def breakable(requirement: Requirement, revision: str) -> bool:
     return keyword is not None and SEVERITY[keyword] is not None
 
 
+@cache
 def holds(rule: str) -> tuple[str, ...]:
     """The revisions in which ``rule`` asks for something, or permits it if that is all it does."""
     requirements = catalogue.load().rules[rule].requirements
@@ -261,8 +283,10 @@ def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
 
     Unless ``narrowed``, every check looks at every message it might concern.
     """
-    held = [pinned(compiled(fixture.path.name, fixture.ranges))] if fixture.ranges else []
-    ruleset = Ruleset(catalogue.load()).and_also({fixture.rule}, held)
+    families = [pinned(compiled(fixture.path.name, fixture.ranges))] if fixture.ranges else []
+    if fixture.pins is not None:
+        families.append(held({name: _approved(server, revision) for name, server in fixture.pins.items()}))
+    ruleset = Ruleset(catalogue.load()).and_also({fixture.rule}, families)
     if not narrowed:
         ruleset = replace(ruleset, dispatch=_wide(ruleset.dispatch.families))
     observer = ruleset.observer()
@@ -281,6 +305,11 @@ def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
             told += [f"    {surprise}", *(f"    found {described(finding)}" for finding in found)]
             verdict.surprise = "\n".join(told)
     return verdict
+
+
+def _approved(server: Mapping[str, Any], revision: str) -> Approved:
+    listed = {tool["name"]: definition(tool) for tool in server["tools"]}
+    return Approved((revision,), server.get("instructions", ABSENT), listed)
 
 
 @cache
@@ -324,8 +353,7 @@ def described(finding: Finding) -> str:
 
 def distance(one: Fixture, another: Fixture) -> int:
     """In how many events two sessions differ, whatever is expected of them and whenever they come."""
-    here, there = Counter(_bare(one)), Counter(_bare(another))
-    return max((here - there).total(), (there - here).total())
+    return max((one.bare - another.bare).total(), (another.bare - one.bare).total())
 
 
 def methods(fixture: Fixture) -> set[str]:
@@ -333,11 +361,3 @@ def methods(fixture: Fixture) -> set[str]:
     revision = fixture.revisions[0]
     events = [event for step in steps(fixture, revision) for event in step.events]
     return {getattr(event.message, "method", "") for event in events if isinstance(event, Frame)}
-
-
-def _bare(fixture: Fixture) -> list[str]:
-    revision = fixture.revisions[0]
-    return [
-        json.dumps({k: v for k, v in step.line.items() if k not in (*ABOUT_FINDINGS, "t")}, sort_keys=True)
-        for step in steps(fixture, revision)
-    ]

@@ -6,9 +6,38 @@ from typing import Final
 from mcpproxy.errors import UsageError, nearest
 from mcpproxy.validate.outcome import CATEGORIES
 from mcpproxy.validate.probe import Probe
-from mcpproxy.validate.probes import walk
+from mcpproxy.validate.probes import (
+    authorization,
+    features,
+    headers,
+    http,
+    jsonrpc,
+    lifecycle,
+    robustness,
+    rounds,
+    sessions,
+    stateless,
+    stdio,
+    tools,
+    walk,
+)
 
-PROBES: Final[tuple[Probe, ...]] = (*walk.PROBES,)
+PROBES: Final[tuple[Probe, ...]] = (
+    *walk.PROBES[:1],
+    *authorization.PROBES,
+    *walk.PROBES[1:],
+    *tools.PROBES,
+    *features.PROBES,
+    *jsonrpc.PROBES,
+    *robustness.PROBES,
+    *stateless.PROBES,
+    *rounds.PROBES,
+    *stdio.PROBES,
+    *http.PROBES,
+    *sessions.PROBES,
+    *headers.PROBES,
+    *lifecycle.PROBES,
+)
 
 
 def chosen(only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Probe, ...]:

@@ -3,13 +3,14 @@
 Tools are called only if they declare ``readOnlyHint``, or where the user says so.
 """
 
+from contextlib import suppress
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.bench import Bench
-from mcpproxy.validate.errors import CouldNotStartError, UnsupportedVersionError, ValidateError
+from mcpproxy.validate.errors import CouldNotStartError, RefusedError, UnsupportedVersionError, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Skipped, passed
 from mcpproxy.validate.sample import sample
@@ -52,7 +53,7 @@ async def _handshake(bench: Bench) -> Conclusion:
 async def _ping(bench: Bench) -> Conclusion:
     answer = await bench.client.ping()
     if answer.is_error:
-        return bench.breaks("LIFE-001/R-001", "ping was refused", answer.frames)
+        return bench.breaks("LIFE-004/R-040", "ping was refused", answer.frames)
     return passed("answered", answer.frames)
 
 
@@ -79,8 +80,27 @@ async def _prompts(bench: Bench) -> Conclusion:
     return passed(_counted(bench.walk.prompts, "prompt"))
 
 
+async def walk_tools(bench: Bench) -> None:
+    """As much of the walk as is needed, where it was left out."""
+    bench.walk.tools = bench.walk.tools or await bench.client.list("tools/list")
+
+
+async def walk_resources(bench: Bench) -> None:
+    """As ``walk_tools``."""
+    walk, client = bench.walk, bench.client
+    walk.resources = walk.resources or await client.list("resources/list")
+    with suppress(RefusedError):  # not every server has templates
+        walk.templates = walk.templates or await client.list("resources/templates/list")
+
+
+async def walk_prompts(bench: Bench) -> None:
+    """As ``walk_tools``."""
+    bench.walk.prompts = bench.walk.prompts or await bench.client.list("prompts/list")
+
+
 async def _calls(bench: Bench) -> Conclusion:
-    calls = _to_call(bench)
+    await walk_tools(bench)
+    calls = to_call(bench)
     if not calls:
         raise Skipped("no tool declares readOnlyHint; name one with --call NAME=JSON, or --call-all")
     frames: list[int] = []
@@ -97,7 +117,8 @@ async def _calls(bench: Bench) -> Conclusion:
     return passed(f"called {', '.join(said)}", tuple(frames))
 
 
-def _to_call(bench: Bench) -> list[tuple[str, JSONObject]]:
+def to_call(bench: Bench) -> list[tuple[str, JSONObject]]:
+    """The tools that may be called, with arguments: those that only read, and those that the user named."""
     named = list(bench.options.calls)
     for tool in bench.walk.tools:
         name = tool.get("name")
@@ -112,6 +133,7 @@ def _to_call(bench: Bench) -> list[tuple[str, JSONObject]]:
 
 
 async def _reads(bench: Bench) -> Conclusion:
+    await walk_resources(bench)
     uris = [uri for one in bench.walk.resources if isinstance(uri := one.get("uri"), str)][:_SOME]
     if not uris:
         raise Skipped("there are no resources")
@@ -127,6 +149,7 @@ async def _reads(bench: Bench) -> Conclusion:
 
 
 async def _gets(bench: Bench) -> Conclusion:
+    await walk_prompts(bench)
     prompts = [one for one in bench.walk.prompts if isinstance(one.get("name"), str)][:_SOME]
     if not prompts:
         raise Skipped("there are no prompts")
@@ -155,6 +178,7 @@ def _prompt_arguments(prompt: JSONObject) -> JSONObject:
 
 
 async def _completes(bench: Bench) -> Conclusion:
+    await walk_prompts(bench)
     for prompt in bench.walk.prompts:
         arguments = prompt.get("arguments")
         for one in arguments if isinstance(arguments, list) else ():
@@ -201,7 +225,7 @@ ALWAYS: Final = (
 
 PROBES: Final = (
     *ALWAYS,
-    Probe("ping", "lifecycle", "ping is answered.", _ping, revisions=STATEFUL),
+    Probe("ping", "lifecycle", "ping is answered.", _ping, rules=("LIFE-004",), revisions=STATEFUL),
     Probe("list-tools", "tools", "tools/list, all pages.", _tools, needs=("tools",)),
     Probe("call-tools", "tools", "Tools that only read are called.", _calls, needs=("tools",)),
     Probe("list-resources", "resources", "resources/list, all pages.", _resources, needs=("resources",)),

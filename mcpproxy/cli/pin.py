@@ -1,0 +1,236 @@
+"""``mcpproxy pin``: approve of the tools of a server as they are now.
+
+What is approved is a file that people keep, read and review; ``check --pins`` holds recordings to it. It is
+never changed by the way: where something is not as approved, that is told, and written only if asked for.
+"""
+
+import argparse
+import asyncio
+import math
+import os
+import signal
+import tempfile
+from contextlib import AbstractAsyncContextManager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy import pins
+from mcpproxy.checks.pins import Pins
+from mcpproxy.cli import traces
+from mcpproxy.cli.terminal import emit, tell
+from mcpproxy.cli.usage import Parser, UsageError
+from mcpproxy.errors import McpProxyError
+from mcpproxy.pins import Gathered
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.reports.style import count, printable
+from mcpproxy.trace.reader import open_trace
+
+if TYPE_CHECKING:
+    from mcpproxy.validate import Client
+
+DESCRIPTION: Final = """\
+Writes down how the tools of a server are defined, and its instructions: from recordings, or from the server
+itself. check --pins then reports whatever is not as it was approved."""
+
+EPILOG: Final = """\
+exit codes: 0 pinned, or nothing has changed, 1 something has changed and --update was not given,
+            2 there is nothing to pin, or recordings contradict each other
+
+  mcpproxy pin -o pins.json -- python server.py
+  mcpproxy pin session.jsonl other.jsonl -o pins.json
+  mcpproxy pin http://127.0.0.1:3000/mcp -o pins.json --update
+  mcpproxy check recordings/ --pins pins.json"""
+
+STDOUT: Final = "-"
+
+_LISTINGS: Final = 5
+"""So often the tools are listed again if the server says that they have changed meanwhile."""
+
+
+def run(argv: list[str]) -> int:
+    """Pin the tools of a server; 1 if they are not as they were pinned before.
+
+    Raises:
+        McpProxyError: the arguments cannot be followed, a recording shows no tools, or the server fails.
+    """
+    options, command = _arguments(argv)
+    where, found = _found(options, command)
+    if found.contradictions:
+        for said in found.contradictions:
+            tell(said)
+        raise UsageError(where, "the lists contradict each other", "pin from one that holds one of them")
+    for server in sorted(found.partial):
+        whose = f"the list of {printable(server)}" if server else "the list"
+        tell(f"{where}: {whose} may lack tools, for a page is missing or it changed meanwhile")
+    return _write(options.output, found, update=options.update)
+
+
+def _write(path: str, found: Gathered, *, update: bool) -> int:
+    now: Pins = found.pins
+    if path == STDOUT:
+        emit(pins.dumps(now).splitlines())
+        return 0
+    if not os.path.lexists(path):
+        _save(path, now)
+        emit([f"{path}: {_summary(now)}"])
+        return 0
+    was, partial = pins.read(path), frozenset(found.partial)
+    changed = pins.differences(was, now, partial)
+    emit(changed)
+    if not changed:
+        emit([f"{path}: nothing has changed, {_summary(now)}"])
+        return 0
+    if not update:
+        emit([f"{path}: {count(len(changed), 'change')}, not approved; approve with --update"])
+        return 1
+    _save(path, pins.updated(was, now, partial))
+    emit([f"{path}: {count(len(changed), 'change')} approved, {_summary(now)}"])
+    return 0
+
+
+def _summary(now: Pins) -> str:
+    number = sum(len(approved.tools) for approved in now.values())
+    return f"{count(number, 'tool')} of {count(len(now), 'server')} pinned"
+
+
+def _save(path: str, approved: Pins) -> None:
+    text = pins.dumps(approved)
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        fact = f"cannot be written: {(error.strerror or str(error)).lower()}"
+        raise UsageError(path, fact, "name another file with -o") from None
+
+
+# Where the tools are
+
+
+def _found(options: argparse.Namespace, command: list[str]) -> tuple[str, Gathered]:
+    """What recordings or the server show, and how people call them."""
+    named: list[str] = options.paths
+    urls = [one for one in named if one.startswith(("http://", "https://"))]
+    if bool(command) + bool(urls) + bool(set(named) - set(urls)) != 1 or len(urls) > 1:
+        raise UsageError(
+            "pin",
+            "recordings, -- COMMAND or one URL is needed",
+            "mcpproxy pin -o pins.json -- python server.py",
+        )
+    if options.header and not urls:
+        raise UsageError("--header", "goes together with a URL", "leave it out")
+    if command or urls:
+        return _live(command, urls[0] if urls else "", options)
+    found, seen = Gathered(), traces.whole([trace for path in named for trace in traces.expand(path)])
+    for path in dict.fromkeys(seen):
+        found.add(pins.gather(open_trace(path)), path)
+    return (seen[0] if len(seen) == 1 else "pin"), found
+
+
+def _live(command: list[str], url: str, options: argparse.Namespace) -> tuple[str, Gathered]:
+    if url and find_spec("httpcore") is None:
+        raise UsageError("pin", "httpx is needed for a URL", "pip install 'mcpproxy[validate]'")
+    name = url or " ".join(command)
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
+        tries = (options.revision,) if options.revision else (STATEFUL[-1], STATELESS[-1])
+        faults: list[str] = []
+        for revision in tries:
+            trace = os.path.join(folder, f"{revision}.jsonl")
+            client = _client(command, url, revision, trace, options)
+            try:
+                _run(client)
+            except McpProxyError as fault:
+                faults.append(str(fault))
+                if not _is_refusal(fault):
+                    break
+            else:
+                return name, pins.gather(open_trace(trace))
+    said = "; without a handshake ".join(faults)
+    raise McpProxyError(said if said.startswith(url or command[0]) else f"{name}: {said}")
+
+
+def _is_refusal(fault: McpProxyError) -> bool:
+    """Whether the server may speak another revision than the one it was asked in."""
+    from mcpproxy.validate.errors import HttpStatusError, RefusedError, UnsupportedVersionError
+
+    return isinstance(fault, HttpStatusError | RefusedError | UnsupportedVersionError)
+
+
+def _client(
+    command: list[str], url: str, revision: str, trace: str, options: argparse.Namespace
+) -> "AbstractAsyncContextManager[Client]":
+    from mcpproxy.validate import connected_http, connected_stdio
+
+    if url:
+        return connected_http(
+            url, headers=options.header, revision=revision, timeout_s=options.timeout, trace=trace
+        )
+    return connected_stdio(command, revision=revision, timeout_s=options.timeout, trace=trace)
+
+
+def _run(client: "AbstractAsyncContextManager[Client]") -> None:
+    """List the tools; a request to terminate ends that in order, like an interrupt."""
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, and threads
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        async with client as connected:
+            await _list(connected)
+
+    try:
+        asyncio.run(main())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _list(client: "Client") -> None:
+    await client.connect()
+    capabilities = client.server.get("capabilities")
+    if not isinstance(capabilities, dict) or capabilities.get("tools") is None:
+        raise McpProxyError("the server declares no tools; there is nothing to pin")
+    for _ in range(_LISTINGS):
+        before = _announced(client)
+        await client.list("tools/list")
+        if _announced(client) == before:
+            return
+
+
+def _announced(client: "Client") -> int:
+    """How many changes of the list the server has announced."""
+    return sum(b"notifications/tools/list_changed" in frame.raw for frame in client.strays)
+
+
+# The command line
+
+
+def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    at = argv.index("--") if "--" in argv else len(argv)
+    argv, command = argv[:at], argv[at + 1 :]
+    parser = Parser("pin", DESCRIPTION, EPILOG)
+    parser.usage = "mcpproxy pin -o FILE [--update] [OPTION...] (TRACE... | -- COMMAND [ARG...] | URL)"
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="TRACE-or-URL", help="recordings, folders of them, or an MCP endpoint")
+    add("-o", "--output", metavar="FILE", required=True, help="the file of pins; - prints it")
+    add("--update", action="store_true", help="approve of what has changed")
+    add("--revision", choices=REVISIONS, help="the protocol revision to speak (one that the server does)")
+    add("--timeout", metavar="S", type=_seconds, default=10.0, help="how long an answer may take (10)")
+    add("--header", metavar="'NAME: VALUE'", action="append", type=_header, default=[], help="for a URL")
+    return parser.parse_args(argv), command
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip() or "\n" in text:
+        raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is no header such as 'Name: value'")
+    return name.strip(), value.strip()
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds

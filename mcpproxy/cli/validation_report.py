@@ -1,0 +1,75 @@
+"""Where the report of ``mcpproxy validate`` goes: to stdout or into a file, in one of its formats."""
+
+import os
+from collections.abc import Iterable
+from itertools import chain
+
+from mcpproxy.baseline import Entry
+from mcpproxy.cli import output
+from mcpproxy.cli.terminal import emit
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.reports import validated, validation
+from mcpproxy.reports.style import PLAIN, Style
+from mcpproxy.validate.outcome import Validation
+
+
+def report(
+    result: Validation,
+    known: Catalogue,
+    format: str,
+    path: str | None,
+    look: Style,
+    *,
+    fixed: tuple[Entry, ...] | None,
+) -> None:
+    """Print the report, or write it to ``path``.
+
+    ``fixed`` are the entries of a baseline that did not come up, ``None`` where there is no baseline.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    if path:
+        output.deliver(path, _lines(result, known, format, PLAIN, fixed), validation.summary(result))
+    else:
+        emit(_lines(result, known, format, look, fixed))
+    if format == "github":
+        from mcpproxy.reports import markdown
+
+        heading = f"mcpproxy validate: {next(iter(validation.summary(result)))}"
+        found = validated.located(result.checks)
+        output.add_to_step_summary(markdown.lines(heading, found, validated.remarks(result), known))
+
+
+def _lines(
+    result: Validation, known: Catalogue, format: str, look: Style, fixed: tuple[Entry, ...] | None
+) -> Iterable[str]:
+    match format:
+        case "json":
+            from mcpproxy.reports import validation_json
+
+            return validation_json.lines(result)
+        case "junit":
+            from mcpproxy.reports import junit
+
+            return junit.lines(validated.suites(result))
+        case "sarif":
+            from mcpproxy.reports import sarif
+
+            return sarif.lines(
+                validated.located(result.checks),
+                validated.remarks(result),
+                known,
+                base=os.getcwd(),
+                exit_code=0 if result.is_valid else 1,
+                fixed=fixed,
+            )
+        case "github":
+            from mcpproxy.reports import github
+
+            found = validated.located(result.checks)
+            said = map(github.harmless, validation.summary(result))
+            commands = github.lines(found, validated.remarks(result), known, base=output.workspace())
+            return chain(commands, said)
+        case _:
+            return validation.lines(result, look)

@@ -1,0 +1,213 @@
+"""What can be told of a message before any check looks at it.
+
+Which request it answers, by which revisions it may be judged, what it means to the handshake, and the facts
+(see ``checks.table``) for want of which most checks have nothing to say. The history stays as it is.
+"""
+
+from typing import Final
+
+from mcpproxy.checks.breach import Passing, member
+from mcpproxy.checks.lifecycle import input_of
+from mcpproxy.checks.table import AUGMENTED, ODD, OUT_OF_STEP, REPEATED, REUSED, UNDECLARED, UNMATCHED, Fact
+from mcpproxy.protocol import acp
+from mcpproxy.protocol.jsonrpc import (
+    ABSENT,
+    JSON,
+    ErrorResponse,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    Single,
+)
+from mcpproxy.protocol.jsontext import may_repeat
+from mcpproxy.protocol.lifecycle import QUIET, TRANSITIONS, State
+from mcpproxy.protocol.methods import first_need
+from mcpproxy.protocol.revisions import (
+    CAPABILITIES_KEY,
+    REVISIONS,
+    STATEFUL,
+    STATELESS,
+    VERSION_KEY,
+    is_later,
+)
+from mcpproxy.session.frame import CLIENT, Frame
+from mcpproxy.session.history import Asked, History
+
+_OPENING: Final = ("initialize", "server/discover")
+"""Requests that by their name alone tell the era."""
+
+
+def read(frame: Frame, message: Single, at: str, history: History) -> Passing:
+    """The message of ``frame`` that stands at the JSON Pointer ``at``, with all that is known of it."""
+    passing = Passing(frame, frame.sender, message, history.candidates, None, False, at)
+    # Every frame comes through here: types are compared, which is the fastest way to tell them apart.
+    if type(message) is Request:
+        _read_request(passing, message, history)
+    elif type(message) is Response:
+        _read_answer(passing, message, history)
+        result = passing.contents = message.result
+        if isinstance(result, dict) and "task" in result:
+            passing.known |= AUGMENTED
+        if not message.regular:
+            passing.known |= ODD
+    elif type(message) is Notification:
+        _read_notification(passing, message, history)
+    elif type(message) is ErrorResponse:
+        _read_answer(passing, message, history)
+        passing.known |= ODD
+    else:
+        return passing
+    if message.repeats and not at and may_repeat(frame.raw, message.value):
+        passing.known |= REPEATED
+    return passing
+
+
+def is_acp(frame: Frame, message: Request | Notification) -> bool:
+    """Whether what opens a session shows that it speaks ACP."""
+    if message.method == "initialize":
+        return frame.sender == CLIENT and acp.opens(message.params)
+    return acp.opens_midway(message.method, frame.sender)
+
+
+def _read_request(passing: Passing, message: Request, history: History) -> None:
+    method, params, sender = message.method, message.params, passing.sender
+    passing.method, passing.contents = method, params
+    is_marked = isinstance(params, dict) and "_meta" in params
+    if is_marked or method in _OPENING or history.stateless_seq is not None or history.lasting is not None:
+        _date_request(passing, message, history)
+    known = 0 if message.regular else ODD
+    side = history.client if sender == CLIENT else history.server
+    if message.id is not None and message.id in side.used:
+        known |= REUSED
+    needs = history.unmet.get((sender, method))
+    if needs is not None and first_need(needs, params) is not None:
+        known |= UNDECLARED
+    if history.state not in QUIET or method == "initialize":
+        known |= _step(passing, history)
+    if isinstance(params, dict) and "task" in params:
+        known |= AUGMENTED
+    passing.known = known
+
+
+def _read_notification(passing: Passing, message: Notification, history: History) -> None:
+    method = passing.method = message.method
+    passing.contents = message.params
+    if history.in_both_eras:
+        passing.candidates = REVISIONS  # It names no request: it may belong to either era.
+    known = 0 if message.regular else ODD
+    if (passing.sender, method) in history.unmet:
+        known |= UNDECLARED
+    if method == "notifications/initialized":
+        known |= _step(passing, history)
+    passing.known = known
+
+
+def _read_answer(passing: Passing, message: Response | ErrorResponse, history: History) -> None:
+    asked = _asked(passing, message, history)
+    if asked is None:
+        passing.known = UNMATCHED
+        return
+    passing.answers, passing.method, passing.stateless = asked, asked.method, asked.stateless
+    passing.candidates = _date_answer(asked, message, history)
+    known = 0 if asked.id == message.id else UNMATCHED
+    if asked.method in history.unserved:
+        known |= UNDECLARED
+    if isinstance(asked.params, dict) and "task" in asked.params:
+        known |= AUGMENTED
+    if asked is history.initialize:
+        known |= _step(passing, history)
+    passing.known = known
+
+
+def _step(passing: Passing, history: History) -> Fact:
+    """What the message means to the handshake, and whether something may be wrong with that."""
+    happened = passing.happened = input_of(passing, history) if history.protocol == "mcp" else None
+    if happened is None:
+        return 0
+    breaks = TRANSITIONS[history.state][happened].breaks
+    return 0 if breaks is None and history.state is not State.EAGER else OUT_OF_STEP
+
+
+# Revisions
+
+
+def _date_request(passing: Passing, message: Request, history: History) -> None:
+    if message.method == "initialize":
+        is_mcp = history.protocol == "mcp"
+        passing.candidates = STATEFUL if is_mcp else acp.named(member(message.params, "protocolVersion"))
+        return
+    if passing.sender != CLIENT or history.protocol == "acp":
+        return
+    meta = message.params.get("_meta") if isinstance(message.params, dict) else None
+    version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
+    marked = version is not None or (isinstance(meta, dict) and CAPABILITIES_KEY in meta)
+    if marked or message.method == "server/discover" or history.lasting is not None:
+        passing.stateless = True  # By one of its marks; over HTTP its headers may be the only ones.
+        passing.candidates = _stateless_candidates(version, history)
+    elif history.stateless_seq is not None and history.stateful_seq is None:
+        passing.candidates = REVISIONS
+
+
+def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
+    """The revisions of a request that names ``version``.
+
+    One that is later than all we know is foreign to everyone but those who speak it: as soon as the
+    server has said that it does, nothing is held against either.
+    """
+    if not isinstance(version, str):
+        return STATELESS
+    settled = version in STATELESS or (is_later(version) and version in history.supported)
+    return (version,) if settled else STATELESS
+
+
+def _date_answer(asked: Asked, message: Response | ErrorResponse, history: History) -> tuple[str, ...]:
+    if asked is history.initialize and isinstance(message, Response):
+        version = member(message.result, "protocolVersion")
+        if history.protocol == "acp":
+            return acp.named(version)
+        return (str(version),) if version in STATEFUL else STATEFUL
+    if history.protocol == "acp":
+        return history.candidates
+    if asked.stateless and isinstance(message, Response) and asked.method != "server/discover":
+        version = member(asked.params, "_meta", VERSION_KEY)
+        if isinstance(version, str) and is_later(version):
+            return (version,)  # It was served in a revision whose rules nobody here knows.
+    if asked.stateless or asked.early:
+        return asked.candidates
+    return history.candidates
+
+
+# Requests
+
+
+def _asked(passing: Passing, message: Response | ErrorResponse, history: History) -> Asked | None:
+    """The request that an answer means, its id given as the wrong JSON type included."""
+    id = message.id
+    if id is ABSENT or id is None:
+        return None
+    asker = history.server if passing.sender == CLIENT else history.client
+    if (asked := asker.pending.get(id)) is not None:
+        return asked
+    if asker.used.first_use(id) is not None:
+        return None
+    asked = asker.pending.get(_retyped(id))
+    if asked is None and _answers_initialize(passing, message, history):
+        return history.initialize
+    return asked
+
+
+def _answers_initialize(passing: Passing, message: Response | ErrorResponse, history: History) -> bool:
+    """Whether a result with a foreign id is, by its members, the awaited initialize result."""
+    if passing.sender == CLIENT or history.initialize is None or history.initialize_answered:
+        return False
+    result = message.result if isinstance(message, Response) else None
+    info = "serverInfo" if history.protocol == "mcp" else "protocolVersion"
+    return isinstance(result, dict) and "protocolVersion" in result and info in result
+
+
+def _retyped(id: RequestId) -> RequestId:
+    """The same id as the other JSON type, for an answer that got the type wrong."""
+    if isinstance(id, int):
+        return str(id)
+    return int(id) if id.removeprefix("-").isdecimal() and len(id) < 20 else id

@@ -1,0 +1,128 @@
+"""What the judge writes into the history of a session, once all checks have seen a message.
+
+What one family of checks wants to remember besides, it notes itself (``Note`` in ``checks.table``).
+"""
+
+from typing import Final
+
+from mcpproxy.checks.breach import Passing, member
+from mcpproxy.checks.capabilities import unmet_needs, unserved
+from mcpproxy.checks.table import CANCELLED
+from mcpproxy.protocol import acp
+from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Request, Response, request_id
+from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
+from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS
+from mcpproxy.session.frame import CLIENT
+from mcpproxy.session.history import Asked, History
+
+_EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
+"""The states in which a request came before the handshake was through."""
+
+
+def remember(passing: Passing, history: History) -> None:
+    """Write the history on."""
+    message, happened = passing.message, passing.happened
+    kind = type(message)
+    side = history.client if passing.sender == CLIENT else history.server
+    side.last_seq = passing.frame.seq
+    side.last_was_notification = kind is Notification
+    if type(message) is Request:
+        _remember_request(passing, message, history)
+    elif passing.answers is not None:
+        _remember_answer(passing, passing.answers, history)
+    elif type(message) is Notification:
+        if message.method == "notifications/cancelled":
+            _remember_cancellation(passing, message, history)
+        elif happened is Input.INITIALIZED and not history.initialized:
+            history.initialized, history.initialized_seq = True, passing.seq
+    if happened is not None:
+        history.state = TRANSITIONS[history.state][happened].to
+    if history.negotiated is not None and not history.initialized and history.unconfirmed_seq is None:
+        works = kind is Notification or (kind is Request and passing.method != "ping")
+        if passing.sender == CLIENT and works and not passing.stateless:
+            history.unconfirmed_seq = passing.seq
+
+
+def _remember_request(passing: Passing, message: Request, history: History) -> None:
+    frame, id = passing.frame, message.id
+    side = history.client if passing.sender == CLIENT else history.server
+    if passing.stateless:
+        if history.stateless_seq is None:
+            history.stateless_seq = frame.seq
+            if history.stateful_seq is None:
+                history.candidates = STATELESS
+        history.stateless_revision = passing.candidates[0] if len(passing.candidates) == 1 else None
+    if id is None:
+        side.unreadable = True  # Whatever answers it cannot be told from an answer to nothing.
+        return
+    asked = passing.asked = Asked(
+        frame.seq,
+        passing.sender,
+        id,
+        message.method,
+        message.params,
+        frame.observed_at_ns,
+        passing.candidates,
+        passing.stateless,
+        history.state in _EARLY,
+    )
+    before = side.pending.get(id)
+    if before is not None:
+        asked.answers_due += before.answers_due
+        if before.method != message.method:
+            asked.method = ""
+    side.pending[id] = asked
+    side.used.add(id, frame.seq)
+    if passing.happened is Input.CLIENT_REQUEST and history.state is State.NEGOTIATED:
+        history.eager = asked
+    if message.method == "initialize" and passing.sender == CLIENT:
+        _remember_initialize(message, asked, history)
+
+
+def _remember_initialize(message: Request, asked: Asked, history: History) -> None:
+    if history.negotiated is None:
+        history.candidates = STATEFUL if history.protocol == "mcp" else ACP
+        history.initialize_answered = False
+        history.initialize = asked
+        declared = member(message.params, "capabilities")
+        history.client_capabilities = declared if isinstance(declared, dict) else None
+    if history.stateful_seq is None:
+        history.stateful_seq = asked.seq
+
+
+def _remember_answer(passing: Passing, asked: Asked, history: History) -> None:
+    message, frame = passing.message, passing.frame
+    side = history.client if asked.sender == CLIENT else history.server
+    if asked.seq > side.last_answered_seq:
+        side.last_answered_seq = asked.seq
+    asked.answered_seq, asked.answered_ns = frame.seq, frame.observed_at_ns
+    asked.answers_due -= 1
+    if asked.answers_due == 0:
+        side.pending.pop(asked.id, None)
+    history.answered.append(asked)
+    if asked is history.initialize:
+        history.initialize_answered = True
+        if isinstance(message, Response) and isinstance(message.result, dict):
+            _negotiate(message.result, history)
+
+
+def _negotiate(result: JSONObject, history: History) -> None:
+    version, declared = result.get("protocolVersion"), result.get("capabilities")
+    if history.protocol == "acp":
+        history.candidates = acp.named(version)
+        history.negotiated = history.candidates[0] if len(history.candidates) == 1 else None
+        return
+    history.server_capabilities = declared if isinstance(declared, dict) else None
+    if isinstance(version, str) and version in STATEFUL:
+        history.negotiated = version
+        history.candidates = (version,)
+        history.unmet = unmet_needs(history, version)
+        history.unserved = unserved(history.unmet)
+
+
+def _remember_cancellation(passing: Passing, message: Notification, history: History) -> None:
+    id = request_id(member(message.params, "requestId"))
+    side = history.client if passing.sender == CLIENT else history.server
+    if id is not None and (asked := side.pending.get(id)):
+        asked.cancelled = True
+        history.facts |= CANCELLED

@@ -1,0 +1,71 @@
+"""Findings as annotations of GitHub Actions: workflow commands, one a line, in the log of a step.
+
+GitHub shows ten errors and ten warnings of a step, so the worst come first and a flaw that comes up again and
+again is one annotation.
+
+Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.reports.located import Located, Remark, relative
+
+COMMAND: Final = {"error": "error", "warning": "warning", "info": "notice"}
+"""How GitHub calls a severity."""
+
+_WORST_FIRST: Final = tuple(COMMAND)
+
+
+def lines(
+    found: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue, *, base: str
+) -> Iterator[str]:
+    """A command for everything that was found and is not known, then for every remark.
+
+    Files are named from the folder ``base`` on, the root of the repository.
+    """
+    groups: dict[tuple[str, str], list[Located]] = {}
+    for one in found:
+        if not one.is_known:
+            groups.setdefault((one.path, one.fingerprint or str(one)), []).append(one)
+    for group in sorted(groups.values(), key=lambda group: _WORST_FIRST.index(group[0].finding.severity)):
+        finding = group[0].finding
+        rule = catalogue.rules.get(finding.rule)
+        title = f"{finding.rule} {rule.name}" if rule else finding.rule
+        where = f"frame {finding.frame}: " if finding.frame else ""
+        often = f" ({len(group)} times)" if len(group) > 1 else ""
+        said = f"{where}{finding.message}{often}"
+        if finding.source:
+            said += f"\n{finding.source}"
+        file = relative(group[0].path, base)
+        yield command(COMMAND[finding.severity], said, file=file, line=max(group[0].line, 1), title=title)
+    for remark in remarks:
+        file = relative(remark.path, base)
+        if remark.is_fatal:
+            yield command("error", remark.text, file=file, title="not judged")
+        else:
+            yield command("warning", remark.text, file=file, title="incomplete recording")
+
+
+def command(name: str, message: str, **properties: object) -> str:
+    """``::name key=value,key=value::message``, escaped so that nothing in it ends it."""
+    told = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
+    return f"::{name} {told}::{_data(message)}" if told else f"::{name}::{_data(message)}"
+
+
+def harmless(line: str) -> str:
+    """A line for the log that the runner takes for no command, whatever a peer has put into it.
+
+    The older form (``##[name]``) counts anywhere in a line, the newer behind any spaces.
+    """
+    line = line.replace("##[", "# #[")
+    return f"- {line}" if line.lstrip().startswith("::") else line
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,107 @@
+"""Test reports as JUnit XML, for build servers that show tests.
+
+There is no one schema. What is written here is valid by that of Jenkins and, unless a case is skipped, by
+that of Apache Ant's reports as Windy Road wrote it down: hence a property, a host and a time of each suite,
+and the empty elements at its end.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Literal
+from xml.sax.saxutils import escape, quoteattr
+
+import mcpproxy
+
+Status = Literal["passed", "failed", "error", "skipped"]
+
+_ELEMENT: Final[dict[Status, str]] = {"failed": "failure", "error": "error"}
+_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test: ``classname`` and ``name`` are what a build server knows it by from run to run.
+
+    ``message`` is one line on why it did not pass, ``text`` all there is to say; ``kind`` says in a word
+    what it was that went wrong. ``seconds`` is how long it took.
+    """
+
+    classname: str
+    name: str
+    seconds: float = 0.0
+    status: Status = "passed"
+    message: str = ""
+    text: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Tests that belong together; ``notes`` are lines about all of them."""
+
+    name: str
+    cases: Sequence[Case]
+    notes: Sequence[str] = ()
+
+
+def lines(suites: Iterable[Suite], written_at: datetime | None = None) -> Iterator[str]:
+    """The document. ``written_at`` is now unless it is given."""
+    at = (written_at or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield "<testsuites>"
+    for number, suite in enumerate(suites):
+        yield from _suite(number, suite, at)
+    yield "</testsuites>"
+
+
+def _suite(number: int, suite: Suite, at: str) -> Iterator[str]:
+    counts = Counter(case.status for case in suite.cases)
+    seconds = sum(case.seconds for case in suite.cases)
+    name = _attribute(suite.name or "mcpproxy")
+    skipped = f' skipped="{counts["skipped"]}"' if counts["skipped"] else ""
+    yield (
+        f'<testsuite id="{number}" package="mcpproxy" name={name} timestamp="{at}" hostname="localhost" '
+        f'time="{seconds:.3f}" tests="{len(suite.cases)}" failures="{counts["failed"]}" '
+        f'errors="{counts["error"]}"{skipped}>'
+    )
+    yield f'<properties><property name="mcpproxy" value={_attribute(mcpproxy.__version__)}/></properties>'
+    for case in suite.cases:
+        yield from _case(case)
+    yield f"<system-out>{_content(chr(10).join(suite.notes))}</system-out>"
+    yield "<system-err></system-err>"
+    yield "</testsuite>"
+
+
+def _case(case: Case) -> Iterator[str]:
+    names = f"classname={_attribute(case.classname)} name={_attribute(case.name)}"
+    head = f'<testcase {names} time="{case.seconds:.3f}"'
+    if case.status == "passed":
+        yield f"{head}/>"
+        return
+    yield f"{head}>"
+    if case.status == "skipped":
+        # The reason is text: the older schema has no attribute for it.
+        yield f"<skipped>{_content(case.message or case.text)}</skipped>"
+    else:
+        element = _ELEMENT[case.status]
+        yield (
+            f"<{element} type={_attribute(case.kind or case.status)} message={_attribute(case.message)}>"
+            f"{_content(case.text or case.message)}</{element}>"
+        )
+    yield "</testcase>"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_writable(text))
+
+
+def _content(text: str) -> str:
+    return escape(_writable(text))
+
+
+def _writable(text: str) -> str:
+    """``text`` with what XML cannot say written as an escape."""
+    return _NO_XML.sub(lambda found: ascii(found[0])[1:-1], text)

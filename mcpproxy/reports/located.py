@@ -1,0 +1,191 @@
+"""Findings with their places: which line of which file holds the frame, and what makes each recognisable.
+
+Build servers show a finding beside a line of a file, and tell a new one from one they have seen before. Both
+take a second look at the recording, which is only had where something was found and a report wants it.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON, Absent
+from mcpproxy.reports.fingerprint import NOTHING, Subject, fingerprint
+from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.trace.conversation import Conversation, Turn
+from mcpproxy.trace.members import NotARecordError, read_object
+from mcpproxy.trace.reader import Trace
+
+__all__ = ["Located", "Place", "Remark", "locate", "relative"]
+
+_NAMES: Final = ("name", "uri")
+"""The params that say which tool, prompt or resource a request is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The record of a frame: its number, its file, and its line there, counted from 1.
+
+    ``line`` is 0 where that is not known: in recordings of others, which have lines of their own. What
+    concerns the session as a whole (``frame`` 0) stands in the first line.
+    """
+
+    frame: int
+    path: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A finding, where its frame is recorded, and its fingerprint.
+
+    ``occurrence`` counts from 1 how often this fingerprint came up in the recording so far. ``related`` are
+    the places of ``finding.related``. A finding that a baseline accepts ``is_known``, and ``why`` is the
+    reason given there.
+    """
+
+    finding: Finding
+    path: str
+    line: int
+    related: tuple[Place, ...] = ()
+    fingerprint: str = ""
+    occurrence: int = 1
+    is_known: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What is no finding: a recording is incomplete, or was not judged, which ``is_fatal``."""
+
+    path: str
+    text: str
+    is_fatal: bool = False
+
+
+def locate(trace: Trace, findings: Iterable[Finding]) -> tuple[Located, ...]:
+    """``findings`` of ``trace``, in their order, with their places. Reads it once more.
+
+    Raises:
+        TraceError: it cannot be read any more.
+    """
+    findings = tuple(findings)
+    wanted = {number for finding in findings for number in (finding.frame, *finding.related)}
+    places, subjects = _look(trace, wanted - {0}) if findings else ({}, {})
+    counts: Counter[str] = Counter()
+    found: list[Located] = []
+    for finding in findings:
+        print_ = fingerprint(finding, _subject(finding, subjects))
+        counts[print_] += 1
+        place = _place(places, finding.frame, trace)
+        related = tuple(_place(places, number, trace) for number in finding.related)
+        found.append(Located(finding, place.path, place.line, related, print_, counts[print_]))
+    return tuple(found)
+
+
+def relative(path: str, base: str) -> str:
+    """``path`` from the folder ``base`` on, with ``/`` between its parts; whole if it lies elsewhere."""
+    whole = os.path.abspath(path)
+    try:
+        inside = os.path.commonpath([whole, os.path.abspath(base)]) == os.path.abspath(base)
+    except ValueError:  # another drive
+        inside = False
+    return (os.path.relpath(whole, base) if inside else whole).replace(os.sep, "/")
+
+
+def _place(places: Mapping[int, Place], number: int, trace: Trace) -> Place:
+    return places.get(number) or Place(number, trace.path, 1 if number == 0 and _has_lines(trace) else 0)
+
+
+def _has_lines(trace: Trace) -> bool:
+    return type(trace) is Trace  # what others recorded is read as if it were ours, but is no trace
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What the messages of a frame are about; more than one in a batch."""
+
+    subjects: tuple[Subject, ...]
+
+    def of(self, finding: Finding) -> Subject:
+        """The one that a finding points into; the first if it points nowhere."""
+        index = (finding.pointer or "").split("/")[1:2]
+        at = int(index[0]) if len(self.subjects) > 1 and index and index[0].isdecimal() else 0
+        return self.subjects[at] if at < len(self.subjects) else NOTHING
+
+
+def _subject(finding: Finding, abouts: Mapping[int, _About]) -> Subject:
+    """What a finding is about: a response under a wrong id is about the request that it is related to."""
+    subject = abouts.get(finding.frame, _UNKNOWN).of(finding)
+    if not subject.method and finding.related:
+        asked = abouts.get(finding.related[0], _UNKNOWN).subjects[0]
+        return Subject(asked.method, asked.name, subject.value)
+    return subject
+
+
+_UNKNOWN: Final = _About((NOTHING,))
+
+
+def _look(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict[int, _About]]:
+    conversation = Conversation()
+    named: dict[int, str] = {}
+    places: dict[int, Place] = {}
+    abouts: dict[int, _About] = {}
+    missing = set(wanted)
+    for event in trace.events() if wanted else ():
+        conversation.look(event)
+        if not isinstance(event, Frame | RequestHead | ResponseHead):
+            continue
+        turns = () if not isinstance(event, Frame) or event.by_proxy else conversation.turns(event)
+        names = list(_names(event.seq, turns, named))
+        if event.seq not in missing:
+            continue
+        path, line = trace.place
+        places[event.seq] = Place(event.seq, path, line if _has_lines(trace) else 0)
+        abouts[event.seq] = _about(event, turns, names)
+        missing.discard(event.seq)
+        if not missing:
+            break
+    return places, abouts
+
+
+def _names(seq: int, turns: Iterable[Turn], named: dict[int, str]) -> Iterator[str]:
+    """What each message asks for by name, an answer what its request asked for.
+
+    ``named`` keeps the names in open requests, by their frame.
+    """
+    for turn in turns:
+        if turn.kind in ("response", "error"):
+            yield named.pop(turn.answers, "") if turn.answers is not None else ""
+            continue
+        name = _name(turn.body) if turn.kind == "request" else ""
+        if name:
+            named[seq] = name
+        yield name
+
+
+def _name(params: "JSON | Absent") -> str:
+    if isinstance(params, dict):
+        for member in _NAMES:
+            if isinstance(name := params.get(member), str):
+                return name
+    return ""
+
+
+def _about(event: Frame | RequestHead | ResponseHead, turns: tuple[Turn, ...], names: list[str]) -> _About:
+    if isinstance(event, RequestHead):
+        return _About((Subject(f"HTTP {event.method}"),))
+    if isinstance(event, ResponseHead):
+        return _About((Subject("HTTP response"),))
+    value = _value(event)
+    pairs = zip(turns, names, strict=True)
+    return _About(tuple(Subject(turn.method or "", name, value) for turn, name in pairs) or (NOTHING,))
+
+
+def _value(frame: Frame) -> JSON:
+    """The frame's message as JSON; ``None`` where it is none."""
+    try:
+        return read_object(b'{"value":%b}' % frame.raw).get("value")
+    except NotARecordError:
+        return None

@@ -1,0 +1,66 @@
+"""Findings as Markdown: a table by rule, for the summary page of a build.
+
+What a peer wrote is escaped, so that it stays text: no link, no picture, no other table.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.reports.located import Located, Remark
+from mcpproxy.reports.style import count, printable
+
+_PUNCTUATION: Final = re.compile(r"([!-/:-@\[-`{-~])")
+_LONGEST: Final = 160
+_WORST_FIRST: Final = ("error", "warning", "info")
+
+
+def lines(
+    heading: str, found: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue
+) -> Iterator[str]:
+    """A section: the heading, a row for each rule and who broke it, the remarks, and how many are known."""
+    found, remarks = tuple(found), tuple(remarks)
+    yield f"## {escaped(heading)}"
+    yield ""
+    if rows := list(_rows([one for one in found if not one.is_known], catalogue)):
+        yield "| severity | rule | who | count | first | what |"
+        yield "| --- | --- | --- | ---: | --- | --- |"
+        yield from rows
+        yield ""
+    for remark in remarks:
+        what = "not judged" if remark.is_fatal else "incomplete"
+        yield f"- {escaped(remark.path)}: **{what}**: {escaped(remark.text)}"
+    if remarks:
+        yield ""
+    if known := sum(one.is_known for one in found):
+        yield f"{count(known, 'finding')} of the baseline {'is' if known == 1 else 'are'} not listed."
+        yield ""
+
+
+def escaped(text: str) -> str:
+    """``text`` as Markdown that shows just that, on one line."""
+    return _PUNCTUATION.sub(r"\\\1", printable(text))
+
+
+def _rows(found: list[Located], catalogue: Catalogue) -> Iterator[str]:
+    groups: dict[tuple[int, str, str], list[Located]] = {}
+    for one in found:
+        finding = one.finding
+        key = (_WORST_FIRST.index(finding.severity), finding.rule, finding.blame)
+        groups.setdefault(key, []).append(one)
+    for (_, code, blame), group in sorted(groups.items(), key=lambda item: item[0]):
+        first = group[0].finding
+        rule = catalogue.rules.get(code)
+        name = escaped(f"{code} {rule.name}" if rule else code)
+        linked = f"[{name}]({_target(first.source)})" if first.source else name
+        message = first.message if len(first.message) <= _LONGEST else first.message[: _LONGEST - 1] + "…"
+        where = f"{group[0].path}:{group[0].line}" if group[0].line else group[0].path
+        place = f"frame {first.frame}, {where}" if first.frame else where
+        cells = (first.severity, linked, blame, str(len(group)), escaped(place), escaped(message))
+        yield f"| {' | '.join(cells)} |"
+
+
+def _target(url: str) -> str:
+    """A URL that a link can hold."""
+    return re.sub(r"[\s<>()|\\]", lambda found: f"%{ord(found[0]):02X}", url)

@@ -1,0 +1,226 @@
+"""Findings as SARIF 2.1.0, which code hosts and editors read.
+
+A log has one run. Its rules are those that something was found of: all of them with their texts would be the
+larger part of every report, and what else was judged ``mcpproxy rules`` tells. A result stands at the line of
+the trace that records its frame. Against a baseline, each says whether it is new, unchanged or absent, and
+what is accepted is suppressed, with the reason.
+
+Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import mcpproxy
+from mcpproxy.baseline import Entry
+from mcpproxy.protocol.revisions import ACP, REVISIONS
+from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Rule
+from mcpproxy.reports import fingerprint
+from mcpproxy.reports.located import Located, Place, Remark, relative
+
+SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+INFORMATION: Final = "https://modelcontextprotocol.io/specification/versioning"
+"""Where to read about what is judged."""
+
+LEVEL: Final = {"error": "error", "warning": "warning", "info": "note"}
+"""How SARIF calls a severity."""
+
+_PROBLEM: Final = {"error": "error", "warning": "warning", "info": "recommendation"}
+_ROOT: Final = "%SRCROOT%"
+_INCOMPLETE: Final = "incomplete-recording"
+_UNJUDGED: Final = "recording-not-judged"
+_NOTIFICATIONS: Final = {
+    _INCOMPLETE: "A part of the session was not recorded, so it was not judged.",
+    _UNJUDGED: "A recording could not be read, or not be judged.",
+}
+
+
+def lines(
+    found: Iterable[Located],
+    remarks: Iterable[Remark],
+    catalogue: Catalogue,
+    *,
+    base: str,
+    exit_code: int,
+    fixed: Sequence[Entry] | None = None,
+) -> Iterator[str]:
+    """The log as one indented JSON object.
+
+    Paths are relative to the folder ``base`` where they lie in it. ``fixed`` are the entries of a baseline
+    that did not come up, ``None`` where there is no baseline.
+    """
+    found, remarks = tuple(found), tuple(remarks)
+    cited = {one.finding.rule: one.finding.source for one in reversed(found)}
+    codes = sorted(cited.keys() | {entry.rule for entry in fixed or ()})
+    paths = list(dict.fromkeys([*(one.path for one in found), *(remark.path for remark in remarks)]))
+    log = _Log(codes, paths, base, is_compared=fixed is not None)
+    used = {_id(remark): _NOTIFICATIONS[_id(remark)] for remark in remarks}
+    driver: dict[str, object] = {
+        "name": "mcpproxy",
+        "version": mcpproxy.__version__,
+        "semanticVersion": mcpproxy.__version__,
+        "informationUri": INFORMATION,
+        "rules": [_descriptor(code, catalogue, cited.get(code, "")) for code in codes],
+    }
+    if used:
+        driver["notifications"] = [
+            {"id": id, "shortDescription": {"text": said}} for id, said in used.items()
+        ]
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [
+            {
+                "executionSuccessful": not any(remark.is_fatal for remark in remarks),
+                "exitCode": exit_code,
+                "toolExecutionNotifications": [log.notification(remark) for remark in remarks],
+            }
+        ],
+        "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder that mcpproxy ran in."}}},
+        "artifacts": [{"location": log.artifact(path), "roles": ["analysisTarget"]} for path in paths],
+        "results": [
+            *(log.result(one) for one in found),
+            *(log.absent(entry) for entry in fixed or ()),
+        ],
+        "columnKind": "unicodeCodePoints",
+    }
+    yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
+
+
+class _Log:
+    """What results refer to: the rules and the traces by their places in the run."""
+
+    def __init__(self, codes: list[str], paths: list[str], base: str, *, is_compared: bool) -> None:
+        self._codes: Final = codes
+        self._paths: Final = {path: index for index, path in enumerate(paths)}
+        self._base: Final = base
+        self._is_compared: Final = is_compared
+
+    def artifact(self, path: str) -> dict[str, object]:
+        """Where a trace is."""
+        within = relative(path, self._base)
+        place: dict[str, object]
+        if os.path.isabs(within):
+            place = {"uri": Path(within).as_uri()}
+        else:
+            place = {"uri": quote(os.fsencode(within), safe="/"), "uriBaseId": _ROOT}
+        return place | ({"index": self._paths[path]} if path in self._paths else {})
+
+    def result(self, one: Located) -> dict[str, object]:
+        """One finding."""
+        finding = one.finding
+        location: dict[str, object] = {"physicalLocation": self._physical(one.path, one.line)}
+        frame = f"frame {finding.frame}" if finding.frame else "session"
+        location["logicalLocations"] = [
+            {"name": frame, "fullyQualifiedName": f"{frame}{finding.pointer or ''}", "kind": "frame"},
+            {"name": finding.blame, "kind": "peer"},
+        ]
+        result: dict[str, object] = {
+            "ruleId": finding.rule,
+            "ruleIndex": self._codes.index(finding.rule),
+            "level": LEVEL[finding.severity],
+            "message": {"text": finding.message},
+            "locations": [location],
+            "partialFingerprints": {fingerprint.NAME: f"{one.fingerprint}:{one.occurrence}"},
+        }
+        if one.related:
+            numbered = enumerate(one.related, start=1)
+            result["relatedLocations"] = [self._related(id, place) for id, place in numbered]
+        result["properties"] = {
+            "frame": finding.frame,
+            "blame": finding.blame,
+            "pointer": finding.pointer,
+            "revision": finding.revision,
+            "requirement": finding.requirement,
+            "source": finding.source,
+        }
+        if self._is_compared:
+            # Of all results or of none: one without would be neither suppressed nor not suppressed.
+            accepted = {"kind": "external", "status": "accepted"}
+            accepted |= {"justification": one.why} if one.why else {}
+            result["baselineState"] = "unchanged" if one.is_known else "new"
+            result["suppressions"] = [accepted] if one.is_known else []
+        return result
+
+    def absent(self, entry: Entry) -> dict[str, object]:
+        """What a baseline has and nobody found."""
+        return {
+            "ruleId": entry.rule,
+            "ruleIndex": self._codes.index(entry.rule),
+            "level": LEVEL.get(entry.severity, "none"),
+            "message": {"text": entry.message},
+            "locations": [{"physicalLocation": self._physical(entry.trace, 0)}] if entry.trace else [],
+            "partialFingerprints": {fingerprint.NAME: f"{entry.fingerprint}:{entry.count}"},
+            "baselineState": "absent",
+            "suppressions": [],
+        }
+
+    def notification(self, remark: Remark) -> dict[str, object]:
+        """What a recording lacks, or why it was not judged."""
+        return {
+            "descriptor": {"id": _id(remark)},
+            "level": "error" if remark.is_fatal else "warning",
+            "message": {"text": remark.text},
+            "locations": [{"physicalLocation": self._physical(remark.path, 0)}],
+        }
+
+    def _related(self, id: int, place: Place) -> dict[str, object]:
+        physical = self._physical(place.path, place.line)
+        return {"id": id, "message": {"text": f"frame {place.frame}"}, "physicalLocation": physical}
+
+    def _physical(self, path: str, line: int) -> dict[str, object]:
+        place: dict[str, object] = {"artifactLocation": self.artifact(path)}
+        return place | ({"region": {"startLine": line}} if line else {})
+
+
+def _id(remark: Remark) -> str:
+    return _UNJUDGED if remark.is_fatal else _INCOMPLETE
+
+
+def _descriptor(code: str, catalogue: Catalogue, cited: str) -> dict[str, object]:
+    """A rule with its texts and the page that was ``cited``; one that is gone has its code alone."""
+    rule = catalogue.rules.get(code)
+    if rule is None:
+        return {"id": code}
+    severity, newest = _strongest(rule)
+    source = cited or newest
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": _plain(rule, source), "markdown": _markdown(rule, source)},
+        "helpUri": source,
+        "defaultConfiguration": {"level": LEVEL[severity]},
+        "properties": {
+            "tags": ["mcp", code.rpartition("-")[0].lower()],
+            "precision": "high",
+            "problem.severity": _PROBLEM[severity],
+        },
+    }
+
+
+def _strongest(rule: Rule) -> tuple[Level, str]:
+    """The level of a rule in the newest version that has it, and the page that says so there."""
+    for version in (*reversed(REVISIONS), *reversed(ACP)):
+        for keyword in rule.keywords(version):
+            severity = SEVERITY[keyword]
+            if severity is not None:
+                holds = (r for r in rule.requirements if r.keywords.get(version) == keyword)
+                return severity, next(holds).sources[version]
+    return "info", next(iter(rule.requirements[0].sources.values()))
+
+
+def _plain(rule: Rule, source: str) -> str:
+    return f"{rule.summary}\n\n{rule.why}\n\nInstead: {rule.instead}\n\nSource: {source}"
+
+
+def _markdown(rule: Rule, source: str) -> str:
+    example = rule.example.strip()
+    return (
+        f"{rule.summary}\n\n**Why it matters.** {rule.why}\n\n**Breaks it**\n\n```\n{example}\n```\n\n"
+        f"**Do instead.** {rule.instead}\n\n[The specification]({source})"
+    )

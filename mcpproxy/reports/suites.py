@@ -1,0 +1,70 @@
+"""A check run as tests: a suite for each recording, a case for each rule that something was found of.
+
+A case goes by the name of its rule, so that a build server follows it from run to run. It fails when the rule
+was broken in a way that counts; what does not count (warnings unless strict, notes, what a baseline accepts)
+is told beside the cases. A recording in which nothing was found has one case, and it passes.
+"""
+
+from collections.abc import Iterator
+
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.reports import text
+from mcpproxy.reports.junit import Case, Suite
+from mcpproxy.reports.verdict import JudgedTrace, Verdict
+from mcpproxy.session.frame import Finding
+
+
+def suites(verdict: Verdict, catalogue: Catalogue) -> Iterator[Suite]:
+    """The suites, in the order of the recordings; those that could not be judged come last, as errors."""
+    for trace in verdict.traces:
+        yield Suite(trace.path, tuple(_cases(trace, verdict, catalogue)), tuple(_notes(trace, verdict)))
+    for unjudged in verdict.unjudged:
+        case = Case(
+            _classname(unjudged.path),
+            "can be judged",
+            status="error",
+            message=unjudged.reason,
+            kind="unreadable",
+        )
+        yield Suite(unjudged.path, (case,))
+
+
+def _cases(trace: JudgedTrace, verdict: Verdict, catalogue: Catalogue) -> Iterator[Case]:
+    rules = sorted({finding.rule for finding in (*trace.findings, *(one.finding for one in trace.known))})
+    if not rules:
+        yield Case(_classname(trace.path), "no findings")
+    for code in rules:
+        rule = catalogue.rules.get(code)
+        name = f"{code} {rule.name}" if rule else code
+        counting = [f for f in trace.findings if f.rule == code and verdict.does_count(f)]
+        yield _case(trace, name, counting) if counting else Case(_classname(trace.path), name)
+
+
+def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
+    first = findings[0]
+    more = f" ({len(findings) - 1} more)" if len(findings) > 1 else ""
+    told = [line for finding in findings for line in text.finding_lines(trace.path, finding)]
+    return Case(
+        _classname(trace.path),
+        name,
+        status="failed",
+        message=f"{first.message}{more}",
+        text="\n".join(told),
+        kind=first.severity,
+    )
+
+
+def _notes(trace: JudgedTrace, verdict: Verdict) -> Iterator[str]:
+    for note in trace.notes:
+        yield f"{trace.path}: incomplete: {note}"
+    for finding in trace.findings:
+        if not verdict.does_count(finding):
+            yield from text.finding_lines(trace.path, finding)
+    for one in trace.known:
+        (line, *_) = text.finding_lines(trace.path, one.finding)
+        yield f"{line} (known{': ' * bool(one.why)}{one.why})"
+
+
+def _classname(path: str) -> str:
+    """Without the suffix: what stands behind the last full stop would be taken for the name of a class."""
+    return path.removesuffix(".jsonl")

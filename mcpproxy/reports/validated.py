@@ -1,0 +1,111 @@
+"""A validation in the terms of the reports for build servers: findings with places, suites of cases.
+
+A check that failed or was warned of is a finding. One that rests on no rule goes by the name of the check.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from mcpproxy.baseline import Baseline
+from mcpproxy.errors import TraceError
+from mcpproxy.reports import validation as text
+from mcpproxy.reports.junit import Case, Suite
+from mcpproxy.reports.located import Located, Remark, locate
+from mcpproxy.session.frame import Finding, Severity
+from mcpproxy.trace.reader import open_trace
+from mcpproxy.validate.outcome import CheckResult, Status, Validation
+
+_SEVERITY: Final[dict[Status, Severity]] = {"failed": "error", "warning": "warning"}
+
+
+def is_bad(check: CheckResult) -> bool:
+    """Whether a check is something to report."""
+    return check.status in _SEVERITY
+
+
+def located(checks: tuple[CheckResult, ...]) -> tuple[Located, ...]:
+    """The bad ones of ``checks``, in their order, as findings with places."""
+    bad = [check for check in checks if is_bad(check)]
+    found: dict[int, Located] = {}
+    for path in dict.fromkeys(check.trace for check in bad):
+        here = [check for check in bad if check.trace == path]
+        for check, one in zip(here, _located(path, [_finding(check) for check in here]), strict=True):
+            found[id(check)] = replace(one, is_known=check.is_known)
+    return tuple(found[id(check)] for check in bad)
+
+
+def marked(validation: Validation, accepted: Baseline) -> Validation:
+    """The validation, in which what is ``accepted`` is known."""
+    plain = tuple(replace(check, is_known=False) for check in validation.checks)
+    known = iter(accepted.marked(located(plain)))
+    checks = tuple(
+        replace(check, is_known=next(known).is_known) if is_bad(check) else check for check in plain
+    )
+    return replace(validation, checks=checks)
+
+
+def judged(validation: Validation, is_rule: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Whether a rule, or a check that rests on none, was tried: what was not cannot be fixed."""
+    tried = {code for check in validation.checks if check.status != "skipped" for code in check.rules}
+    names = {check.name for check in validation.checks if check.status != "skipped"}
+    return lambda code: code in tried if is_rule(code) else code in names
+
+
+def remarks(validation: Validation) -> tuple[Remark, ...]:
+    """What is to be said of the recordings."""
+    return tuple(Remark(validation.traces[0].path, note) for note in validation.notes if validation.traces)
+
+
+def suites(validation: Validation) -> Iterator[Suite]:
+    """A suite for each revision, a case for each check; warnings that do not count are told beside them."""
+    server = str(validation.server.get("name") or validation.target)
+    for revision in dict.fromkeys(check.revision for check in validation.checks):
+        checks = [check for check in validation.checks if check.revision == revision]
+        notes = [
+            line
+            for check in checks
+            if is_bad(check) and not validation.does_count(check)
+            for line in text.check_lines(check)
+        ]
+        cases = tuple(_case(validation, check) for check in checks)
+        yield Suite(f"{server} {revision}".strip(), cases, (*notes, *validation.notes))
+
+
+def _case(validation: Validation, check: CheckResult) -> Case:
+    classname = f"{check.category} ({check.revision})"
+    seconds = check.duration_ms / 1e3
+    message = check.conclusion.message
+    if check.status == "skipped":
+        return Case(classname, check.name, seconds, "skipped", message)
+    if not validation.does_count(check):
+        return Case(classname, check.name, seconds)
+    told = "\n".join(line.strip() for line in text.check_lines(check))
+    kind = _SEVERITY[check.status]
+    return Case(classname, check.name, seconds, "failed", message, told, kind)
+
+
+def _finding(check: CheckResult) -> Finding:
+    conclusion = check.conclusion
+    frame, *related = conclusion.frames or (0,)
+    rule = conclusion.rule or check.name
+    message = conclusion.message if conclusion.rule else f"{check.name}: {conclusion.message}"
+    return Finding(
+        rule,
+        _SEVERITY[check.status],
+        "server",
+        message,
+        frame,
+        tuple(related),
+        revision=check.revision or None,
+        source=conclusion.source,
+    )
+
+
+def _located(path: str, findings: list[Finding]) -> tuple[Located, ...]:
+    if path:
+        try:
+            return locate(open_trace(path), findings)
+        except TraceError:
+            pass  # its place is not known, and it is told all the same
+    return tuple(Located(finding, path or ".", 0, fingerprint=finding.rule) for finding in findings)

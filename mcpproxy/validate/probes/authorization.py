@@ -1,0 +1,135 @@
+"""Authorization over HTTP, where a server asks for it: does a client without a token learn where to get one?
+
+Nothing here sends the user's own credentials, and nothing is asked of other hosts.
+
+Sources: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization, and RFC 9728.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from mcpproxy.checks.authorization import RESOURCE_METADATA
+from mcpproxy.checks.breach import as_object
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.validate.asking import LOOPBACK, posted, streamable
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.client import dumps
+from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe import Probe, Skipped, passed
+
+if TYPE_CHECKING:
+    from mcpproxy.validate.http import Exchange
+
+_NAMED: Final = re.compile(r'resource_metadata\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
+_RFC: Final = "https://datatracker.ietf.org/doc/html/rfc9728#section-2"
+
+
+async def _metadata(bench: Bench) -> Conclusion:
+    refusal = await _refusal(bench)
+    challenge = refusal.header("www-authenticate") or ""
+    named = next((found[1] or found[2] for found in _NAMED.finditer(challenge)), "")
+    if named and not _is_ours(bench, named):
+        return passed("a 401 names metadata on another host, which is not asked", refusal.seen)
+    for url in [named] if named else _well_known(bench.target.url):
+        exchange = await posted(
+            bench, b"", [("Accept", "application/json")], method="GET", url=url, is_anonymous=True
+        )
+        found = _object(exchange.body) if exchange.status == 200 else None
+        if found is not None:
+            return _read(bench, found, (*refusal.seen, *exchange.seen))
+    where = f"{named} has no metadata" if named else "nothing lies at the well-known addresses"
+    said = f"a request without token is refused with 401, but {where}"
+    return bench.breaks("AUTH-002/R-100", said, refusal.seen)
+
+
+def _read(bench: Bench, metadata: JSONObject, frames: tuple[int, ...]) -> Conclusion:
+    servers = metadata.get("authorization_servers")
+    if not isinstance(servers, list) or not servers:
+        return bench.breaks("AUTH-007/R-105", "the metadata names no authorization server", frames)
+    if not isinstance(metadata.get("resource"), str):
+        return Conclusion("warning", "the metadata does not name its resource", frames, "", _RFC)
+    return passed(f"a 401 leads to {', '.join(str(server) for server in servers[:3])}", frames)
+
+
+async def _bad_token(bench: Bench) -> Conclusion:
+    await _refusal(bench)
+    exchange = await _opening(bench, ("Authorization", "Bearer mcpproxy-no-token"))
+    if exchange.status == 401:
+        return passed("refused with 401", exchange.seen)
+    did = "accepted" if exchange.status < 300 else "refused"
+    said = f"a token that nobody issued was {did} with {exchange.status}, not with 401"
+    return bench.breaks("AUTH-001/R-099", said, exchange.seen)
+
+
+async def _refusal(bench: Bench) -> "Exchange":
+    exchange = await _opening(bench)
+    if exchange.status != 401:
+        raise Skipped("the server asks for no authorization")
+    return exchange
+
+
+async def _opening(bench: Bench, *headers: tuple[str, str]) -> "Exchange":
+    """The first message of a session, without the user's credentials. What it opens is closed again."""
+    client = bench.new_client("authorization")
+    wire = streamable(bench, client)
+    if client.is_stateless:
+        message = client.request_object("server/discover")
+    else:
+        message = client.request_object("initialize", client.initialize_params())
+    raw = dumps(message)
+    exchange = await posted(bench, raw, [*wire.headers(raw), *headers], is_anonymous=True)
+    if id := exchange.header("mcp-session-id"):
+        ending = [("Mcp-Session-Id", id), *headers]
+        await posted(bench, b"", ending, method="DELETE", is_anonymous=True)
+    return exchange
+
+
+def _is_ours(bench: Bench, url: str) -> bool:
+    """Whether a URL leads to the server under test; this machine goes by several names."""
+    here, there = urlsplit(bench.target.url), urlsplit(url)
+    if here.hostname in LOOPBACK and there.hostname in LOOPBACK:
+        return (here.scheme, here.port) == (there.scheme, there.port)
+    return (here.scheme, here.netloc) == (there.scheme, there.netloc)
+
+
+def _well_known(url: str) -> Iterator[str]:
+    """Where the metadata may lie: first for the path of the server, then for its host (RFC 9728, 3.1)."""
+    parts = urlsplit(url)
+    for path in dict.fromkeys((RESOURCE_METADATA + parts.path.rstrip("/"), RESOURCE_METADATA)):
+        yield urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+
+
+def _object(raw: bytes) -> JSONObject | None:
+    try:
+        return as_object(json.loads(raw))
+    except (ValueError, RecursionError):
+        return None
+
+
+PROBES: Final = (
+    Probe(
+        "oauth-metadata",
+        "security",
+        "A 401 leads to the metadata of the resource and its authorization servers.",
+        _metadata,
+        ("AUTH-002", "AUTH-006", "AUTH-007"),
+        REVISIONS[2:],
+        ("http",),
+        session=False,
+    ),
+    Probe(
+        "invalid-token",
+        "security",
+        "A token that nobody issued is refused with 401.",
+        _bad_token,
+        ("AUTH-001",),
+        REVISIONS[1:],
+        ("http",),
+        session=False,
+    ),
+)
+"""They run before the handshake, which may fail for want of a token."""

@@ -1,0 +1,215 @@
+"""Headers that repeat the body of a stateless request: a server must not be told two things at once.
+
+Each request here is one that the server would serve; the header alone is changed. What is asked for by name
+is something that only reads.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation
+"""
+
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.mirrors import Mirrors, Path, argument
+from mcpproxy.protocol.revisions import STATEFUL, STATELESS
+from mcpproxy.protocol.wording import shown
+from mcpproxy.validate.asking import Headers, Said, ask, changed, sentence, speaks_both, streamable
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.client import dumps
+from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe import Probe, Run, Skipped, passed
+from mcpproxy.validate.probes.walk import to_call
+from mcpproxy.validate.sample import sample
+
+MISMATCH: Final = -32020
+
+_PAGE: Final = "2026-07-28/basic/transports/streamable-http"
+_VERSION: Final = "MCP-Protocol-Version"
+_RULES: Final = ("HDR-007",)
+
+Change = Callable[[Headers], Headers]
+
+
+async def _refused(bench: Bench, message: JSONObject, change: Change, what: str) -> Conclusion:
+    """How a request is refused whose headers are not those of its body."""
+    wire = streamable(bench)
+    found = await ask(bench, message, change(wire.headers(dumps(message))))
+    if found.status == 400 and found.code == MISMATCH:
+        return passed(found.words, found.frames)
+    return _otherwise(bench, found, f"{what} was {found.words}, not refused with 400 and -32020")
+
+
+def _otherwise(bench: Bench, found: Said, said: str) -> Conclusion:
+    broken = bench.breaks("HDR-007/R-236", said, found.frames)
+    if found.is_served or found.code is None:
+        return broken
+    # Something else may be wrong with it in the eyes of a server that looks at that first.
+    return Conclusion("warning", said, found.frames, broken.rule, broken.source)
+
+
+async def _wrong_version(bench: Bench) -> Conclusion:
+    what = f"a request of {bench.revision} with {_VERSION}: {STATEFUL[-1]}"
+    message = bench.client.request_object("server/discover")
+    return await _refused(bench, message, lambda given: _with(given, _VERSION, STATEFUL[-1]), what)
+
+
+async def _no_version(bench: Bench) -> Conclusion:
+    is_dual = await speaks_both(bench)
+    message = bench.client.request_object("server/discover")
+    headers = changed(streamable(bench).headers(dumps(message)), _VERSION)
+    found = await ask(bench, message, headers)
+    if found.status == 400 and found.code == MISMATCH:
+        return passed(found.words, found.frames)
+    if is_dual:
+        return passed(f"{found.words}, which it may do for older clients", found.frames)
+    return _otherwise(
+        bench, found, f"a request without {_VERSION} was {found.words}, not refused with -32020"
+    )
+
+
+async def _wrong_method(bench: Bench) -> Conclusion:
+    what = "server/discover with Mcp-Method: tools/list"
+    message = bench.client.request_object("server/discover")
+    return await _refused(bench, message, lambda given: _with(given, "Mcp-Method", "tools/list"), what)
+
+
+async def _no_method(bench: Bench) -> Conclusion:
+    message = bench.client.request_object("server/discover")
+    return await _refused(
+        bench, message, lambda given: changed(given, "Mcp-Method"), "a request without Mcp-Method"
+    )
+
+
+async def _wrong_name(bench: Bench) -> Conclusion:
+    method, params = named(bench)
+    message = bench.client.request_object(method, params)
+    what = f"{method} of {shown(_name(params))} with Mcp-Name: mcpproxy-other"
+    return await _refused(bench, message, lambda given: _with(given, "Mcp-Name", "mcpproxy-other"), what)
+
+
+async def _no_name(bench: Bench) -> Conclusion:
+    method, params = named(bench)
+    message = bench.client.request_object(method, params)
+    return await _refused(
+        bench, message, lambda given: changed(given, "Mcp-Name"), f"{method} without Mcp-Name"
+    )
+
+
+async def _encoded_name(bench: Bench) -> Conclusion:
+    method, params = named(bench)
+    message = bench.client.request_object(method, params)
+    given = streamable(bench).headers(dumps(message))
+    value = f"=?base64?{b64encode(str(_name(params)).encode()).decode()}?="
+    found = await ask(bench, message, _with(given, "Mcp-Name", value))
+    if found.code != MISMATCH:
+        return passed(found.words, found.frames)
+    said = f"an Mcp-Name in base64 was {found.words}; it must be decoded before it is compared"
+    return sentence("failed", said, found.frames, f"{_PAGE}#value-encoding")
+
+
+async def _case(bench: Bench) -> Conclusion:
+    message = bench.client.request_object("server/discover")
+    given = streamable(bench).headers(dumps(message))
+    found = await ask(bench, message, [(name.swapcase(), value) for name, value in given])
+    if found.is_served:
+        return passed(found.words, found.frames)
+    said = f"headers with names like mCP-pROTOCOL-vERSION were {found.words}; case must not matter"
+    return sentence("failed", said, found.frames, f"{_PAGE}#case-sensitivity")
+
+
+async def _no_param(bench: Bench) -> Conclusion:
+    message, _, header = _mirroring(bench)
+    what = f"a call without Mcp-Param-{header}, which its tool asks for,"
+    return await _refused(bench, message, lambda given: changed(given, f"Mcp-Param-{header}"), what)
+
+
+async def _wrong_param(bench: Bench) -> Conclusion:
+    message, value, header = _mirroring(bench)
+    other = "true" if value is False else "4711"
+    what = f"a call whose argument is {shown(value)} with Mcp-Param-{header}: {other}"
+    return await _refused(bench, message, lambda given: _with(given, f"Mcp-Param-{header}", other), what)
+
+
+def named(bench: Bench) -> tuple[str, JSONObject]:
+    """A request for something by its name that does no harm.
+
+    Raises:
+        Skipped: the server has nothing of that kind.
+    """
+    for prompt in bench.walk.prompts:
+        arguments = prompt.get("arguments")
+        needs = [
+            one
+            for one in (arguments if isinstance(arguments, list) else ())
+            if isinstance(one, dict) and one.get("required") is True
+        ]
+        if isinstance(prompt.get("name"), str) and not needs:
+            return "prompts/get", {"name": prompt["name"]}
+    for resource in bench.walk.resources:
+        if isinstance(resource.get("uri"), str):
+            return "resources/read", {"uri": resource["uri"]}
+    for name, arguments in to_call(bench):
+        return "tools/call", {"name": name, "arguments": arguments}
+    raise Skipped("there is no prompt, no resource and no tool that only reads")
+
+
+def _mirroring(bench: Bench) -> tuple[JSONObject, JSON, str]:
+    """A call of a tool that wants an argument in a header: the request, the argument, the header's name."""
+    listed = streamable(bench).server.mirrors
+    for name, arguments in to_call(bench):
+        wanted = listed.get(name, Mirrors((), ()))
+        if wanted.headers and not wanted.faults:
+            path, header = wanted.headers[0]
+            schema = next(
+                (one.get("inputSchema") for one in bench.walk.tools if one.get("name") == name), None
+            )
+            value = argument(arguments, path)
+            if value is None:
+                value = sample(_at(schema, path))
+                _put(arguments, path, value)
+            message = bench.client.request_object("tools/call", {"name": name, "arguments": arguments})
+            return message, value, header
+    raise Skipped("no tool that may be called wants an argument in a header")
+
+
+def _at(schema: JSON, path: Path) -> JSON:
+    for name in path:
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        schema = properties.get(name) if isinstance(properties, dict) else None
+    return schema
+
+
+def _put(arguments: JSONObject, path: Path, value: JSON) -> None:
+    for name in path[:-1]:
+        inner = arguments.setdefault(name, {})
+        arguments = inner if isinstance(inner, dict) else {}
+    arguments[path[-1]] = value
+
+
+def _with(headers: Headers, name: str, value: str) -> Headers:
+    return [*changed(headers, name), (name, value)]
+
+
+def _name(params: JSONObject) -> JSON:
+    return params.get("name", params.get("uri"))
+
+
+def _row(name: str, what: str, run: Run) -> Probe:
+    return Probe(name, "transport", what, run, _RULES, STATELESS, ("http",))
+
+
+PROBES: Final = (
+    _row(
+        "header-version-mismatch", "Another version in the header than in the body: -32020.", _wrong_version
+    ),
+    _row("header-version-missing", "No MCP-Protocol-Version: -32020.", _no_version),
+    _row("header-method-mismatch", "Another Mcp-Method than the method: -32020.", _wrong_method),
+    _row("header-method-missing", "No Mcp-Method: -32020.", _no_method),
+    _row("header-name-mismatch", "Another Mcp-Name than the name asked for: -32020.", _wrong_name),
+    _row("header-name-missing", "No Mcp-Name: -32020.", _no_name),
+    _row("header-name-encoded", "A base64 Mcp-Name is decoded before it is compared.", _encoded_name),
+    _row("header-name-case", "Header names may be written in any case.", _case),
+    _row("header-param-missing", "An argument that belongs in a header is missing there: -32020.", _no_param),
+    _row("header-param-mismatch", "Another argument in the header than in the body: -32020.", _wrong_param),
+)

@@ -1,0 +1,234 @@
+"""Streamable HTTP around the messages: what a server accepts, how it declines, its streams, whom it serves.
+
+What is not asked for by any sentence is tried nevertheless, since clients meet it: then all answers pass, and
+only what leaves a client helpless is warned of.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
+"""
+
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, since
+from mcpproxy.protocol.wording import shown
+from mcpproxy.validate.asking import LOOPBACK, answers, changed, harmless, posted, streamable
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.client import dumps
+from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe import Probe, Skipped, passed, warned
+from mcpproxy.validate.reaction import still_there
+
+STREAMABLE: Final = STATEFUL[1:]
+"""The revisions with a handshake that have Streamable HTTP."""
+
+FOREIGN: Final = "http://mcpproxy-validate.invalid"
+"""A page that nobody can have allowed, since no such name exists (RFC 2606, section 2)."""
+
+_QUIET_S: Final = 0.5
+"""So long nothing may come on a stream that has nothing more to say."""
+
+
+async def _accepts(bench: Bench) -> Conclusion:
+    wire = streamable(bench)
+    words: list[str] = []
+    frames: list[int] = []
+    for accept in ("application/json", "text/event-stream", "*/*", ""):
+        raw = dumps(harmless(bench.client))
+        headers = changed(wire.headers(raw), "Accept")
+        exchange = await posted(bench, raw, [*headers, ("Accept", accept)] if accept else headers)
+        frames += exchange.seen
+        asked = accept or "nothing"
+        if exchange.status >= 500:
+            return warned(
+                f"a POST that accepts {asked} made the server fail with {exchange.status}; "
+                "no revision says what is right, but 406 would tell the client",
+                exchange.seen,
+            )
+        given = exchange.media_type if exchange.status < 300 else str(exchange.status)
+        words.append(f"{asked}: {given or 'no type'}")
+    return passed("; ".join(words), tuple(frames))
+
+
+async def _notification(bench: Bench) -> Conclusion:
+    wire = streamable(bench)
+    client = bench.client
+    if client.is_stateless:
+        params: JSONObject = {"requestId": "mcpproxy-nothing", "_meta": client.meta()}
+        message: JSONObject = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+    else:
+        message = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+    raw = dumps(message)
+    exchange = await posted(bench, raw, wire.headers(raw))
+    return passed(f"answered with {exchange.status}", exchange.seen)
+
+
+async def _response(bench: Bench) -> Conclusion:
+    wire = streamable(bench)
+    raw = dumps({"jsonrpc": "2.0", "id": "mcpproxy-nothing", "result": {}})
+    exchange = await posted(bench, raw, wire.headers(raw))
+    return passed(f"answered with {exchange.status}", exchange.seen)
+
+
+async def _listens(bench: Bench) -> Conclusion:
+    async with bench.fresh("get-stream") as client:
+        await client.initialize()
+        await client.initialized()
+        wire = streamable(bench, client)
+        exchange = await posted(bench, b"", wire.headers(), method="GET", until_head=True)
+    if exchange.status < 300:
+        if exchange.is_stream:
+            return passed("it opens a stream", exchange.seen)
+        sent = shown(exchange.media_type) if exchange.media_type else "no Content-Type"
+        said = f"a GET was answered with {exchange.status} and {sent}, neither a stream nor 405"
+        return bench.breaks("HTTP-016/R-077", said, exchange.seen)
+    if exchange.status in (401, 403, 429):
+        raise Skipped(f"a GET is refused with {exchange.status}")
+    if exchange.status == 405:
+        return passed("it declines with 405", exchange.seen)
+    said = f"a GET for a stream was refused with {exchange.status}; without streams it is 405"
+    return bench.breaks("HTTP-016/R-077", said, exchange.seen)
+
+
+async def _origin(bench: Bench) -> Conclusion:
+    wire = bench.http_wire
+    if wire.is_older:
+        headers = changed(wire.headers(), Origin=FOREIGN)
+        exchange = await posted(bench, b"", headers, method="GET", until_head=True)
+    else:
+        raw = dumps(harmless(bench.client))
+        exchange = await posted(bench, raw, changed(wire.headers(raw), Origin=FOREIGN))
+    if exchange.status == 403:
+        return passed("refused with 403", exchange.seen)
+    if exchange.status < 400:
+        said = f"a page of {FOREIGN} was served with {exchange.status}; any website could do the same"
+        found = bench.breaks("HTTP-019/R-087", said, exchange.seen)
+        if urlsplit(bench.target.url).hostname in LOOPBACK:
+            return found
+        return Conclusion("warning", f"{said}, if it can reach it", exchange.seen, found.rule, found.source)
+    if exchange.status in (401, 429) or bench.revision not in since("2025-11-25"):
+        return passed(f"refused with {exchange.status}", exchange.seen)
+    said = f"a page of {FOREIGN} was refused with {exchange.status}, not with 403"
+    return bench.breaks("HTTP-019/R-087", said, exchange.seen)
+
+
+async def _resumes(bench: Bench) -> Conclusion:
+    async with bench.fresh("resume-stream") as client:
+        await client.initialize()
+        await client.initialized()
+        wire = streamable(bench, client)
+        raw = [dumps(client.request_object("ping", id=f"mcpproxy-resume-{name}")) for name in "ab"]
+        first, second = [await posted(bench, one, wire.headers(one)) for one in raw]
+        event = next((e.id for frame in first.frames if (e := frame.event) is not None and e.id), None)
+        if event is None:
+            raise Skipped("the events of its streams have no ids")
+        foreign = {one.id for one in answers(second.frames)}
+        again = await wire.server.overheard(
+            [*wire.headers(), ("Last-Event-ID", event)],
+            lambda exchange: bool(foreign & {one.id for one in answers(exchange.frames)}),
+            _QUIET_S,
+        )
+    if foreign & {one.id for one in answers(again.frames)}:
+        said = f"a stream that goes on after event {shown(event)} brought what belongs to another stream"
+        return bench.breaks("SSE-003/R-082", said, (*second.seen, *again.seen))
+    if again.status >= 300 or not again.is_stream:
+        return passed(f"events have ids, but nothing goes on after one ({again.status})", again.seen)
+    brought = len(answers(again.frames))
+    return passed(f"it goes on; {brought} {'answer' if brought == 1 else 'answers'} came again", again.seen)
+
+
+async def _dropped(bench: Bench) -> Conclusion:
+    wire = streamable(bench)
+    raw = dumps(harmless(bench.client))
+    exchange = await wire.server.dropped(wire.headers(raw), raw)
+    await still_there(bench.client, "a connection that broke off", *exchange.seen)
+    return passed("others are served as before", exchange.seen)
+
+
+async def _endpoint(bench: Bench) -> Conclusion:
+    wire = bench.http_wire
+    if wire.stream is None:
+        raise Skipped("the server speaks Streamable HTTP")
+    url = urljoin(bench.target.url, wire.stream.endpoint)
+    here, there = urlsplit(bench.target.url), urlsplit(url)
+    if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+        said = (
+            f"messages are to go to another origin ({there.scheme}://{there.netloc}); no revision forbids "
+            "it, but clients refuse to send them there"
+        )
+        return warned(said, wire.stream.seen)
+    return passed("messages go to the same origin", wire.stream.seen)
+
+
+PROBES: Final = (
+    Probe(
+        "accept",
+        "transport",
+        "A POST with another Accept is answered or refused.",
+        _accepts,
+        ("HTTP-010", "HTTP-011"),
+        REVISIONS[1:],
+        ("http",),
+    ),
+    Probe(
+        "notification-status",
+        "transport",
+        "A notification is answered with 202 and no body, or refused.",
+        _notification,
+        ("HTTP-008", "HTTP-009", "RPC-015"),
+        REVISIONS[1:],
+        ("http",),
+    ),
+    Probe(
+        "response-status",
+        "transport",
+        "A response to nothing is answered with 202 and no body, or refused.",
+        _response,
+        ("HTTP-008", "HTTP-009"),
+        STREAMABLE,
+        ("http",),
+    ),
+    Probe(
+        "get-stream",
+        "transport",
+        "GET opens a stream, or is declined with 405.",
+        _listens,
+        ("HTTP-016",),
+        STREAMABLE,
+        ("http",),
+    ),
+    Probe(
+        "resume-stream",
+        "transport",
+        "Last-Event-ID brings back what belongs to that stream alone.",
+        _resumes,
+        ("SSE-001", "SSE-003", "HTTP-017"),
+        STREAMABLE,
+        ("http",),
+    ),
+    Probe(
+        "sse-endpoint",
+        "transport",
+        "HTTP+SSE begins with an endpoint event of the same origin.",
+        _endpoint,
+        ("HTTP-001",),
+        STATEFUL,
+        ("http",),
+    ),
+    Probe(
+        "foreign-origin",
+        "security",
+        "A page of a foreign website is refused with 403.",
+        _origin,
+        ("HTTP-019",),
+        transports=("http",),
+    ),
+    Probe(
+        "dropped-connection",
+        "robustness",
+        "A client that is gone before its answer hurts nobody else.",
+        _dropped,
+        revisions=REVISIONS[1:],
+        transports=("http",),
+    ),
+)

@@ -1,0 +1,272 @@
+"""JSON-RPC as such: what is no message, what nobody knows, and ids of every kind.
+
+What is no message may be refused or passed over in silence; what matters is that the server is there
+afterwards.
+
+Sources: https://www.jsonrpc.org/specification, and the page "Overview" (``basic``) of each revision.
+"""
+
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Batch,
+    ErrorResponse,
+    JSONObject,
+    Notification,
+    RequestId,
+    Response,
+)
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import Frame
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.client import dumps
+from mcpproxy.validate.errors import ValidateError
+from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe import Probe, Run, Skipped, passed, warned
+from mcpproxy.validate.probes.walk import to_call, walk_tools
+from mcpproxy.validate.reaction import JSON_RPC, reaction, still_there
+
+_PARSE_ERROR: Final = -32700
+_INVALID_REQUEST: Final = -32600
+_METHOD_NOT_FOUND: Final = -32601
+_INVALID_PARAMS: Final = -32602
+
+NOBODYS: Final = "mcpproxy/no-such-method"
+"""A method that no server has."""
+
+_BATCHES: Final = "https://modelcontextprotocol.io/specification/2025-03-26/basic#batching"
+
+_WRONG_PARAMS: Final[tuple[tuple[str, str, JSON], ...]] = (
+    ("tools", "tools/call", {}),
+    ("resources", "resources/read", {}),
+    ("prompts", "prompts/get", {}),
+    ("completions", "completion/complete", {}),
+)
+"""By capability: a method, and params of it that lack what is required."""
+
+_IDS: Final[tuple[tuple[str, str, RequestId], ...]] = (
+    ("id-zero", "the number 0", 0),
+    ("id-negative", "a negative number", -42),
+    ("id-large", "the largest number that doubles hold exactly", 2**53 - 1),
+    ("id-string", "a string", "päge/1 \u2603"),
+    ("id-digits", "a string of digits, which is no number", "0815"),
+    ("id-long", "a string of 4,096 characters", "long-" + "x" * 4091),
+)
+
+
+async def _unknown_method(bench: Bench) -> Conclusion:
+    answer = await bench.client.request(NOBODYS)
+    if answer.is_error and answer.code == _METHOD_NOT_FOUND:
+        return passed("refused with -32601", answer.frames)
+    requirement = "ERR-002/R-218" if bench.client.is_stateless else "RPC-020/R-023"
+    said = f"refused with {shown(answer.code)}" if answer.is_error else "answered with a result"
+    return bench.breaks(requirement, f"a method that nobody has was {said}, not with -32601", answer.frames)
+
+
+async def _unknown_notification(bench: Bench) -> Conclusion:
+    what = "a notification that nobody knows"
+    raw = dumps({"jsonrpc": "2.0", "method": "notifications/mcpproxy/no-such-notification"})
+    seen = await reaction(bench, raw, what)
+    if seen.status >= 400:
+        return passed(f"refused with HTTP status {seen.status}", seen.frames)
+    if seen.answers:
+        return bench.breaks("RPC-015/R-017", f"{what} was {seen.words}", seen.frames)
+    return passed("passed over", seen.frames)
+
+
+async def _invalid_params(bench: Bench) -> Conclusion:
+    found = next((row for row in _WRONG_PARAMS if bench.declares(row[0])), None)
+    if found is None:
+        raise Skipped("the server declares no feature whose requests have params")
+    _, method, params = found
+    answer = await bench.client.request(method, params)
+    if answer.code == _INVALID_PARAMS:
+        return passed(f"{method} without its params was refused with -32602", answer.frames)
+    if answer.is_error:
+        said = f"{method} without its params was refused with {shown(answer.code)}; -32602 says what is wrong"
+        return Conclusion("warning", said, answer.frames, source=JSON_RPC)
+    if answer.members.get("isError") is True:
+        said = f"{method} without the name of a tool was answered with a tool's result, not with -32602"
+        return bench.breaks("TOOL-006/R-143", said, answer.frames)
+    said = f"{method} without its params was answered with a result, not with -32602"
+    return Conclusion("warning", said, answer.frames, source=JSON_RPC)
+
+
+async def _malformed_json(bench: Bench) -> Conclusion:
+    seen = await reaction(bench, b'{"jsonrpc":"2.0","id":4711,"method":"ping"', "malformed JSON")
+    if seen.has_result:
+        return bench.breaks("PROTO-007/R-008", "malformed JSON was answered with a result", seen.frames)
+    if wrong := [code for code in seen.codes if code != _PARSE_ERROR]:
+        said = f"malformed JSON was refused with {shown(_scalar(wrong[0]))}, not with -32700"
+        return Conclusion("warning", said, seen.frames, source=JSON_RPC)
+    return passed(seen.words, seen.frames)
+
+
+async def _invalid_request(bench: Bench) -> Conclusion:
+    id = bench.client.new_id()
+    forms: tuple[tuple[str, JSON], ...] = (
+        ("a request whose method is a number", {"jsonrpc": "2.0", "id": id, "method": 42}),
+        ("an object with an id alone", {"jsonrpc": "2.0", "id": bench.client.new_id()}),
+        ("a bare number", 42),
+        ("an empty array", []),
+    )
+    words: list[str] = []
+    frames: list[int] = []
+    for what, form in forms:
+        seen = await reaction(bench, dumps(form), what)
+        frames += seen.frames
+        if seen.has_result:
+            return bench.breaks("PROTO-007/R-008", f"{what} was answered with a result", seen.frames)
+        if wrong := [code for code in seen.codes if code not in (_INVALID_REQUEST, _PARSE_ERROR)]:
+            said = f"{what} was refused with {shown(_scalar(wrong[0]))}, not with -32600"
+            return Conclusion("warning", said, seen.frames, source=JSON_RPC)
+        words.append(seen.words)
+    return passed("; ".join(dict.fromkeys(words)), tuple(frames))
+
+
+async def _batch(bench: Bench) -> Conclusion:
+    client = bench.client
+    ids = (client.new_id(), client.new_id())
+    wanted: list[JSON] = [client.request_object("ping", id=id) for id in ids]
+    before = len(client.heard)
+    try:
+        seen = await reaction(bench, dumps(wanted), "a batch of two pings")
+    except ValidateError as fault:
+        return _unread_batch(str(fault), fault.frames)
+    answered = _results(client.heard[before:], ids)
+    if answered == set(ids):
+        return passed("both requests in it were answered", seen.frames)
+    said = f"of a batch of two pings {len(answered)} were answered ({seen.words}); batches must be received"
+    return _unread_batch(said, seen.frames)
+
+
+def _unread_batch(said: str, frames: tuple[int, ...]) -> Conclusion:
+    return Conclusion("failed", said, frames, source=_BATCHES)
+
+
+def _results(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
+    found: set[int] = set()
+    for frame in frames:
+        message = frame.message
+        for one in message.items if isinstance(message, Batch) else (message,):
+            if isinstance(one, Response | ErrorResponse) and isinstance(one.id, int) and one.id in ids:
+                found.add(one.id)
+    return found
+
+
+def _with_id(name: str, id: RequestId) -> Run:
+    async def run(bench: Bench) -> Conclusion:
+        client = bench.client
+        method = "server/discover" if client.is_stateless else "ping"
+        answer = await client.request(method, id=id)
+        if answer.is_error:
+            said = f"a {method} was refused because of its id: {_error(answer.error)}"
+            if name == "id-long":
+                return warned(f"{said}; no sentence says how long an id may be", answer.frames)
+            return bench.breaks("RPC-003/R-004", said, answer.frames)
+        return passed("answered under the same id", answer.frames)
+
+    return run
+
+
+async def _progress(bench: Bench) -> Conclusion:
+    client = bench.client
+    token = "mcpproxy-progress"
+    method, params = harmless(bench)
+    if bench.declares("tools"):
+        await walk_tools(bench)
+    for name, arguments in to_call(bench)[:1]:
+        method, params = "tools/call", {"name": name, "arguments": arguments}
+    before = len(client.strays)
+    answer = await client.request(method, {**params, "_meta": {"progressToken": token}})
+    await still_there(client, f"{method} with a progress token", *answer.frames)
+    if answer.is_error:
+        said = f"{method} with a progress token was refused: {_error(answer.error)}"
+        return warned(f"{said}; nobody has to report progress, but a token is no fault", answer.frames)
+    told = [frame for frame in client.strays[before:] if _is_progress(frame)]
+    frames = (*answer.frames, *(frame.seq for frame in told))
+    return passed(f"{len(told)} progress notifications, all for the token of {method}", frames)
+
+
+def harmless(bench: Bench) -> tuple[str, JSONObject]:
+    """A request that changes nothing: a list that the server has, else a question for itself."""
+    for feature in ("tools", "resources", "prompts"):
+        if bench.declares(feature):
+            return f"{feature}/list", {}
+    return ("server/discover" if bench.client.is_stateless else "ping"), {}
+
+
+def _is_progress(frame: Frame) -> bool:
+    return isinstance(frame.message, Notification) and frame.message.method == "notifications/progress"
+
+
+def _scalar(code: object) -> JSON:
+    return code if isinstance(code, int | float | str) else None
+
+
+def _error(error: JSONObject) -> str:
+    return f"{shown(error.get('code'))}, {shown(error.get('message'))}"
+
+
+PROBES: Final = (
+    Probe(
+        "unknown-method",
+        "errors",
+        "A method that nobody has is refused with -32601.",
+        _unknown_method,
+        rules=("RPC-020", "ERR-002"),
+    ),
+    Probe(
+        "unknown-notification",
+        "jsonrpc",
+        "A notification that nobody knows is passed over.",
+        _unknown_notification,
+        rules=("RPC-015",),
+    ),
+    Probe(
+        "invalid-params",
+        "errors",
+        "A request without its required params is refused with -32602.",
+        _invalid_params,
+        rules=("TOOL-006",),
+    ),
+    Probe(
+        "malformed-json",
+        "jsonrpc",
+        "Malformed JSON is refused with -32700 or passed over, and the server is there afterwards.",
+        _malformed_json,
+        rules=("PROTO-007",),
+    ),
+    Probe(
+        "invalid-request",
+        "jsonrpc",
+        "JSON that is no request is refused with -32600 or passed over.",
+        _invalid_request,
+        rules=("PROTO-007",),
+    ),
+    Probe(
+        "batch",
+        "jsonrpc",
+        "A batch is received, and each request in it answered.",
+        _batch,
+        revisions=("2025-03-26",),
+    ),
+    *(
+        Probe(
+            name,
+            "jsonrpc",
+            f"A request whose id is {what} is answered under that id.",
+            _with_id(name, id),
+            rules=("PROTO-007", "RPC-003", "RPC-012"),
+        )
+        for name, what, id in _IDS
+    ),
+    Probe(
+        "progress-token",
+        "sequence",
+        "Progress, if any is told, comes under the token that was given, grows, and ends with the answer.",
+        _progress,
+        rules=("PROG-001", "PROG-003", "PROG-004", "PROG-005", "PROG-006"),
+    ),
+)

@@ -1,0 +1,160 @@
+"""The handshake out of order: requests before it, a second one, operations in the middle, odd versions.
+
+The specification tells clients what not to do, and hardly ever what servers say to it. So most of these pass
+whatever the answer is; but there must be an answer where one is owed, and a session afterwards.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
+"""
+
+import re
+from typing import Final
+
+from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.protocol.wording import shown
+from mcpproxy.validate.answers import Answer
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.errors import HttpStatusError
+from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe import Probe, passed
+from mcpproxy.validate.probes.jsonrpc import harmless
+from mcpproxy.validate.reaction import answered, still_there
+
+_FAR: Final = "2099-12-31"
+"""A revision that cannot be supported: its time has not come."""
+
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NEGOTIATION: Final = "https://modelcontextprotocol.io/specification/{}/basic/lifecycle#version-negotiation"
+
+
+async def _early_request(bench: Bench) -> Conclusion:
+    method, params = harmless(bench)
+    what = f"a {method} before initialize"
+    async with bench.fresh("early-request") as client:
+        early = await client.begin(method, params)
+        opened = await client.request("initialize", client.initialize_params())
+        await client.initialized()
+        last = await still_there(client, what, early.seq)
+        frame = answered(client, early)
+        frames = (early.seq, *((frame.seq,) if frame else ()), opened.frame.seq, last)
+        if opened.is_error:
+            said = f"after {what} the session cannot be opened: {_error(opened)}"
+            return Conclusion("failed", said, frames, source=_source(bench, "#initialization"))
+        return passed("not answered" if frame is None else _said(early.news.get_nowait()), frames)
+
+
+async def _early_ping(bench: Bench) -> Conclusion:
+    async with bench.fresh("early-ping") as client:
+        answer = await client.ping()
+        if answer.is_error:
+            said = f"a ping before initialize was refused: {_error(answer)}"
+            return bench.breaks("LIFE-004/R-040", said, answer.frames)
+        return passed("answered", answer.frames)
+
+
+async def _second_initialize(bench: Bench) -> Conclusion:
+    client = bench.client
+    try:
+        answer = await client.request("initialize", client.initialize_params())
+    except HttpStatusError as fault:
+        return passed(f"refused with HTTP status {fault.status}", fault.frames)
+    await client.initialized()
+    await still_there(client, "a second initialize", *answer.frames)
+    return passed(_said(answer), answer.frames)
+
+
+async def _uninitialized(bench: Bench) -> Conclusion:
+    method, params = harmless(bench)
+    async with bench.fresh("uninitialized") as client:
+        await client.initialize()
+        early = await client.begin(method, params)
+        await still_there(client, f"a {method} before notifications/initialized", early.seq)
+        told = await client.initialized()
+        await still_there(client, f"a {method} before notifications/initialized", early.seq, told)
+        later = await client.request(method, params)
+        frame = answered(client, early)
+        frames = (early.seq, *((frame.seq,) if frame else ()), told, *later.frames)
+        if later.is_error:
+            said = f"{method} is refused even after notifications/initialized: {_error(later)}"
+            return Conclusion("failed", said, frames, source=_source(bench, "#operation"))
+        return passed("not answered" if frame is None else _said(early.news.get_nowait()), frames)
+
+
+async def _unsupported_version(bench: Bench) -> Conclusion:
+    async with bench.fresh("unsupported-version") as client:
+        try:
+            answer = await client.request("initialize", client.initialize_params(_FAR))
+        except HttpStatusError as fault:
+            return passed(f"refused with HTTP status {fault.status}", fault.frames)
+        if answer.is_error:
+            return passed(f"refused with {shown(answer.code)}", answer.frames)
+        offered = answer.members.get("protocolVersion")
+        if offered == _FAR:
+            said = f"the server agrees to {_FAR}, a revision that does not exist, and offers none that it has"
+            return Conclusion("failed", said, answer.frames, source=_NEGOTIATION.format(bench.revision))
+        if not isinstance(offered, str) or not _DATE.fullmatch(offered):
+            said = f"asked for {_FAR}, the server offers {shown(offered)}, which is no date"
+            return bench.breaks("PROTO-008/R-042", said, answer.frames)
+        return passed(f"the server offers {offered} instead", answer.frames)
+
+
+def _said(answer: object) -> str:
+    if not isinstance(answer, Answer):
+        return "not answered"
+    return f"refused with {shown(answer.code)}" if answer.is_error else "answered with a result"
+
+
+def _error(answer: Answer) -> str:
+    return f"{shown(answer.code)}, {shown(answer.error.get('message'))}"
+
+
+def _source(bench: Bench, section: str) -> str:
+    return f"https://modelcontextprotocol.io/specification/{bench.revision}/basic/lifecycle{section}"
+
+
+PROBES: Final = (
+    Probe(
+        "second-initialize",
+        "lifecycle",
+        "A second initialize is answered, and the session goes on.",
+        _second_initialize,
+        revisions=STATEFUL,
+        disruptive=True,
+    ),
+    Probe(
+        "ping-before-initialize",
+        "lifecycle",
+        "A ping is answered before there is a session.",
+        _early_ping,
+        rules=("LIFE-004",),
+        revisions=STATEFUL,
+        transports=("stdio",),
+        session=False,
+    ),
+    Probe(
+        "request-before-initialize",
+        "lifecycle",
+        "After a request that comes too early, the session can be opened.",
+        _early_request,
+        revisions=STATEFUL,
+        transports=("stdio",),
+        session=False,
+    ),
+    Probe(
+        "uninitialized-operation",
+        "lifecycle",
+        "After a request before notifications/initialized, the session goes on; the server asks nothing yet.",
+        _uninitialized,
+        rules=("PROTO-005", "SEQ-003"),
+        revisions=STATEFUL,
+        session=False,
+    ),
+    Probe(
+        "unsupported-version",
+        "lifecycle",
+        "A revision that does not exist is refused, or answered with one that the server has.",
+        _unsupported_version,
+        rules=("PROTO-008",),
+        revisions=STATEFUL,
+        session=False,
+    ),
+)

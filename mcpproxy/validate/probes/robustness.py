@@ -1,0 +1,174 @@
+"""Large messages, many requests at once, cancellation, odd characters: what a busy host will do one day."""
+
+import asyncio
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.wording import shown
+from mcpproxy.validate.answers import Answer
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.client import Client, dumps
+from mcpproxy.validate.errors import HttpStatusError, TimedOutError
+from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe import Probe, Run, Skipped, passed, warned
+from mcpproxy.validate.probes.jsonrpc import harmless
+from mcpproxy.validate.reaction import answered, reaction, still_there
+
+_AT_ONCE: Final = 50
+_KIB: Final = 1 << 10
+_PADDING: Final = "mcpproxy.dev/padding"
+"""A member of ``_meta`` that means nothing to anybody."""
+
+_SEPARATORS: Final = "a\u2028b\u2029c\u0085d\u000be"
+"""Characters at which some libraries end a line, and JSON does not."""
+
+_TOO_LARGE: Final = 413
+
+
+def _sized(size: int, *, is_asked_of_all: bool) -> Run:
+    """A message of about ``size`` bytes. To refuse it hurts users, if it ``is_asked_of_all`` servers."""
+
+    async def run(bench: Bench) -> Conclusion:
+        client = bench.client
+        method = _question(client)
+        what = f"a message of {size // _KIB:,} KiB"
+        meta: JSON = {_PADDING: "x" * size}
+        try:
+            answer = await client.request(method, {"_meta": meta})
+        except HttpStatusError as fault:
+            said = f"{what} was refused with HTTP status {fault.status}"
+            if is_asked_of_all:
+                return warned(f"{said}; arguments of tools are often as large", fault.frames)
+            if fault.status != _TOO_LARGE:
+                return warned(f"{said}; 413 would say why", fault.frames)
+            await still_there(client, what, *fault.frames)
+            return passed(said, fault.frames)
+        await still_there(client, what, *answer.frames)
+        if not answer.is_error:
+            return passed("answered", answer.frames)
+        said = f"{what} was refused: {shown(answer.code)}, {shown(answer.error.get('message'))}"
+        return warned(said, answer.frames) if is_asked_of_all else passed(said, answer.frames)
+
+    return run
+
+
+async def _separators(bench: Bench) -> Conclusion:
+    answer = await bench.client.request(_question(bench.client), {"_meta": {_PADDING: _SEPARATORS}})
+    if answer.is_error:
+        said = f"a message with U+2028 in a string was refused: {shown(answer.error.get('message'))}"
+        return warned(f"{said}; JSON allows it there", answer.frames)
+    return passed("answered", answer.frames)
+
+
+async def _concurrent(bench: Bench) -> Conclusion:
+    client = bench.client
+    methods = _kinds(bench)
+    pending = [await client.begin(methods[n % len(methods)]) for n in range(_AT_ONCE)]
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + client.timeout_s
+    answers: list[Answer] = []
+    for one in pending:
+        left_s = max(deadline - loop.time(), 0.01)
+        try:
+            answers.append(await client.answer(one, left_s))
+        except TimedOutError as fault:
+            said = (
+                f"of {_AT_ONCE} requests at once {len(answers)} were answered within {client.timeout_s:g} s"
+            )
+            raise TimedOutError(said, fault.frames) from None
+    for one, answer in zip(pending, answers, strict=True):
+        member = one.method.partition("/")[0] if one.method.endswith("/list") else ""
+        if not answer.is_error and member and member not in answer.members:
+            said = f"of {_AT_ONCE} requests at once, {one.method} (id {shown(one.id)}) got another's answer"
+            return bench.breaks("PROTO-007/R-008", said, answer.frames)
+    refused = [answer for answer in answers if answer.is_error]
+    if refused:
+        why = shown(refused[0].error.get("message"))
+        return warned(f"of {_AT_ONCE} requests at once {len(refused)} were refused: {why}", refused[0].frames)
+    frames = [frame for answer in answers for frame in answer.frames]
+    return passed(f"{_AT_ONCE} requests ({', '.join(methods)}), {_AT_ONCE} answers", tuple(frames))
+
+
+async def _cancellation(bench: Bench) -> Conclusion:
+    client = bench.client
+    _cancellable(bench)
+    method, params = harmless(bench)
+    pending = await client.begin(method, params)
+    told = await client.notify("notifications/cancelled", {"requestId": pending.id, "reason": "validate"})
+    last = await still_there(client, "a cancellation", pending.seq, told)
+    said = (
+        "it came too late, the request was answered"
+        if answered(client, pending)
+        else "the request was not answered"
+    )
+    return passed(said, (pending.seq, told, last))
+
+
+async def _cancel_unknown(bench: Bench) -> Conclusion:
+    _cancellable(bench)
+    params: JSON = {"requestId": "mcpproxy-no-such-request", "reason": "validate"}
+    raw = dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+    seen = await reaction(bench, raw, "a cancellation of a request that was never sent")
+    if seen.answers:
+        said = f"a cancellation of a request that was never sent was {seen.words}"
+        return bench.breaks("RPC-015/R-017", said, seen.frames)
+    return passed("passed over", seen.frames)
+
+
+def _cancellable(bench: Bench) -> None:
+    if bench.client.is_stateless and bench.target.url:
+        raise Skipped("requests over HTTP are cancelled by closing the connection")
+
+
+def _question(client: Client) -> str:
+    return "server/discover" if client.is_stateless else "ping"
+
+
+def _kinds(bench: Bench) -> list[str]:
+    """Requests whose answers can be told apart."""
+    lists = [f"{feature}/list" for feature in ("tools", "resources", "prompts") if bench.declares(feature)]
+    return [_question(bench.client), *lists]
+
+
+PROBES: Final = (
+    Probe(
+        "line-separators",
+        "robustness",
+        "U+2028, U+2029 and U+0085 in a string do not end a message.",
+        _separators,
+    ),
+    Probe(
+        "concurrent-requests",
+        "robustness",
+        f"{_AT_ONCE} requests at once are answered, each with its own answer.",
+        _concurrent,
+        rules=("PROTO-007", "RPC-007"),
+    ),
+    Probe(
+        "cancellation",
+        "sequence",
+        "A request is cancelled, and the server is there afterwards.",
+        _cancellation,
+        rules=("CANC-005", "CANC-010", "RPC-015"),
+    ),
+    Probe(
+        "cancel-unknown",
+        "sequence",
+        "A cancellation of a request that was never sent is passed over.",
+        _cancel_unknown,
+        rules=("RPC-015",),
+    ),
+    Probe(
+        "large-message",
+        "robustness",
+        "A message of more than 64 KiB is read.",
+        _sized(96 * _KIB, is_asked_of_all=True),
+    ),
+    Probe(
+        "huge-message",
+        "robustness",
+        "A message of 4 MiB is read, or refused in order.",
+        _sized(4096 * _KIB, is_asked_of_all=False),
+        disruptive=True,
+    ),
+)

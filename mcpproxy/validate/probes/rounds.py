@@ -1,0 +1,290 @@
+"""What takes a stateless request more than one answer: asking for input, and subscriptions.
+
+Only tools that may be called are, prompts and resources as in the walk. What a server asks for is given as a
+host without a user would: forms are filled in with values that their schema lets through.
+
+Sources: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr and
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, RequestId
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import Frame
+from mcpproxy.validate.answers import Answer, Pending
+from mcpproxy.validate.asking import sentence
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.client import Client
+from mcpproxy.validate.errors import TimedOutError
+from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe import Probe, Skipped, passed, warned
+from mcpproxy.validate.probes.walk import to_call
+from mcpproxy.validate.sample import sample
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+
+_NEEDED: Final = -32021
+_ROUNDS: Final = 5
+_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+_PAGE: Final = "2026-07-28/basic/patterns/mrtr"
+
+
+async def _asks(bench: Bench) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
+    """Everything that asks for input: what was asked of the server, and its answer.
+
+    Raises:
+        Skipped: there is nothing.
+    """
+    wanted: list[tuple[str, JSONObject]] = [
+        ("tools/call", {"name": name, "arguments": arguments}) for name, arguments in to_call(bench)
+    ]
+    wanted += [
+        ("resources/read", {"uri": one["uri"]})
+        for one in bench.walk.resources[:2]
+        if isinstance(one.get("uri"), str)
+    ]
+    is_any = False
+    for method, params in wanted:
+        answer = await bench.client.request(method, params)
+        if answer.members.get("resultType") == "input_required":
+            is_any = True
+            yield method, params, answer
+    if not is_any:
+        raise Skipped("nothing that may be called asks for input; name such a tool with --call NAME=JSON")
+
+
+async def _input(bench: Bench) -> Conclusion:
+    words: list[str] = []
+    frames: list[int] = []
+    async for method, params, answer in _asks(bench):
+        frames += answer.frames
+        last, turns = answer, 0
+        while last.members.get("resultType") == "input_required" and turns < _ROUNDS:
+            turns += 1
+            last = await bench.client.request(method, {**params, **_given(bench.client, last)})
+            frames += last.frames
+        name = shown(params.get("name", params.get("uri")))
+        if last.is_error:
+            return warned(
+                f"{name} asked for input and refused it with {shown(last.code)}; no revision forbids it, "
+                "but what a form lets through should be taken",
+                last.frames,
+            )
+        words.append(f"{name} after {turns} {'round' if turns == 1 else 'rounds'}")
+    return passed(f"completed: {', '.join(words)}", tuple(frames))
+
+
+def _given(client: Client, answer: Answer) -> JSONObject:
+    """What goes with the request made anew: input for all that was asked, and the state."""
+    asked = answer.members.get("inputRequests")
+    found: JSONObject = {}
+    if isinstance(asked, dict):
+        found["inputResponses"] = {key: _reply(client, request) for key, request in asked.items()}
+    if "requestState" in answer.members:
+        found["requestState"] = answer.members["requestState"]
+    return found
+
+
+def _reply(client: Client, request: JSON) -> JSON:
+    method = request.get("method") if isinstance(request, dict) else None
+    params = request.get("params") if isinstance(request, dict) else None
+    schema = params.get("requestedSchema") if isinstance(params, dict) else None
+    if method == "elicitation/create" and isinstance(schema, dict):
+        return {"action": "accept", "content": sample(schema)}
+    return client.replies.get(str(method), {})
+
+
+async def _undeclared(bench: Bench) -> Conclusion:
+    words: list[str] = []
+    frames: list[int] = []
+    nothing: JSONObject = {CAPABILITIES_KEY: {}}
+    async for method, params, first in _asks(bench):
+        if not isinstance(asked := first.members.get("inputRequests"), dict) or not asked:
+            continue
+        answer = await bench.client.request(method, {**params, "_meta": nothing})
+        frames += answer.frames
+        name = shown(params.get("name", params.get("uri")))
+        if isinstance(again := answer.members.get("inputRequests"), dict) and again:
+            said = f"{name} asked for input of a kind that the request does not declare"
+            return bench.breaks("MRTR-004/R-256", said, answer.frames)
+        if answer.is_error and answer.code != _NEEDED:
+            said = f"{name} was refused with {shown(answer.code)} for want of a capability, not with -32021"
+            return bench.breaks("PROTO-009/R-224", said, answer.frames)
+        words.append(f"{name} {'refused with -32021' if answer.is_error else 'did without'}")
+    if not words:
+        raise Skipped("nothing that may be called asks a client for anything")
+    return passed(", ".join(words), tuple(frames))
+
+
+async def _incomplete(bench: Bench) -> Conclusion:
+    words: list[str] = []
+    async for method, params, first in _asks(bench):
+        if not isinstance(asked := first.members.get("inputRequests"), dict) or not asked:
+            continue
+        given = {**_given(bench.client, first), "inputResponses": {}}
+        answer = await bench.client.request(method, {**params, **given})
+        name = shown(params.get("name", params.get("uri")))
+        if answer.is_error:
+            said = f"{name} without its input was refused with {shown(answer.code)}; it should ask again"
+            return sentence("warning", said, answer.frames, f"{_PAGE}#error-handling")
+        asks = answer.members.get("resultType") == "input_required"
+        words.append(f"{name} {'asked again' if asks else 'did without'}")
+    if not words:
+        raise Skipped("nothing that may be called asks a client for anything")
+    return passed(", ".join(words))
+
+
+# Subscriptions
+
+
+async def _subscribes(bench: Bench) -> Conclusion:
+    client = bench.client
+    async with _listening(bench, client.new_id()) as (pending, came):
+        if isinstance(came, Answer):
+            return _without(bench, came)
+        if came is None:
+            said = f"a subscription was not acknowledged within {client.timeout_s:g} s"
+            return bench.breaks("SUB-003/R-245", said, (pending.seq,))
+    await client.ping()
+    return passed(f"acknowledged: {_acknowledged(came)}", (pending.seq, came.seq))
+
+
+async def _subscribes_twice(bench: Bench) -> Conclusion:
+    async with _listening(bench, bench.client.new_id()) as (first, came):
+        if isinstance(came, Answer):
+            return _without(bench, came)
+        async with _listening(bench, "mcpproxy-subscription") as (second, later):
+            if came is None or not isinstance(later, Frame):
+                said = "of two subscriptions at once, one was not acknowledged under its id"
+                return bench.breaks("SUB-003/R-245", said, (first.seq, second.seq))
+    await bench.client.ping()
+    frames = (first.seq, came.seq, second.seq, later.seq)
+    return passed("two side by side, each acknowledged under its id", frames)
+
+
+def _without(bench: Bench, answer: Answer) -> Conclusion:
+    """The server answered at once, which is the end of a subscription."""
+    if not answer.is_error:
+        said = "subscriptions/listen was answered at once, without an acknowledgement"
+        return bench.breaks("SUB-003/R-245", said, answer.frames)
+    if any(bench.declares(path) for path in _CHANGING):
+        said = f"changes are declared, but subscriptions/listen was refused with {shown(answer.code)}"
+        return bench.breaks("PROTO-009/R-045", said, answer.frames)
+    raise Skipped(f"the server has no subscriptions ({shown(answer.code)})")
+
+
+_CHANGING: Final = (
+    "tools.listChanged",
+    "resources.listChanged",
+    "prompts.listChanged",
+    "resources.subscribe",
+)
+
+
+@asynccontextmanager
+async def _listening(bench: Bench, id: RequestId) -> AsyncGenerator[tuple[Pending, Answer | Frame | None]]:
+    """A subscription: the request, and the answer or the acknowledgement if either came. It is cancelled."""
+    client = bench.client
+    uri = next((one.get("uri") for one in bench.walk.resources), None)
+    wanted: JSONObject = {
+        "toolsListChanged": True,
+        "promptsListChanged": True,
+        "resourcesListChanged": True,
+        "resourceSubscriptions": [uri] if isinstance(uri, str) else [],
+    }
+    before = len(client.strays)
+    pending = await client.begin("subscriptions/listen", {"notifications": wanted}, id=id)
+    exchange = bench.http_wire.last if client.wire.transport == "http" else None
+    answering = asyncio.create_task(client.answer(pending))
+    acknowledging = asyncio.create_task(_acknowledgement(client, pending, before))
+    try:
+        await asyncio.wait((answering, acknowledging), return_when=asyncio.FIRST_COMPLETED)
+        frame = acknowledging.result() if acknowledging.done() else None
+        if frame is None and answering.done() and not isinstance(answering.exception(), TimedOutError):
+            yield pending, answering.result()
+        else:
+            yield pending, frame
+    finally:
+        for task in (answering, acknowledging):
+            task.cancel()
+        await asyncio.gather(answering, acknowledging, return_exceptions=True)
+        if exchange is not None:
+            bench.http_wire.abandon(exchange)
+        elif not client.gone:
+            params: JSONObject = {"requestId": id, "_meta": client.meta()}
+            await client.notify("notifications/cancelled", params)
+
+
+async def _acknowledgement(client: Client, pending: Pending, before: int) -> Frame | None:
+    while frame := await client.next_stray(client.timeout_s, before):
+        if _is_of(frame, pending):
+            return frame
+        before += 1
+    return None
+
+
+def _is_of(frame: Frame, pending: Pending) -> bool:
+    """Whether a frame acknowledges this subscription; over HTTP the stream alone may say so."""
+    message = frame.message
+    if not isinstance(message, Notification) or message.method != ACKNOWLEDGED:
+        return False
+    params = message.params if isinstance(message.params, dict) else {}
+    meta = params.get("_meta")
+    id = meta.get(_ID_KEY) if isinstance(meta, dict) else None
+    return id == pending.id or (bool(frame.exchange) and id is None)
+
+
+def _acknowledged(frame: Frame) -> str:
+    params = frame.message.params if isinstance(frame.message, Notification) else None
+    granted = params.get("notifications") if isinstance(params, dict) else None
+    names = [name for name, value in granted.items() if value] if isinstance(granted, dict) else []
+    return ", ".join(names) or "nothing of it"
+
+
+PROBES: Final = (
+    Probe(
+        "input-required",
+        "sequence",
+        "What asks for input completes once it has it.",
+        _input,
+        ("MRTR-001", "MRTR-002", "MRTR-003"),
+        STATELESS,
+    ),
+    Probe(
+        "input-undeclared",
+        "sequence",
+        "Input is not asked for in ways that the request does not declare.",
+        _undeclared,
+        ("MRTR-004", "PROTO-009"),
+        STATELESS,
+    ),
+    Probe(
+        "input-left-out",
+        "sequence",
+        "What does not get its input asks for it again.",
+        _incomplete,
+        (),
+        STATELESS,
+    ),
+    Probe(
+        "subscription",
+        "sequence",
+        "A subscription is acknowledged, and ends when it is cancelled.",
+        _subscribes,
+        ("SUB-002", "SUB-003", "SUB-004", "SUB-005", "SUB-006", "SUB-008"),
+        STATELESS,
+    ),
+    Probe(
+        "two-subscriptions",
+        "sequence",
+        "Two subscriptions at once, each under its id.",
+        _subscribes_twice,
+        ("SUB-002", "SUB-003", "SUB-006"),
+        STATELESS,
+    ),
+)

@@ -1,0 +1,147 @@
+"""Sessions over Streamable HTTP: their ids, the protocol version that goes with each request, their end.
+
+Servers need not have session ids; where they have, clients rely on a few statuses to know what to do.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
+"""
+
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.validate.asking import changed, harmless, posted, said, sentence, streamable
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.client import dumps
+from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe import Probe, Run, Skipped, passed, warned
+
+if TYPE_CHECKING:
+    from mcpproxy.validate.client import Client
+    from mcpproxy.validate.http import Exchange, HttpWire
+
+_ID: Final = "Mcp-Session-Id"
+_VERSION: Final = "MCP-Protocol-Version"
+_NO_VERSION: Final = "mcpproxy-no-version"
+"""What nobody can take for a revision that is not known here."""
+
+_OTHER_REASONS: Final = (401, 403, 429)
+_PAGE: Final = "basic/transports#protocol-version-header"
+
+
+async def _ids(bench: Bench) -> Conclusion:
+    async with bench.fresh("first", connected=True) as first, bench.fresh("second", connected=True) as second:
+        ids = [streamable(bench, client).session_id for client in (first, second)]
+    if not all(ids):
+        raise Skipped("the server has no session ids")
+    if ids[0] == ids[1]:
+        return bench.breaks("PROTO-010/R-090", "two sessions got the same session id")
+    return passed(f"{len(ids[0])} characters, another one for each session")
+
+
+async def _missing(bench: Bench) -> Conclusion:
+    exchange = await _with(bench, bench.client, id=None)
+    if exchange.status < 300:
+        return passed("served without a session id", exchange.seen)
+    if exchange.status in (400, *_OTHER_REASONS):
+        return passed(f"refused with {exchange.status}", exchange.seen)
+    text = f"a request without session id was refused with {exchange.status}, not with 400"
+    return bench.breaks("PROTO-010/R-092", text, exchange.seen)
+
+
+async def _unknown(bench: Bench) -> Conclusion:
+    exchange = await _with(bench, bench.client, id=str(uuid4()))
+    if exchange.status == 404 or exchange.status in _OTHER_REASONS:
+        return passed(f"refused with {exchange.status}", exchange.seen)
+    if exchange.status < 300:
+        return warned(
+            f"a session id that was never issued was served with {exchange.status}; no revision forbids it, "
+            "but whoever makes one up gets in",
+            exchange.seen,
+        )
+    return warned(
+        f"a session id that is not known was refused with {exchange.status}; no revision forbids it, but "
+        "only 404 tells a client whose session a restart has ended to start anew",
+        exchange.seen,
+    )
+
+
+async def _deleted(bench: Bench) -> Conclusion:
+    async with bench.fresh("session-deleted", connected=True) as client:
+        wire = _session(bench, client)
+        deletion = await posted(bench, b"", wire.headers(), method="DELETE")
+        if deletion.status >= 300:
+            wire.session_id = "" if deletion.status == 404 else wire.session_id
+            raise Skipped(f"clients cannot end sessions ({deletion.status})")
+        after = await _with(bench, client)
+        wire.session_id = ""
+    if after.status == 404:
+        return passed("its id gets 404 afterwards", after.seen)
+    text = f"a session that was deleted is {said(after).words}, not refused with 404"
+    return bench.breaks("PROTO-010/R-093", text, (*deletion.seen, *after.seen))
+
+
+async def _bad_version(bench: Bench) -> Conclusion:
+    exchange = await _with(bench, bench.client, version=_NO_VERSION)
+    if exchange.status == 400 or exchange.status in _OTHER_REASONS:
+        return passed(f"refused with {exchange.status}", exchange.seen)
+    text = f"{_VERSION}: {_NO_VERSION} was {said(exchange).words}, not refused with 400"
+    return bench.breaks("PROTO-008/R-098", text, exchange.seen)
+
+
+async def _no_version(bench: Bench) -> Conclusion:
+    exchange = await _with(bench, bench.client, version=None)
+    if exchange.status < 300 or exchange.status in _OTHER_REASONS:
+        return passed(f"answered with {exchange.status}", exchange.seen)
+    text = (
+        f"a request without {_VERSION} was refused with {exchange.status}; it should be taken as 2025-03-26"
+    )
+    return sentence("warning", text, exchange.seen, f"{bench.revision}/{_PAGE}")
+
+
+async def _with(
+    bench: Bench, client: "Client", *, id: str | None = "", version: str | None = ""
+) -> "Exchange":
+    """A harmless request with another session id or version, or with none; an empty one stays as it is."""
+    wire = streamable(bench, client) if id == "" else _session(bench, client)
+    raw = dumps(harmless(client))
+    headers = wire.headers(raw)
+    for name, value in ((_ID, id), (_VERSION, version)):
+        if value != "":
+            headers = [*changed(headers, name), *([(name, value)] if value is not None else [])]
+    return await posted(bench, raw, headers)
+
+
+def _session(bench: Bench, client: "Client") -> "HttpWire":
+    wire = streamable(bench, client)
+    if not wire.session_id:
+        raise Skipped("the server has no session ids")
+    return wire
+
+
+def _row(name: str, what: str, run: Run, rules: tuple[str, ...], first: str = "2025-03-26") -> Probe:
+    revisions = STATEFUL[STATEFUL.index(first) :]
+    return Probe(name, "transport", what, run, rules, revisions, ("http",))
+
+
+_SESSION: Final = ("PROTO-010",)
+
+PROBES: Final = (
+    _row("session-id", "Session ids are visible ASCII, and no two are the same.", _ids, _SESSION),
+    _row("session-id-missing", "A request without its session id is refused with 400.", _missing, _SESSION),
+    _row("session-id-unknown", "An unknown session id is refused with 404.", _unknown, ()),
+    _row("session-deleted", "A session that was deleted is over: 404.", _deleted, _SESSION),
+    _row(
+        "version-header-invalid",
+        "An MCP-Protocol-Version that is none is refused with 400.",
+        _bad_version,
+        ("PROTO-008",),
+        "2025-06-18",
+    ),
+    _row(
+        "version-header-missing",
+        "A request without MCP-Protocol-Version is served.",
+        _no_version,
+        (),
+        "2025-06-18",
+    ),
+)

@@ -1,0 +1,346 @@
+"""Requests that carry all that they need: what a server makes of the metadata, and of what older clients say.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
+"""
+
+from collections.abc import AsyncIterator
+from typing import Final
+from uuid import uuid4
+
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, STATELESS, VERSION_KEY
+from mcpproxy.protocol.wording import shown
+from mcpproxy.validate.answers import Answer
+from mcpproxy.validate.asking import Said, ask, posted, said, sentence, speaks_both, streamable
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.client import dumps
+from mcpproxy.validate.errors import HttpStatusError, ValidateError
+from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe import Probe, Skipped, passed
+
+UNSUPPORTED: Final = -32022
+NO_VERSION: Final = "1900-01-01"
+"""What was never a revision and never will be."""
+
+_INVALID_PARAMS: Final = -32602
+_METHOD_NOT_FOUND: Final = -32601
+_HTTP_PAGE: Final = "2026-07-28/basic/transports/streamable-http"
+_GONE: Final[tuple[tuple[str, JSONObject], ...]] = (
+    ("ping", {}),
+    ("logging/setLevel", {"level": "info"}),
+    ("resources/subscribe", {"uri": "mcpproxy-nowhere://nothing"}),
+)
+_LISTS: Final = (
+    ("tools", "tools/list"),
+    ("resources", "resources/list"),
+    ("resources", "resources/templates/list"),
+    ("prompts", "prompts/list"),
+)
+
+
+async def _discovers(bench: Bench) -> Conclusion:
+    found = await ask(bench, bench.client.request_object("server/discover"))
+    if not found.is_served:
+        return bench.breaks("DISC-001/R-221", f"server/discover was {found.words}", found.frames)
+    versions = found.result.get("supportedVersions")
+    listed = ", ".join(str(one) for one in versions) if isinstance(versions, list) else "nothing"
+    return passed(f"it lists {listed}", found.frames)
+
+
+async def _first(bench: Bench) -> Conclusion:
+    method = next((method for needed, method in _LISTS if bench.declares(needed)), None)
+    if method is None:
+        raise Skipped("the server declares nothing that could be listed")
+    async with bench.fresh("first-request") as client:
+        answer = await client.request(method)
+    if answer.is_error:
+        text = f"{method} as the first message of all was refused with {shown(answer.code)}"
+        return bench.breaks("STAT-009/R-228", text, answer.frames)
+    return passed(f"{method} was answered before anything else was said", answer.frames)
+
+
+async def _no_capabilities(bench: Bench) -> Conclusion:
+    found = await ask(bench, _lacking(bench, CAPABILITIES_KEY))
+    return _incomplete(bench, found, "a request without clientCapabilities")
+
+
+async def _no_version(bench: Bench) -> Conclusion:
+    found = await ask(bench, _lacking(bench, VERSION_KEY))
+    is_unclear = not found.status and not found.is_served and found.code != _INVALID_PARAMS
+    if is_unclear and await speaks_both(bench):  # Over HTTP the header tells the era.
+        return passed(f"{found.words}, as a message of the older era may be", found.frames)
+    return _incomplete(bench, found, "a request without protocolVersion")
+
+
+def _lacking(bench: Bench, key: str) -> JSONObject:
+    message = bench.client.request_object("server/discover")
+    meta: JSONObject = {name: value for name, value in bench.client.meta().items() if name != key}
+    return {**message, "params": {"_meta": meta}}
+
+
+def _incomplete(bench: Bench, found: Said, what: str) -> Conclusion:
+    if found.code == _INVALID_PARAMS and found.status in (0, 400):
+        return passed(found.words, found.frames)
+    wanted = "400 and -32602" if found.status else "-32602"
+    return bench.breaks(
+        "STAT-002/R-211", f"{what} was {found.words}, not refused with {wanted}", found.frames
+    )
+
+
+async def _unsupported(bench: Bench) -> Conclusion:
+    message = bench.client.request_object("server/discover", {"_meta": {VERSION_KEY: NO_VERSION}})
+    found = await ask(bench, message)
+    if found.code == UNSUPPORTED:
+        return passed(found.words, found.frames)
+    text = f"version {NO_VERSION} was {found.words}, not refused with -32022"
+    return bench.breaks("PROTO-008/R-219", text, found.frames)
+
+
+async def _unknown_status(bench: Bench) -> Conclusion:
+    streamable(bench)
+    found = await ask(bench, bench.client.request_object("mcpproxy/no-such-method"))
+    if found.status == 404 and found.code == _METHOD_NOT_FOUND:
+        return passed(found.words, found.frames)
+    text = f"a method that nobody has was {found.words}, not refused with 404 and -32601"
+    return bench.breaks("ERR-002/R-218", text, found.frames)
+
+
+async def _removed(bench: Bench) -> Conclusion:
+    words: list[str] = []
+    frames: list[int] = []
+    for method, params in _GONE:
+        found = await ask(bench, bench.client.request_object(method, params))
+        frames += found.frames
+        words.append(f"{method} {found.words}")
+        if not found.is_served and found.code != _METHOD_NOT_FOUND:
+            text = f"{method}, which {bench.revision} does not have, was {found.words}, not with -32601"
+            return bench.breaks("ERR-002/R-218", text, found.frames)
+    return passed("; ".join(words), tuple(frames))
+
+
+async def _session_header(bench: Bench) -> Conclusion:
+    wire = streamable(bench)
+    raw = dumps(bench.client.request_object("server/discover"))
+    headers = [*wire.headers(raw), ("Mcp-Session-Id", str(uuid4())), ("Last-Event-ID", "mcpproxy-1")]
+    exchange = await posted(bench, raw, headers)
+    if exchange.header("mcp-session-id") is not None:
+        text = "a stateless request was answered with a session id"
+        return bench.breaks("PROTO-010/R-241", text, exchange.seen)
+    found = said(exchange)
+    if found.is_served or await speaks_both(bench):
+        return passed(found.words, found.frames)
+    text = f"a request with a session id of older clients was {found.words}; it should be ignored"
+    return sentence("warning", text, found.frames, f"{_HTTP_PAGE}#earlier-streamable-http-revisions")
+
+
+async def _retired(bench: Bench) -> Conclusion:
+    wire = streamable(bench)
+    if await speaks_both(bench):
+        raise Skipped("the server serves older clients, too")
+    for method in ("GET", "DELETE"):
+        exchange = await posted(bench, b"", wire.headers(), method=method, until_head=True)
+        if exchange.status not in (405, 401, 403, 429):
+            text = f"{method} was answered with {exchange.status}, not with 405"
+            return bench.breaks("HTTP-020/R-240", text, exchange.seen)
+    return passed("GET and DELETE are declined")
+
+
+async def _older_client(bench: Bench) -> Conclusion:
+    async with bench.fresh("older-client") as client:
+        id = client.new_id()
+        params = client.initialize_params(STATEFUL[-1])
+        raw = dumps({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params})
+        try:
+            answer = await client.answer(await client.begin_raw(raw, id, "initialize"))
+        except HttpStatusError as fault:
+            text = f"initialize was refused with HTTP status {fault.status} and no word on the versions"
+            return bench.breaks("ERA-003/R-276", text, fault.frames)
+    if not answer.is_error:
+        bench.is_dual = True
+        return passed(f"served: it speaks {shown(answer.members.get('protocolVersion'))}, too", answer.frames)
+    if not _names_a_version(answer.error):
+        text = "initialize was refused without a word on the versions that are spoken"
+        return bench.breaks("ERA-003/R-276", text, answer.frames)
+    return passed(f"refused with {shown(answer.code)}, naming versions", answer.frames)
+
+
+def _names_a_version(error: JSONObject) -> bool:
+    text = dumps(error).decode()
+    return any(revision in text for revision in REVISIONS)
+
+
+async def _both(bench: Bench) -> Conclusion:
+    if not await speaks_both(bench):
+        raise Skipped("the server speaks one era")
+    async with bench.fresh("both-eras", connected=True, revision=STATEFUL[-1]) as older:
+        found = await ask(bench, bench.client.request_object("server/discover"))
+        try:
+            answer = await older.ping()
+        except ValidateError as fault:
+            text = f"a session of {older.revision} was lost beside a request of {bench.revision}: {fault}"
+            return Conclusion("failed", text, fault.frames)
+    if not found.is_served:
+        text = f"a request of {bench.revision} beside a session of {older.revision} was {found.words}"
+        return sentence(
+            "failed", text, found.frames, f"{bench.revision}/basic/versioning#compatibility-matrix"
+        )
+    return passed(f"{older.revision} and {bench.revision} side by side", (*found.frames, *answer.frames))
+
+
+async def _results(bench: Bench) -> Conclusion:
+    count = 0
+    async for method, answer in _everything(bench):
+        if not answer.is_error and _lacks_type(answer.members):
+            text = f"the result of {method} has no resultType"
+            return bench.breaks("STAT-004/R-213", text, answer.frames)
+        count += 1
+    return passed(f"{count} results say of what type they are")
+
+
+async def _hints(bench: Bench) -> Conclusion:
+    count = 0
+    async for method, answer in _everything(bench):
+        if not answer.is_error and answer.members.get("resultType", "complete") == "complete":
+            count += 1
+            if fault := _hint_fault(answer.members):
+                text = f"the result of {method} has {fault}"
+                return bench.breaks("CACHE-001/R-263", text, answer.frames)
+    return passed(f"{count} results say how long and for whom they may be kept")
+
+
+def _lacks_type(result: JSONObject) -> bool:
+    return not isinstance(result.get("resultType"), str)
+
+
+def _hint_fault(result: JSONObject) -> str:
+    lasts, scope = result.get("ttlMs"), result.get("cacheScope")
+    if isinstance(lasts, bool) or not isinstance(lasts, int | float) or lasts < 0 or lasts != int(lasts):
+        return f"ttlMs {shown(lasts)}" if "ttlMs" in result else "no ttlMs"
+    if scope not in ("public", "private"):
+        return f"cacheScope {shown(scope)}" if "cacheScope" in result else "no cacheScope"
+    return ""
+
+
+async def _everything(bench: Bench) -> AsyncIterator[tuple[str, Answer]]:
+    """Every request whose result may be kept, once, as far as the server has the feature."""
+    wanted: list[tuple[str, JSONObject]] = [("server/discover", {})]
+    wanted += [(method, {}) for needed, method in _LISTS if bench.declares(needed)]
+    if bench.walk.resources:
+        wanted.append(("resources/read", {"uri": bench.walk.resources[0].get("uri")}))
+    for method, params in wanted:
+        yield method, await bench.client.request(method, params)
+
+
+_HTTP: Final = ("http",)
+
+PROBES: Final = (
+    Probe(
+        "discover",
+        "lifecycle",
+        "server/discover lists the versions and capabilities.",
+        _discovers,
+        ("DISC-001", "DISC-002"),
+        STATELESS,
+    ),
+    Probe(
+        "first-request",
+        "lifecycle",
+        "A request is served though nothing went before it.",
+        _first,
+        ("STAT-009",),
+        STATELESS,
+        ("stdio",),
+    ),
+    Probe(
+        "request-without-capabilities",
+        "errors",
+        "A request that lacks clientCapabilities is refused with -32602.",
+        _no_capabilities,
+        ("STAT-002",),
+        STATELESS,
+    ),
+    Probe(
+        "request-without-version",
+        "errors",
+        "A request that lacks protocolVersion is refused with -32602.",
+        _no_version,
+        ("STAT-002",),
+        STATELESS,
+    ),
+    Probe(
+        "unsupported-version-request",
+        "errors",
+        "A version that nobody speaks is refused with -32022 and the versions that are spoken.",
+        _unsupported,
+        ("PROTO-008",),
+        STATELESS,
+    ),
+    Probe(
+        "unknown-method-status",
+        "errors",
+        "A method that nobody has is refused with 404 and -32601.",
+        _unknown_status,
+        ("ERR-002",),
+        STATELESS,
+        _HTTP,
+    ),
+    Probe(
+        "removed-methods",
+        "errors",
+        "Methods of old are refused as unknown.",
+        _removed,
+        ("ERR-002",),
+        STATELESS,
+    ),
+    Probe(
+        "session-header",
+        "transport",
+        "A session id is ignored, and none is issued.",
+        _session_header,
+        ("PROTO-010",),
+        STATELESS,
+        _HTTP,
+    ),
+    Probe(
+        "retired-http-methods",
+        "transport",
+        "GET and DELETE are declined with 405 where there is no older revision.",
+        _retired,
+        ("HTTP-020",),
+        STATELESS,
+        _HTTP,
+    ),
+    Probe(
+        "older-client",
+        "lifecycle",
+        "initialize is served, or refused with the versions that are spoken.",
+        _older_client,
+        ("ERA-003",),
+        STATELESS,
+    ),
+    Probe(
+        "both-eras",
+        "lifecycle",
+        "A session and a stateless request side by side.",
+        _both,
+        (),
+        STATELESS,
+        _HTTP,
+    ),
+    Probe(
+        "result-type",
+        "schema",
+        "Every result says of what type it is.",
+        _results,
+        ("STAT-004", "STAT-005"),
+        STATELESS,
+    ),
+    Probe(
+        "caching-hints",
+        "schema",
+        "Results that may be kept say how long and for whom.",
+        _hints,
+        ("CACHE-001", "CACHE-003"),
+        STATELESS,
+    ),
+)

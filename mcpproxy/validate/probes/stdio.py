@@ -1,0 +1,212 @@
+"""A server as a process: what is on its stdout, how it reads its stdin, how it ends, what a restart changes.
+
+Source: the pages on transports (``basic/transports``, from 2026-07-28 on ``basic/transports/stdio``), and on
+the shutdown of the older revisions ``basic/lifecycle``.
+"""
+
+import asyncio
+import signal
+import time
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.client import Client, dumps
+from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe import Probe, Skipped, passed, warned
+from mcpproxy.validate.probes.jsonrpc import NOBODYS
+from mcpproxy.validate.stdio import StdioWire
+
+_PROMPT_S: Final = 5.0
+"""A server that runs on for so long after the sign to end did not end promptly."""
+
+_APART_S: Final = 0.002
+"""Between two pieces, so that they are two for who reads them."""
+
+_TOGETHER: Final = 5
+
+
+async def _stdout(bench: Bench) -> Conclusion:
+    """All kinds of occasions to write something to stdout; the observer looks at what is there."""
+    async with bench.fresh("stdout", connected=True) as client:
+        wire = _wire(client)
+        await client.request(NOBODYS)
+        await client.send(b'{"jsonrpc":"2.0","method":')
+        if bench.declares("tools"):
+            await client.request("tools/call", {"name": "mcpproxy-no-such-tool", "arguments": {}})
+        await client.ping()
+        await client.close()
+        said = f"{len(client.heard)} messages on stdout, {wire.stderr_bytes:,} bytes on stderr"
+        return passed(said, tuple(frame.seq for frame in client.heard))
+
+
+async def _split(bench: Bench) -> Conclusion:
+    client, wire = bench.client, bench.stdio_wire
+    id = client.new_id()
+    method = "server/discover" if client.is_stateless else "ping"
+    # The pieces end within a name, an escape, and a character of three bytes.
+    params: JSONObject = {"_meta": {"mcpproxy.dev/pieces": 'one "two" \u2603 three'}}
+    raw = dumps(client.request_object(method, params, id)) + b"\n"
+    cuts = [*range(0, len(raw), max(len(raw) // 12, 1)), raw.index("\u2603".encode()) + 1, len(raw) - 1]
+    ends = [*sorted(set(cuts) - {0}), len(raw)]
+    pending = client.expect(id, method)
+    start = 0
+    for end in ends:
+        await wire.write(raw[start:end])
+        await asyncio.sleep(_APART_S)
+        start = end
+    pending.seq = wire.tape.seq
+    answer = await client.answer(pending)
+    if answer.is_error:
+        return warned("a message in pieces was refused, and whole ones are not", answer.frames)
+    return passed(f"one message in {len(ends)} writes was answered", answer.frames)
+
+
+async def _together(bench: Bench) -> Conclusion:
+    client, wire = bench.client, bench.stdio_wire
+    method = "server/discover" if client.is_stateless else "ping"
+    ids = [client.new_id() for _ in range(_TOGETHER)]
+    pending = [client.expect(id, method) for id in ids]
+    first = wire.tape.seq + 1
+    await wire.write(b"".join(dumps(client.request_object(method, id=id)) + b"\n" for id in ids))
+    for number, one in enumerate(pending):
+        one.seq = first + number
+    answers = [await client.answer(one) for one in pending]
+    frames = tuple(frame for answer in answers for frame in answer.frames)
+    return passed(f"{_TOGETHER} messages in one write, {len(answers)} answers", frames)
+
+
+async def _eof(bench: Bench) -> Conclusion:
+    async with bench.fresh("stdin-eof", connected=True) as client:
+        wire = _wire(client)
+        started = time.monotonic()
+        wire.close_stdin()
+        limit_s = _limit_s(bench)
+        if not await wire.ended(limit_s):
+            await wire.kill()
+            said = f"the server was still running {limit_s:g} s after its stdin was closed"
+            if client.is_stateless:
+                return bench.breaks("STDIO-005/R-061", said)
+            return warned(f"{said}; {bench.revision} leaves it to the host to end it")
+        took_s = time.monotonic() - started
+        await client.close()
+    return _ended(wire.exit_code, took_s, "its stdin was closed")
+
+
+async def _sigterm(bench: Bench) -> Conclusion:
+    if not hasattr(signal, "SIGKILL"):
+        raise Skipped("this system has no SIGTERM that can be caught")
+    async with bench.fresh("sigterm", connected=True) as client:
+        wire = _wire(client)
+        started = time.monotonic()
+        wire.signal(signal.SIGTERM)
+        limit_s = _limit_s(bench)
+        if not await wire.ended(limit_s):
+            await wire.kill()
+            return warned(f"the server was still running {limit_s:g} s after SIGTERM; it can only be killed")
+        took_s = time.monotonic() - started
+        await client.close()
+    code = wire.exit_code
+    how = "by the signal" if code == -signal.SIGTERM else f"with exit code {code}"
+    return passed(f"it ended {how} after {took_s * 1e3:.0f} ms")
+
+
+def _ended(code: int | None, took_s: float, after: str) -> Conclusion:
+    if code == 0:
+        return passed(f"it ended with exit code 0 after {took_s * 1e3:.0f} ms")
+    how = f"with exit code {code}" if code is None or code > 0 else f"by signal {-code}"
+    return warned(
+        f"when {after}, it ended {how}; no sentence forbids it, but supervisors take it for a crash"
+    )
+
+
+async def _restart(bench: Bench) -> Conclusion:
+    method = "tools/list"
+    here = await bench.client.list(method)
+    async with bench.fresh("restart", connected=True) as client:
+        there = await client.list(method)
+        if here != there:
+            # Some servers register tools when the handshake is over: once they have settled, they count.
+            await client.ping()
+            there = await client.list(method)
+        frames = (client.wire.tape.seq,)
+    if here == there:
+        return passed(f"{len(there)} tools, the same in both", frames)
+    said = f"another process lists other tools: {_difference(here, there)}"
+    if bench.client.is_stateless:
+        return bench.breaks("TOOL-013/R-150", said, frames)
+    return warned(f"{said}; nothing forbids it, but hosts remember what users have approved", frames)
+
+
+def _difference(here: list[JSONObject], there: list[JSONObject]) -> str:
+    names, others = ([str(tool.get("name")) for tool in tools] for tools in (here, there))
+    if missing := [name for name in names if name not in others]:
+        return f"{', '.join(missing[:5])} is not there"
+    if more := [name for name in others if name not in names]:
+        return f"{', '.join(more[:5])} is new"
+    if names != others:
+        return "they come in another order"
+    changed = [name for name, one, other in zip(names, here, there, strict=True) if one != other]
+    return f"{', '.join(changed[:5])} is defined otherwise"
+
+
+def _limit_s(bench: Bench) -> float:
+    return min(_PROMPT_S, bench.options.timeout_s)
+
+
+def _wire(client: Client) -> StdioWire:
+    wire = client.wire
+    assert isinstance(wire, StdioWire)
+    return wire
+
+
+PROBES: Final = (
+    Probe(
+        "split-writes",
+        "transport",
+        "A message that comes in many pieces is read as one.",
+        _split,
+        transports=("stdio",),
+    ),
+    Probe(
+        "messages-in-one-write",
+        "transport",
+        "Several messages that come at once are each answered.",
+        _together,
+        transports=("stdio",),
+    ),
+    Probe(
+        "stdout",
+        "transport",
+        "Stdout carries messages and nothing else, whatever happens; logs go to stderr.",
+        _stdout,
+        rules=("STDIO-001", "STDIO-002"),
+        transports=("stdio",),
+        session=False,
+    ),
+    Probe(
+        "stdin-eof",
+        "transport",
+        "When its stdin is closed, the server ends promptly, with exit code 0.",
+        _eof,
+        rules=("STDIO-005",),
+        transports=("stdio",),
+        session=False,
+    ),
+    Probe(
+        "sigterm",
+        "transport",
+        "On SIGTERM the server ends.",
+        _sigterm,
+        transports=("stdio",),
+        session=False,
+    ),
+    Probe(
+        "restart",
+        "robustness",
+        "Another process, or another session, lists the same tools.",
+        _restart,
+        rules=("TOOL-013",),
+        needs=("tools",),
+    ),
+)

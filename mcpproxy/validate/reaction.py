@@ -1,0 +1,125 @@
+"""What a server says to something that is no proper request, and whether it is there afterwards.
+
+Nobody waits for an answer that need not come: on stdio a ping follows, and what has come before its answer
+has come; over HTTP the exchange ends by itself.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, JSONObject, Response
+from mcpproxy.session.frame import Frame
+from mcpproxy.validate.answers import Pending
+from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.client import Client
+from mcpproxy.validate.errors import GoneError, HttpStatusError, TimedOutError
+
+JSON_RPC: Final = "https://www.jsonrpc.org/specification#error_object"
+"""Where JSON-RPC defines its codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """What came of frame ``sent``: the ``answers``, and over HTTP the ``status``."""
+
+    sent: int
+    answers: tuple[tuple[Response | ErrorResponse, Frame], ...] = ()
+    status: int = 0
+
+    @property
+    def frames(self) -> tuple[int, ...]:
+        """The numbers of all frames of it, for evidence."""
+        return (self.sent, *dict.fromkeys(frame.seq for _, frame in self.answers))
+
+    @property
+    def codes(self) -> tuple[object, ...]:
+        """The codes of the errors among the answers."""
+        return tuple(_members(message).get("code") for message, _ in self.answers if _is_error(message))
+
+    @property
+    def has_result(self) -> bool:
+        """Whether a result is among the answers."""
+        return any(isinstance(message, Response) for message, _ in self.answers)
+
+    @property
+    def words(self) -> str:
+        """A clause for people: ``refused with -32700``, ``kept silent``."""
+        if self.codes:
+            return f"refused with {', '.join(str(code) for code in self.codes)}"
+        if self.has_result:
+            return "answered with a result"
+        return f"answered with HTTP status {self.status}" if self.status else "kept silent"
+
+
+async def reaction(bench: Bench, raw: bytes, what: str) -> Reaction:
+    """Send ``raw`` in the open session, and see what comes of it.
+
+    Raises:
+        ValidateError: the server is not there any more, after ``what``.
+    """
+    client = bench.client
+    if client.wire.transport == "http" and not bench.http_wire.is_older:
+        return await _posted(bench, raw, what)
+    before = len(client.heard)
+    anything = client.expect(client.new_id())  # under whatever id: it need not be meant for the ping
+    try:
+        sent = await client.send(raw)
+        last = await still_there(client, what, sent)
+    finally:
+        client.forget(anything)
+    return Reaction(sent, _answers([frame for frame in client.heard[before:] if frame.seq != last]))
+
+
+async def still_there(client: Client, what: str, *frames: int) -> int:
+    """The number of the frame with which the server shows that it is.
+
+    Raises:
+        ValidateError: it does not answer any more, after ``what``.
+    """
+    try:
+        answer = await client.ping()
+    except (GoneError, TimedOutError, HttpStatusError) as fault:
+        shown = (*frames, *fault.frames)
+        kind = TimedOutError if isinstance(fault, TimedOutError) else GoneError
+        raise kind(f"after {what}: {fault}", shown) from None
+    return answer.frame.seq
+
+
+def answered(client: Client, pending: Pending) -> Frame | None:
+    """The frame that answered a request, if one has come, without waiting for it."""
+    for frame in client.heard:
+        if frame.seq > pending.seq and any(one.id == pending.id for one, _ in _answers([frame])):
+            return frame
+    return None
+
+
+async def _posted(bench: Bench, raw: bytes, what: str) -> Reaction:
+    wire = bench.http_wire
+    exchange = await wire.post(raw, wire.headers(raw))
+    try:
+        async with asyncio.timeout(bench.options.timeout_s):
+            await exchange.over.wait()
+    except TimeoutError:
+        seconds = f"{bench.options.timeout_s:g} s"
+        raise TimedOutError(f"the answer to {what} did not end within {seconds}", exchange.seen) from None
+    await still_there(bench.client, what, exchange.seq)
+    return Reaction(exchange.seq, _answers(exchange.frames), exchange.status)
+
+
+def _answers(frames: list[Frame]) -> tuple[tuple[Response | ErrorResponse, Frame], ...]:
+    found: list[tuple[Response | ErrorResponse, Frame]] = []
+    for frame in frames:
+        message = frame.message
+        items = message.items if isinstance(message, Batch) else (message,)
+        found += [(one, frame) for one in items if isinstance(one, Response | ErrorResponse)]
+    return tuple(found)
+
+
+def _is_error(message: Response | ErrorResponse) -> bool:
+    return isinstance(message, ErrorResponse)
+
+
+def _members(message: Response | ErrorResponse) -> JSONObject:
+    error = message.error if isinstance(message, ErrorResponse) else None
+    return error if isinstance(error, dict) else {}

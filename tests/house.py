@@ -1,0 +1,60 @@
+"""A folder with two rules of somebody's own, and a journal's way of naming it."""
+
+from pathlib import Path
+from typing import Final
+
+_TABLE: Final = """
+[{code}]
+name = "{name}"
+summary = "Something is not done here."
+why = "It is agreed among us."
+example = '''
+client: {{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}}
+'''
+instead = "Do something else."
+
+[{code}.requirements.H-001]
+text = "Something is not done here."
+blame = "{blame}"
+keyword = "contract"
+source = "https://example.com/house-rules#{name}"
+"""
+
+TABLES: Final = _TABLE.format(code="HOUSE-001", name="lists-tools", blame="client") + _TABLE.format(
+    code="HOUSE-002", name="names-itself", blame="server"
+)
+
+CHECKS: Final = """
+from mcpproxy.checks.breach import Breach, member
+from mcpproxy.checks.table import Decider, Family, Note
+
+print("imported")
+
+
+def lists_tools(passing, history):
+    print("asked")
+    yield Breach("HOUSE-001", "H-001", "client listed tools", "/method")
+
+
+def names_itself(passing, history):
+    if member(passing.message.result, "serverInfo") is not None:
+        yield Breach("HOUSE-002", "H-001", "server named itself", "/result/serverInfo")
+
+
+FAMILY = Family(
+    checks=(
+        Decider(("HOUSE-001",), lists_tools, ("request",), ("tools/list",)),
+        Decider(("HOUSE-002",), names_itself, ("response",)),
+    )
+)
+"""
+"""HOUSE-001 is decided by a request alone, HOUSE-002 by an answer. Both print, as people do."""
+
+
+def build(where: Path, checks: str = CHECKS) -> str:
+    """The folder, with ``checks`` for the rules of ``TABLES``."""
+    folder = where / "house"
+    folder.mkdir(exist_ok=True)
+    (folder / "house.toml").write_text(TABLES)
+    (folder / "house.py").write_text(checks)
+    return str(folder)

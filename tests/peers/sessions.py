@@ -1,0 +1,99 @@
+"""Sessions of real peers, run once directly and once through mcpproxy.
+
+Several tests look at the same session; it is run when the first of them asks, once per process.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import mcpproxy
+from mcpproxy import Report
+from tests.peers.fixtures import Peers
+from tests.peers.processes import Proxy, run, server
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the client got directly and through mcpproxy, as JSON documents, and what mcpproxy made of it.
+
+    ``traces`` are sorted by name: a client that tries an era first starts a server on stdio twice.
+    ``said`` are the lines that the proxy printed; over stdio there are none.
+    """
+
+    directly: str
+    through: str
+    traces: list[Path]
+    said: list[str]
+
+    @property
+    def trace(self) -> Path:
+        """The recording of the session itself."""
+        return self.traces[-1]
+
+    def reports(self) -> list[Report]:
+        """What ``mcpproxy check`` says of each trace."""
+        return [mcpproxy.check(trace) for trace in self.traces]
+
+
+class Sessions:
+    """Clients with servers by their names; see :class:`Peers`."""
+
+    def __init__(self, peers: Peers, folder: Callable[[], Path]) -> None:
+        self._peers = peers
+        self._folder = folder
+        self._run: Final[dict[tuple[str, str, str], Session]] = {}
+
+    def stdio(self, client: str, peer: str) -> Session:
+        """The client starts the server, or mcpproxy that wraps it."""
+        return self._once("stdio", client, peer, self._stdio)
+
+    def http(self, client: str, peer: str) -> Session:
+        """Streamable HTTP; one server for both ways, and a reverse proxy."""
+        return self._once("http", client, peer, self._http)
+
+    def sse(self, client: str) -> Session:
+        """The HTTP transport that came before, which the reference server speaks."""
+        return self._once("sse", client, "everything", self._sse)
+
+    def _once(self, over: str, client: str, peer: str, session: Callable[[str, str], Session]) -> Session:
+        key = over, client, peer
+        if key not in self._run:
+            self._run[key] = session(client, peer)
+        return self._run[key]
+
+    def _stdio(self, client: str, peer: str) -> Session:
+        folder = self._folder()
+        drive = [*self._peers.client(client, self._peers.plan(peer)), "--"]
+        command = self._peers.server(peer)
+        wrapper = [sys.executable, "-m", "mcpproxy", "--trace-dir", str(folder), "--"]
+        directly = run([*drive, *command])
+        through = run([*drive, *wrapper, *command])
+        return Session(directly, through, sorted(folder.glob("*.jsonl")), [])
+
+    def _http(self, client: str, peer: str) -> Session:
+        drive = [*self._peers.client(client, self._peers.plan(peer, "http")), "--"]
+        with server(self._peers.http_server(peer), {"PORT": "0"}) as origin:
+            return self._over_http(drive, f"{origin}/mcp", "--upstream", f"{origin}/mcp")
+
+    def _sse(self, client: str, peer: str) -> Session:
+        drive = [*self._peers.client(client, self._peers.plan(peer)), "--"]
+        with server(self._peers.http_server(peer, "sse"), {"PORT": "0"}) as origin:
+            return self._over_http(drive, f"{origin}/sse", "--upstream", origin, "--endpoint", "/sse")
+
+    def _over_http(self, drive: list[str], url: str, *options: str) -> Session:
+        directly = run([*drive, url])
+        with Proxy(self._folder(), *options) as proxy:
+            through = run([*drive, proxy.address])
+            said = proxy.stop()
+        return Session(directly, through, [proxy.trace], said)
+
+
+@pytest.fixture(scope="session")
+def sessions(peers: Peers, tmp_path_factory: pytest.TempPathFactory) -> Sessions:
+    """Sessions of real peers, each run once."""
+    return Sessions(peers, lambda: tmp_path_factory.mktemp("session"))

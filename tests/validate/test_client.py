@@ -1,0 +1,206 @@
+"""The raw client: what it does on a good day, and how it says what went wrong on a bad one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.session.frame import CLIENT, SERVER
+from mcpproxy.validate import Client, connected_stdio
+from mcpproxy.validate.errors import (
+    AlreadyInitializedError,
+    CouldNotStartError,
+    GoneError,
+    IdMismatchError,
+    MalformedAnswerError,
+    NotInitializedError,
+    RefusedError,
+    TimedOutError,
+    ToolFailedError,
+    ToolNotFoundError,
+    UnsupportedVersionError,
+    ValidateError,
+)
+from tests.validate.trial import command, target
+
+Story = Callable[[Client], Awaitable[None]]
+
+
+def talk(story: Story, flaw: str = "", timeout_s: float = 10.0, revision: str = "2025-11-25") -> None:
+    async def main() -> None:
+        async with connected_stdio(
+            command(flaw), env=target().env, timeout_s=timeout_s, revision=revision
+        ) as client:
+            await story(client)
+
+    asyncio.run(main())
+
+
+def test_a_good_day() -> None:
+    async def story(client: Client) -> None:
+        answer = await client.connect()
+        assert answer.frames == (1, 2)
+        assert client.server["serverInfo"] == {"name": "scripted", "version": "1.0"}
+        tools = await client.list("tools/list")
+        assert [tool["name"] for tool in tools] == ["greet", "add"]
+        result = await client.call("add", {"a": 1, "b": 2})
+        assert result == {"content": [{"type": "text", "text": "3"}]}
+        assert await client.alive()
+
+    talk(story)
+
+
+def test_a_day_without_a_handshake() -> None:
+    async def story(client: Client) -> None:
+        await client.connect()
+        assert client.server["supportedVersions"] == ["2026-07-28"]
+        assert [tool["name"] for tool in await client.list("tools/list")] == ["greet", "add"]
+
+    talk(story, revision="2026-07-28")
+
+
+def test_all_that_passes_is_judged_as_it_does() -> None:
+    async def story(client: Client) -> None:
+        await client.connect()
+        seq = await client.send(b'{"jsonrpc":"1.0","id":"x","method":"ping"}')
+        answer = await client.ping()
+        assert answer.frame.seq > seq
+        blamed = {(finding.blame, finding.rule) for finding in client.wire.tape.findings}
+        assert ("client", "PROTO-002") in blamed
+        assert not [blame for blame, _ in blamed if blame == "server"]
+
+    talk(story)
+
+
+def test_answers_in_any_order_find_their_requests() -> None:
+    async def story(client: Client) -> None:
+        await client.connect()
+        first = await client.begin("tools/list")
+        second = await client.begin("ping", id="two")
+        assert (await client.answer(second)).members == {}
+        assert "tools" in (await client.answer(first)).members
+
+    talk(story)
+
+
+def test_what_the_server_asks_is_answered() -> None:
+    async def story(client: Client) -> None:
+        await client.initialize()
+        before = len(client.strays)
+        await client.request("tools/list")
+        asked = await client.next_stray(5, before)
+        assert asked is not None
+        await client.ping()
+        assert [request.method for request in client.asked] == ["roots/list"]
+
+    talk(story, "early-question")
+
+
+async def _twice(client: Client) -> None:
+    await client.connect()
+    await client.initialize()
+
+
+async def _early(client: Client) -> None:
+    await client.list("tools/list")
+
+
+async def _initialize(client: Client) -> None:
+    await client.initialize()
+
+
+async def _no_such_tool(client: Client) -> None:
+    await client.connect()
+    await client.call("no-such-tool")
+
+
+async def _wrong_call(client: Client) -> None:
+    await client.connect()
+    await client.call("greet", {"name": 42})
+
+
+async def _list_tools(client: Client) -> None:
+    await client.connect()
+    await client.list("tools/list")
+
+
+async def _list_prompts(client: Client) -> None:
+    await client.connect()
+    await client.list("prompts/list")
+
+
+async def _list_resources(client: Client) -> None:
+    await client.connect()
+    await client.list("resources/list")
+
+
+async def _digits(client: Client) -> None:
+    await client.connect()
+    await client.request("ping", id="0815")
+
+
+async def _discover(client: Client) -> None:
+    client.revision = "2026-07-28"
+    await client.discover()
+
+
+ERRORS = [
+    (_twice, "", AlreadyInitializedError, "the session is open already"),
+    (_early, "", NotInitializedError, "call initialize or discover first"),
+    (_no_such_tool, "", ToolNotFoundError, 'there is no tool "no-such-tool"'),
+    (_wrong_call, "", ToolFailedError, 'the tool "greet" failed: name is no string'),
+    (_list_prompts, "refused-prompts", RefusedError, "refused prompts/list: error -32603"),
+    (_list_tools, "tools-without-list", MalformedAnswerError, "has no list tools"),
+    (_list_resources, "circular-pages", MalformedAnswerError, "its pages have no end"),
+    (_initialize, "nameless-revision", MalformedAnswerError, "names no protocolVersion"),
+    (_initialize, "garbage", MalformedAnswerError, "what is no message"),
+    (_initialize, "mute-initialize", TimedOutError, "no answer to initialize within 1 s"),
+    (_initialize, "dying-in-mid-answer", GoneError, "it ended with exit code 7"),
+    (_initialize, "future-version", UnsupportedVersionError, 'the server offers "2099-12-31"'),
+    (_digits, "numbers-for-digits", IdMismatchError, '(id "0815") has the id 815'),
+    (_discover, "old-era", UnsupportedVersionError, "the server speaks 2024-11-05"),
+]
+
+
+@pytest.mark.parametrize(
+    ("story", "flaw", "kind", "says"), ERRORS, ids=[f"{one[2].__name__}-{one[1]}" for one in ERRORS]
+)
+def test_what_goes_wrong_has_a_type(story: Story, flaw: str, kind: type[ValidateError], says: str) -> None:
+    with pytest.raises(kind) as caught:
+        talk(story, flaw, timeout_s=1 if kind in (TimedOutError, MalformedAnswerError) else 10)
+    assert type(caught.value) is kind
+    assert says in str(caught.value)
+
+
+def test_a_server_that_is_gone_takes_nothing() -> None:
+    async def story(client: Client) -> None:
+        await client.connect()
+        with pytest.raises(GoneError):
+            await client.request("tools/call", {"name": "greet", "arguments": {}})
+        with pytest.raises(GoneError, match="the server is gone: it ended with exit code 3"):
+            await client.ping()
+        assert not await client.alive()
+
+    talk(story, "tool-that-ends-it")
+
+
+def test_there_is_no_such_command() -> None:
+    async def main() -> None:
+        async with connected_stdio(["/nowhere/no-such-server"]):
+            pytest.fail("it was started")
+
+    with pytest.raises(CouldNotStartError, match="/nowhere/no-such-server: cannot be run: no such file"):
+        asyncio.run(main())
+
+
+def test_the_recording_stays_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+
+    async def main() -> None:
+        async with connected_stdio(command(), env=target().env, trace=str(path)) as client:
+            await client.connect()
+            assert client.wire.tape.tally.frames == {CLIENT: 2, SERVER: 1}
+
+    asyncio.run(main())
+    assert path.read_text().count('"initialize"') == 1

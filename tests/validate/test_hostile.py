@@ -1,0 +1,99 @@
+"""Servers that hang, flood, die, answer garbage or never close: the run ends, says so, and leaves nothing."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.session.frame import SERVER, Frame
+from mcpproxy.trace.reader import read_trace
+from mcpproxy.validate.outcome import Validation
+from tests.validate.trial import check, target, tried
+
+PATIENCE_S = 1.5
+
+
+def endured(
+    flaw: str, folder: Path, only: Sequence[str] = (), timeout_s: float = PATIENCE_S
+) -> tuple[Validation, list[int]]:
+    """The run, and the processes that the server has been."""
+    pids = folder / "pids"
+    result = tried(target(flaw, SCRIPTED_PIDS=str(pids)), folder, only, timeout_s=timeout_s)
+    return result, [int(line) for line in pids.read_text().split()]
+
+
+def running(pids: Sequence[int]) -> list[int]:
+    found: list[int] = []
+    for pid in pids:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            continue
+        # A child that nobody has waited for yet is dead all the same.
+        state = Path(f"/proc/{pid}/stat")
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z":
+            found.append(pid)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("flaw", "says"),
+    [
+        ("hanging", "no answer to initialize within 1 s"),
+        ("flooding", "no answer to initialize within 1 s"),
+        ("one-endless-line", "no answer to initialize within 1 s"),
+        ("dying-in-mid-answer", "no answer to initialize: it ended with exit code 7"),
+        ("garbage", "what is no message"),
+    ],
+)
+def test_who_takes_no_part_is_left_alone(flaw: str, says: str, tmp_path: Path) -> None:
+    result, pids = endured(flaw, tmp_path, timeout_s=1)
+    assert check(result, "handshake").status == "failed"
+    assert says in check(result, "handshake").conclusion.message
+    assert not result.is_valid
+    later = [one for one in result.checks if one.name in ("list-tools", "large-message", "stdin-eof")]
+    assert [one.status for one in later] == ["skipped"] * 3
+    assert all("there is no session" in one.conclusion.message for one in later)
+    assert result.duration_ms < 30_000
+    assert len(pids) == 1
+    assert running(pids) == []
+
+
+def test_a_flood_in_the_middle_fails_one_check_and_not_the_next(tmp_path: Path) -> None:
+    result, pids = endured("flooding-later", tmp_path, ("list-tools", "call-tools", "list-prompts"))
+    assert check(result, "call-tools").conclusion.message == "no answer to tools/call within 1.5 s"
+    assert check(result, "list-prompts").status == "passed"
+    assert running(pids) == []
+
+
+def test_who_falls_silent_for_good_is_asked_no_more(tmp_path: Path) -> None:
+    result, pids = endured("silent-once-open", tmp_path)
+    assert check(result, "handshake").status == "passed"
+    failed = [one.conclusion.message for one in result.checks if one.status == "failed"]
+    assert failed == [
+        f"no answer to {method} within 1.5 s" for method in ("ping", "tools/list", "tools/list")
+    ]
+    assert check(result, "huge-message").conclusion.message == "the server does not answer any more"
+    assert running(pids) == []
+
+
+def test_who_never_closes_is_ended_with_all_its_children(tmp_path: Path) -> None:
+    result, pids = endured("never-closing", tmp_path, ("stdin-eof",))
+    assert check(result, "stdin-eof").status == "warning"
+    assert "still running" in check(result, "stdin-eof").conclusion.message
+    assert len(pids) == 4  # two sessions, and a child of each
+    assert running(pids) == []
+
+
+def test_a_full_stderr_blocks_nobody(tmp_path: Path) -> None:
+    result, pids = endured("noisy-stderr", tmp_path, ("ping", "list-tools"), timeout_s=10)
+    assert result.is_valid
+    assert running(pids) == []
+
+
+def test_what_died_is_on_its_recording(tmp_path: Path) -> None:
+    endured("dying-in-mid-answer", tmp_path)
+    events = read_trace(str(tmp_path / "trace.jsonl")).events()
+    said = [event for event in events if isinstance(event, Frame)]
+    assert [frame.raw[-6:] for frame in said if frame.sender == SERVER] == [b"2025-1"]

@@ -1,0 +1,220 @@
+"""Each probe of HTTP fails on a server that is broken in just that way, and passes on its good twin."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.validate.bench import Options
+from mcpproxy.validate.outcome import Status, Validation
+from mcpproxy.validate.probes import authorization, chosen, headers, http, rounds, sessions, stateless
+from mcpproxy.validate.recordings import Recordings, Target
+from mcpproxy.validate.run import validate
+from tests.validate import http_flaws
+from tests.validate.http_server import FLAWS, Kind, Site, serving
+from tests.validate.trial import check, rules, target, tried
+
+PROBES = (
+    *authorization.PROBES,
+    *stateless.PROBES,
+    *rounds.PROBES,
+    *http.PROBES,
+    *sessions.PROBES,
+    *headers.PROBES,
+)
+LISTS = ("list-tools", "list-prompts", "list-resources")
+NEWEST = {"stateful": "2025-11-25", "older": "2025-11-25", "stateless": "2026-07-28", "dual": "2026-07-28"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What becomes of a probe when a server of some kind has a flaw. ``says`` is a part of the message."""
+
+    probe: str
+    kind: Kind
+    flaw: str
+    status: Status
+    says: str
+    rule: str = ""
+    timeout_s: float = field(default=10, kw_only=True)
+
+
+def fails(probe: str, kind: Kind, flaw: str, says: str, rule: str = "", *, timeout_s: float = 10) -> Case:
+    return Case(probe, kind, flaw, "failed", says, rule, timeout_s=timeout_s)
+
+
+def warns(probe: str, kind: Kind, flaw: str, says: str, rule: str = "") -> Case:
+    return Case(probe, kind, flaw, "warning", says, rule)
+
+
+CASES = (
+    # Streamable HTTP
+    warns("accept", "stateful", "accept-crash", "made the server fail with 500"),
+    fails("accept", "stateful", "text-answer", "text/plain", "HTTP-010"),
+    fails("accept", "stateless", "text-answer", "text/plain", "HTTP-010"),
+    fails("notification-status", "stateful", "notification-200", "with 200 instead of 202", "HTTP-008"),
+    fails("notification-status", "stateless", "notification-200", "with 200 instead of 202", "HTTP-008"),
+    fails("response-status", "stateful", "response-with-body", "sent a body", "HTTP-008"),
+    fails("get-stream", "stateful", "get-html", "text/html", "HTTP-016"),
+    fails("get-stream", "stateful", "get-404", "refused with 404", "HTTP-016"),
+    fails("resume-stream", "stateful", "replay-of-all", "belongs to another stream", "SSE-003"),
+    warns("sse-endpoint", "older", "endpoint-elsewhere", "another origin (http://localhost"),
+    fails("foreign-origin", "stateful", "any-origin", "any website could do the same", "HTTP-019"),
+    fails("foreign-origin", "stateless", "any-origin", "any website could do the same", "HTTP-019"),
+    fails("foreign-origin", "older", "any-origin", "any website could do the same", "HTTP-019"),
+    fails("foreign-origin", "stateful", "origin-400", "refused with 400, not with 403", "HTTP-019"),
+    fails("dropped-connection", "stateful", "fragile", "after a connection that broke off", timeout_s=1.5),
+    # Sessions
+    warns("session-id", "stateful", "one-id-for-all", "has issued before", "PROTO-010"),
+    fails("session-id", "stateful", "odd-ids", "other than visible ASCII", "PROTO-010"),
+    warns("session-id-missing", "stateful", "missing-id-404", "with 404", "PROTO-010"),
+    warns("session-id-unknown", "stateful", "unknown-id-400", "refused with 400"),
+    warns("session-id-unknown", "stateful", "any-session", "served with 200"),
+    fails("session-deleted", "stateful", "undying-sessions", "served with 200", "PROTO-010"),
+    fails("session-deleted", "stateful", "unknown-id-400", "not refused with 404", "PROTO-010"),
+    fails("version-header-invalid", "stateful", "any-version-header", "mcpproxy-no-version", "PROTO-008"),
+    fails("version-header-invalid", "stateful", "version-header-406", "refused with 406", "PROTO-008"),
+    warns("version-header-missing", "stateful", "wanted-version-header", "taken as 2025-03-26"),
+    # Authorization
+    fails("oauth-metadata", "stateful", "no-metadata", "nothing lies at the well-known", "AUTH-002"),
+    fails("oauth-metadata", "stateful", "metadata-without-servers", "no authorization server", "AUTH-007"),
+    warns("oauth-metadata", "stateful", "metadata-without-resource", "does not name its resource"),
+    fails("invalid-token", "stateful", "any-token", "accepted with 200, not with 401", "AUTH-001"),
+    fails("invalid-token", "stateful", "token-403", "refused with 403, not with 401", "AUTH-001"),
+    # Headers
+    *(
+        fails(f"header-{which}", "stateless", "blind-to-headers", "served", "HDR-007")
+        for which in (
+            "version-mismatch",
+            "version-missing",
+            "method-mismatch",
+            "method-missing",
+            "name-mismatch",
+            "name-missing",
+            "param-missing",
+            "param-mismatch",
+        )
+    ),
+    warns("header-method-mismatch", "stateless", "header-fault-600", "with -32600 instead of", "HDR-007"),
+    warns("header-version-missing", "stateless", "header-fault-600", "not refused with -32020", "HDR-007"),
+    fails("header-name-encoded", "stateless", "undecoded-names", "it must be decoded"),
+    fails("header-name-case", "stateless", "picky-about-case", "case must not matter"),
+    # Requests that carry their own version
+    fails("discover", "stateless", "discovery-without-versions", "supportedVersions", "DISC-002"),
+    fails("discover", "stateless", "discovery-once", "was refused with 404", "DISC-001"),
+    fails("request-without-capabilities", "stateless", "content-with-less", "served", "STAT-002"),
+    fails(
+        "request-without-capabilities", "dual", "incomplete-200", "refused with 200 and -32602", "STAT-002"
+    ),
+    fails("request-without-version", "stateless", "content-with-less", "served", "STAT-002"),
+    fails("request-without-version", "stateless", "incomplete-600", "400 and -32600", "STAT-002"),
+    fails("unsupported-version-request", "stateless", "any-version", "was served", "PROTO-008"),
+    fails("unsupported-version-request", "stateless", "unsaid-versions", "without saying", "PROTO-008"),
+    fails("unknown-method-status", "stateless", "unknown-method-200", "with 200 and -32601", "ERR-002"),
+    fails("removed-methods", "stateless", "ping-602", "with 200 and -32602", "ERR-002"),
+    warns("session-header", "stateless", "minted-ids", "session id", "PROTO-010"),
+    warns("session-header", "stateless", "offended-by-ids", "it should be ignored"),
+    warns("retired-http-methods", "stateless", "get-200", "with 200", "HTTP-020"),
+    warns("older-client", "stateless", "curt", "without naming the versions", "ERA-003"),
+    fails("both-eras", "dual", "one-era-at-a-time", "was refused with 400 and -32600"),
+    fails("result-type", "stateless", "typeless", "no resultType", "STAT-004"),
+    fails("caching-hints", "stateless", "hintless", "no ttlMs", "CACHE-001"),
+    fails("caching-hints", "stateless", "odd-scope", "cacheScope", "CACHE-001"),
+    # More than one answer
+    warns("input-required", "stateless", "never-content", "refused it with -32602"),
+    fails("input-required", "stateless", "empty-question", "without inputRequests", "MRTR-002"),
+    fails("input-undeclared", "stateless", "asks-anyway", "declare", "MRTR-004"),
+    fails("input-undeclared", "stateless", "needs-602", "not with -32021", "PROTO-009"),
+    warns("input-left-out", "stateless", "impatient", "it should ask again"),
+    fails("subscription", "stateless", "silent-subscription", "not acknowledged", "SUB-003", timeout_s=1.5),
+    fails("subscription", "stateless", "refused-subscription", "changes are declared", "PROTO-009"),
+    fails("subscription", "stateless", "answered-subscription", "answered at once", "SUB-003"),
+    fails(
+        "two-subscriptions", "stateless", "confused-subscriptions", "under its id", "SUB-003", timeout_s=1.5
+    ),
+    # Lawful, if rare
+    Case("header-version-missing", "dual", "blind-to-headers", "passed", "older clients"),
+    Case("older-client", "dual", "curt", "passed", 'it speaks "2025-11-25", too'),
+    Case("accept", "stateful", "late-endpoint", "passed", "406"),
+    Case("oauth-metadata", "stateful", "guarded", "passed", "http://auth.invalid"),
+    Case("invalid-token", "stateful", "guarded", "passed", "refused with 401"),
+)
+
+
+def over_http(
+    kind: Kind, flaw: str, folder: Path, only: Sequence[str] = (), timeout_s: float = 10
+) -> Validation:
+    """These checks, or all, against a server in this loop."""
+    site = Site(kind)
+    if flaw:
+        FLAWS[flaw](site)
+
+    async def main() -> Validation:
+        async with serving(site) as url:
+            return await validate(
+                Target(url=url),
+                chosen(only),
+                Recordings(rules(), str(folder / "trace.jsonl"), "trial"),
+                revision=NEWEST[kind],
+                options=Options(timeout_s=timeout_s, limit_s=60),
+            )
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{one.probe}-{one.kind}-{one.flaw}" for one in CASES])
+def test_a_probe_sees_the_flaw(case: Case, tmp_path: Path) -> None:
+    lists = LISTS if case.probe.startswith(("header", "input")) else ()
+    result = over_http(case.kind, case.flaw, tmp_path, (*lists, case.probe), case.timeout_s)
+    seen = check(result, case.probe)
+    assert seen.status == case.status, seen.conclusion
+    assert case.says in seen.conclusion.message
+    assert seen.conclusion.rule == case.rule
+    assert seen.conclusion.frames or case.status == "passed"
+    assert not seen.conclusion.rule or seen.conclusion.source.startswith("https://")
+
+
+@pytest.mark.parametrize("kind", ["stateful", "stateless", "dual", "older"])
+def test_the_good_twin_passes_all(kind: Kind, tmp_path: Path) -> None:
+    result = over_http(kind, "", tmp_path, (*LISTS, *(probe.name for probe in PROBES)))
+    names = {probe.name for probe in PROBES}
+    found = {one.name: one for one in result.checks if one.name in names}
+    assert {name: one.conclusion for name, one in found.items() if one.status in ("failed", "warning")} == {}
+    assert result.is_valid, [one.conclusion for one in result.checks if one.status == "failed"]
+    skipped = {name for name, one in found.items() if one.status == "skipped"}
+    assert skipped == SKIPPED[kind]
+
+
+SKIPPED = {
+    "stateful": {"oauth-metadata", "invalid-token", "sse-endpoint"},
+    "stateless": {"oauth-metadata", "invalid-token", "both-eras"},
+    "dual": {"oauth-metadata", "invalid-token", "retired-http-methods"},
+    "older": {
+        "oauth-metadata",
+        "invalid-token",
+        *(probe.name for probe in (*http.PROBES, *sessions.PROBES)),
+    }
+    - {"sse-endpoint", "foreign-origin"},
+}
+
+
+def test_a_request_is_served_before_anything_else_on_stdio(tmp_path: Path) -> None:
+    good = tried(target(), tmp_path / "good", ("first-request",), "2026-07-28")
+    assert check(good, "first-request").status == "passed"
+    bad = tried(target("discovery-first"), tmp_path / "bad", ("first-request",), "2026-07-28")
+    assert check(bad, "first-request").status == "failed"
+    assert check(bad, "first-request").conclusion.rule == "STAT-009"
+
+
+def test_a_stream_of_http_sse_that_begins_with_something_else(tmp_path: Path) -> None:
+    result = over_http("older", "late-endpoint", tmp_path, ("sse-endpoint",))
+    assert any(one.conclusion.rule == "HTTP-001" and one.status == "failed" for one in result.checks)
+
+
+def test_no_probe_is_without_its_flaw() -> None:
+    broken = {case.probe for case in CASES if case.status in ("failed", "warning")} | {"first-request"}
+    assert {probe.name for probe in PROBES} == broken
+    used = {case.flaw for case in CASES}
+    assert set(FLAWS) - used == set(), http_flaws.__name__
