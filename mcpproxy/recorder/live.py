@@ -16,6 +16,10 @@ from mcpproxy.trace.format import Tally, finding_object, object_line
 Mode = Literal["text", "json", "off"]
 
 PREFIX: Final = "mcpproxy: "
+
+LAG_NS: Final = 1_000_000_000
+"""A finding that comes so late is not told in time for whoever watches."""
+
 _PENDING_BYTES: Final = 256 << 10
 
 # What peers send may hold terminal commands and line feeds: a note is one line and moves no cursor.
@@ -53,8 +57,12 @@ class Live:
         line = (PREFIX + text).translate(_CONTROLS).encode("utf-8", "backslashreplace") + b"\n"
         self._add(line, is_last=is_last)
 
-    def summarize(self, trace: str, tally: Tally, note: str = "") -> None:
-        """Tell how the session went; ``note`` is what is wrong with the trace, if anything is."""
+    def summarize(self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0) -> None:
+        """Tell how the session went.
+
+        ``note`` is what is wrong with the trace, if anything is; ``lag_ns`` is how late something was judged
+        at the worst, which is told if people could have noticed.
+        """
         parts = [_frames(tally.frames), _findings(tally.findings)]
         if repeated := [
             f"{rule} {blame} {count} more times" for (rule, blame, _), count in self._repeats.items() if count
@@ -62,6 +70,8 @@ class Live:
             parts.append(", ".join(repeated))
         if self._dropped:
             parts.append(f"{self._dropped} lines not shown")
+        if lag_ns >= LAG_NS:
+            parts.append(f"judged up to {lag_ns / 1e9:.1f} s late")
         if note:
             parts.append(note)
         self.say("; ".join([*parts, f"trace {trace}"]), is_last=True)

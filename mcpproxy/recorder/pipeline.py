@@ -156,6 +156,7 @@ class Recording:
                 if self._rotation is not None:
                     self._rotate(self._rotation)
             latest_ns = entries[-1][2]
+            self.lag_ns = max(self.lag_ns, time.monotonic_ns() - latest_ns)
             del entries
             if not self._flush():
                 break

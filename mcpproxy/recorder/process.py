@@ -62,7 +62,7 @@ def _record(trace: str, wake: Wake, teller: Live, admin: str) -> None:
         reader.close()
         writer.close()
         lock.release()
-    teller.summarize(trace, recording.tally, note)
+    teller.summarize(trace, recording.tally, note, recording.lag_ns)
 
 
 def _admin_port(where: str, teller: Live) -> Watching | None:

@@ -115,6 +115,18 @@ def test_what_peers_send_stays_on_its_line(pipe: Pipe) -> None:
     assert json.loads(told(pipe, "json", evil)[0])["message"] == evil.message
 
 
+@pytest.mark.parametrize(
+    ("lag_ns", "told"), [(5_951_000_000, "; judged up to 6.0 s late; "), (900_000_000, "")]
+)
+def test_how_late_it_was_judged_is_told_if_people_could_notice(pipe: Pipe, lag_ns: int, told: str) -> None:
+    live = Live(pipe.writer)
+    live.summarize("s.jsonl", Tally(), lag_ns=lag_ns)
+    live.flush()
+    (line,) = pipe.text().splitlines()
+    assert (told or "no findings; trace s.jsonl") in line
+    assert ("late" in line) == bool(told)
+
+
 def test_a_full_pipe_is_not_waited_for(pipe: Pipe) -> None:
     live = Live(pipe.writer)
     for number in range(1000):

@@ -1,0 +1,95 @@
+"""What ``mcpproxy validate`` hands to build servers: SARIF, JUnit, annotations, and what a baseline does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xmlschema
+
+from mcpproxy.cli.main import main
+from tests.peers.fixtures import Peers
+from tests.reports.test_sarif import faults as sarif_faults
+from tests.validate.trial import command, target
+
+ENV = [f"--env={name}={value}" for name, value in target().env.items()]
+
+
+def validated(folder: Path, flaw: str, *argv: str) -> int:
+    """The exit code of a validation of three checks, recorded in a folder of its own."""
+    trace = folder / f"{len(list(folder.iterdir()))}.jsonl"
+    fixed = (*ENV, f"--trace={trace}", "--revision=2025-11-25", "--only=ping,stdout,unknown-method")
+    return main(["validate", *fixed, *argv, "--", *command(flaw)])
+
+
+def test_sarif_is_valid_and_points_into_the_recording(
+    peers: Peers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert validated(tmp_path, "traceback-on-stdout", "--format=sarif", "-o", "log.sarif") == 1
+    log: dict[str, Any] = json.loads((tmp_path / "log.sarif").read_text())
+    assert sarif_faults(peers, log) == []
+    (result,) = log["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("STDIO-002", "error")
+    place = result["locations"][0]["physicalLocation"]
+    record = (
+        (tmp_path / place["artifactLocation"]["uri"])
+        .read_text()
+        .splitlines()[place["region"]["startLine"] - 1]
+    )
+    assert "Traceback" in record
+    assert json.loads(record)["seq"] == result["properties"]["frame"]
+
+
+def test_a_check_that_rests_on_no_rule_goes_by_its_name(peers: Peers, tmp_path: Path) -> None:
+    assert (
+        validated(
+            tmp_path,
+            "end-at-odd-request",
+            "--only=invalid-request",
+            "--format=sarif",
+            "-o",
+            str(tmp_path / "log.sarif"),
+        )
+        == 1
+    )
+    log: dict[str, Any] = json.loads((tmp_path / "log.sarif").read_text())
+    assert sarif_faults(peers, log) == []
+    assert {result["ruleId"] for result in log["runs"][0]["results"]} == {"invalid-request"}
+
+
+def test_junit_is_valid_and_has_a_case_for_each_check(peers: Peers, tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    assert validated(tmp_path, "traceback-on-stdout", "--format=junit", "-o", str(report)) == 1
+    text = report.read_text()
+    xmlschema.XMLSchema10(str(peers.report_schemas() / "jenkins-junit.xsd")).validate(text)
+    assert '<testcase classname="lifecycle (2025-11-25)" name="ping"' in text
+    assert text.count("<failure ") == 1
+
+
+def test_annotations(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert validated(tmp_path, "traceback-on-stdout", "--format=github") == 1
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("::")]
+    head, _, message = said.partition("::error ")[2].partition("::")
+    assert head.startswith("file=")
+    assert head.endswith("title=STDIO-002 stray-stdout")
+    assert "%0Ahttps://modelcontextprotocol.io/specification/2025-11-25/" in message
+
+
+def test_what_a_baseline_accepts_does_not_count(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    baseline = f"--baseline={tmp_path / 'accepted.json'}"
+    assert validated(tmp_path, "traceback-on-stdout", baseline, "--write-baseline") == 0
+    assert validated(tmp_path, "traceback-on-stdout", baseline) == 0
+    out = capsys.readouterr().out
+    assert "know stdout: " in out
+    assert "0 failed" in out
+    assert "1 known" in out
+    # Another flaw is new, and the one that is gone is told.
+    assert validated(tmp_path, "odd-method-refusal", baseline, "--strict") == 1
+    assert "fixed: STDIO-002" in capsys.readouterr().err
+
+
+def test_a_baseline_that_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[]")
+    assert validated(tmp_path, "", f"--baseline={tmp_path / 'x.json'}") == 2
+    assert "is no baseline of mcpproxy" in capsys.readouterr().err
