@@ -5,6 +5,7 @@ this one, and nobody has to trust a trace about itself.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from mcpproxy.reports.verdict import JudgedTrace
 from mcpproxy.ruleset import Ruleset
@@ -12,17 +13,21 @@ from mcpproxy.selection import Selection
 from mcpproxy.session.frame import Event, Finding, Frame
 from mcpproxy.trace.reader import Trace
 
+_OFTEN: Final = 2048
+"""Frames from one word on the progress to the next: some hundredths of a second."""
+
 
 def judge(
     trace: Trace,
     rules: Ruleset,
     selection: Selection,
     shown: Callable[[Event | Finding], bool] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> JudgedTrace:
     """Judge the frames of one trace, as they were judged when they passed.
 
     With ``shown``, all is judged, but only frames and findings for which it is true are counted; it is asked
-    in the order of the recording.
+    in the order of the recording. ``progress`` is told now and then how many bytes are read.
 
     Raises:
         TraceError: the trace cannot be read.
@@ -35,7 +40,10 @@ def judge(
         if isinstance(event, Finding):
             continue
         counts = shown is None or shown(event)
-        frames += isinstance(event, Frame) and counts
+        if isinstance(event, Frame):
+            frames += counts
+            if progress is not None and event.seq % _OFTEN == 0:
+                progress(trace.read_bytes)
         found = [f for f in observer.observe(event) if selection.takes(f.rule)]
         findings += found if shown is None else filter(shown, found)
     revision, notes = observer.revision, tuple(trace.notes)

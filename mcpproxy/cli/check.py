@@ -14,7 +14,8 @@ from mcpproxy.baseline import Baseline
 from mcpproxy.checks.implementations import pinned
 from mcpproxy.checks.pins import held
 from mcpproxy.checks.table import Family
-from mcpproxy.cli import output, parallel, ranges, reporting, sessions, traces
+from mcpproxy.cli import output, parallel, progress, ranges, reporting, sessions, traces
+from mcpproxy.cli.progress import Progress
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.cli.usage import Parser, UsageError
 from mcpproxy.errors import McpProxyError
@@ -175,24 +176,34 @@ def judge_all(
 
     def attempt(path: str) -> JudgedTrace | Unjudged:
         try:
-            return judge(path, rules, selection, session, located=located)
+            return judge(path, rules, selection, session, located=located, progress=shown)
         except McpProxyError as error:
             return Unjudged(path, str(error))
 
     judged: list[JudgedTrace] = []
     unjudged: list[Unjudged] = []
-    for result in parallel.each(attempt, paths):
-        if isinstance(result, Unjudged):
-            tell(result.reason)
-            unjudged.append(result)
-        else:
-            judged.append(_marked(result, accepted) if accepted else result)
-            each(judged[-1])
+    with progress.reading(paths) as shown:
+        for path, result in zip(paths, parallel.each(attempt, paths), strict=True):
+            shown.done(path)
+            if isinstance(result, Unjudged):
+                shown.clear()
+                tell(result.reason)
+                unjudged.append(result)
+            else:
+                judged.append(_marked(result, accepted) if accepted else result)
+                shown.clear()
+                each(judged[-1])
     return Verdict(tuple(judged), tuple(unjudged), strict)
 
 
 def judge(
-    path: str, rules: Ruleset, selection: Selection, session: str = "", *, located: bool = False
+    path: str,
+    rules: Ruleset,
+    selection: Selection,
+    session: str = "",
+    *,
+    located: bool = False,
+    progress: Progress | None = None,
 ) -> JudgedTrace:
     """Judge the frames of one trace, as they were judged when they passed.
 
@@ -204,5 +215,6 @@ def judge(
         UsageError: there is no such session in it.
     """
     trace = open_trace(path)
-    judged = judging.judge(trace, rules, selection, sessions.only(trace, session) if session else None)
+    only = sessions.only(trace, session) if session else None
+    judged = judging.judge(trace, rules, selection, only, progress.within if progress else None)
     return replace(judged, located=locate(trace, judged.findings)) if located else judged

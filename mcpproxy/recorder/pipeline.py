@@ -116,6 +116,8 @@ class Recording:
         self._marks: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MARKS)
         """Over HTTP, sizes of the trace and how many bytes had passed then."""
         self._exit: Close | None = None
+        self.lag_ns = 0
+        """How late something was judged, at the worst: from when it passed; meant while the session lives."""
         self._is_closed = False
         self._told: set[str] = set()
         """What was said of the judge."""

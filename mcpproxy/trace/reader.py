@@ -66,6 +66,8 @@ class Trace:
         self.tally: Tally | None = None
         self.place = (path, 1)
         """While iterating: the file and the line, counted from 1, of the record at hand."""
+        self.read_bytes = 0
+        """While iterating: how much has been read."""
         self._is_recording = is_recording
         self._trouble = trouble
         self.rungs = rungs
@@ -107,7 +109,9 @@ class Trace:
         self.tally = None
         frames = {CLIENT: 0, SERVER: 0}
         last: CloseRecord | Continued | None = None
+        self.read_bytes = 0
         for path, number, line in self._records():
+            self.read_bytes += len(line)
             if number == 1 or not line.strip():
                 last = last if number > 1 else None
                 continue

@@ -66,7 +66,7 @@ class Bench:
         self.is_exact: Final = is_exact
         self.unopened = ""
         self.is_other_offered = False
-        """Whether the server offered another revision than the exact one."""
+        """Whether the server refused the exact revision, or offered another one."""
         self.is_dual: bool | None = None
         """Whether the server speaks both eras; ``None`` while nobody has tried."""
         self.server: JSONObject = {}

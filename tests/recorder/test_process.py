@@ -3,6 +3,7 @@
 import json
 import mmap
 import os
+import re
 import select
 import signal
 import subprocess
@@ -106,7 +107,9 @@ def test_a_session_from_start_to_end(trace: Path) -> None:
         until(lambda count=number + 1: trace.read_bytes().count(b'"type":"frame"') == count)
     folder.append(1, packed(EXIT))
     recorder.wake()
-    assert recorder.notes() == [
+    # The times in this journal are made up, so it seems to be judged hours after it passed.
+    notes = [re.sub(r" judged up to \S+ s late;", "", note) for note in recorder.notes()]
+    assert notes == [
         "mcpproxy: warning TEST-001 client, frame 1: 1 events seen",
         "mcpproxy: 5 frames from the client, 0 from the server; 5 warnings, 1 info;"
         f" TEST-001 client 4 more times; trace {trace}",

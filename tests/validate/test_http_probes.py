@@ -144,7 +144,12 @@ CASES = (
 
 
 def over_http(
-    kind: Kind, flaw: str, folder: Path, only: Sequence[str] = (), timeout_s: float = 10
+    kind: Kind,
+    flaw: str,
+    folder: Path,
+    only: Sequence[str] = (),
+    timeout_s: float = 10,
+    revision: str = "",
 ) -> Validation:
     """These checks, or all, against a server in this loop."""
     site = Site(kind)
@@ -157,7 +162,7 @@ def over_http(
                 Target(url=url),
                 chosen(only),
                 Recordings(rules(), str(folder / "trace.jsonl"), "trial"),
-                revision=NEWEST[kind],
+                revision=revision or NEWEST[kind],
                 options=Options(timeout_s=timeout_s, limit_s=60),
             )
 
@@ -218,3 +223,17 @@ def test_no_probe_is_without_its_flaw() -> None:
     assert {probe.name for probe in PROBES} == broken
     used = {case.flaw for case in CASES}
     assert set(FLAWS) - used == set(), http_flaws.__name__
+
+
+@pytest.mark.parametrize("kind", ["stateful", "stateless"])
+def test_not_to_speak_the_other_era_is_no_fault_among_all_revisions(kind: Kind, tmp_path: Path) -> None:
+    result = over_http(kind, "", tmp_path, ("handshake",), revision="all")
+    found = [one.status for one in result.checks if one.name == "handshake"]
+    spoken = ["passed", "passed", "passed", "passed", "skipped"]
+    assert found == (spoken if kind == "stateful" else ["skipped", "skipped", "skipped", "skipped", "passed"])
+    assert result.is_valid
+
+
+def test_a_server_that_speaks_no_revision_at_all_is_not_valid(tmp_path: Path) -> None:
+    result = over_http("stateful", "guarded", tmp_path, ("handshake",), revision="all")
+    assert not result.is_valid

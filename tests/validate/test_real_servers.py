@@ -28,6 +28,7 @@ DESERVED: Final = {
     },
     ("everything sse", "2025-11-25"): {
         "foreign-origin",  # It has no such check.
+        "RES-004 unusual-not-found-code",  # -32602
     },
 }
 

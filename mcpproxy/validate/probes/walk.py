@@ -10,7 +10,13 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.bench import Bench
-from mcpproxy.validate.errors import CouldNotStartError, RefusedError, UnsupportedVersionError, ValidateError
+from mcpproxy.validate.errors import (
+    CouldNotStartError,
+    HttpStatusError,
+    RefusedError,
+    UnsupportedVersionError,
+    ValidateError,
+)
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Skipped, passed
 from mcpproxy.validate.sample import sample
@@ -34,7 +40,9 @@ async def _handshake(bench: Bench) -> Conclusion:
     try:
         answer = await client.connect()
     except ValidateError as fault:
-        bench.is_other_offered = isinstance(fault, UnsupportedVersionError)
+        # A server of the other era refuses in whatever way it likes.
+        kinds = (UnsupportedVersionError, RefusedError, HttpStatusError)
+        bench.is_other_offered = isinstance(fault, kinds)
         bench.unopened = f"there is no session: {fault}"
         raise
     bench.server = client.server
