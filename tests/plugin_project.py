@@ -11,6 +11,9 @@ import pytest
 
 import mcpproxy
 
+# Where mcpproxy is not installed, its plugin is imported as any module: of that pytest would warn.
+pytest.register_assert_rewrite("mcpproxy.pytest_plugin")
+
 ROOT: Final = Path(__file__).parent.parent
 
 SERVER: Final = """

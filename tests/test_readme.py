@@ -90,12 +90,19 @@ def test_the_workflow_reports_as_it_says(
 ) -> None:
     (workflow,) = recipe("actions")
     steps = workflow["jobs"]["protocol"]["steps"]
-    commands = [shlex.split(step["run"]) for step in steps if step.get("run", "").startswith("mcpproxy ")]
+    validate, *commands = [
+        shlex.split(step["run"]) for step in steps if step.get("run", "").startswith("mcpproxy ")
+    ]
     (accept,) = re.findall(r"^mcpproxy (check .+ --write-baseline)$", README, re.MULTILINE)
     (tmp_path / "recordings").mkdir()
     recordings.write(tmp_path / "recordings" / "t.jsonl", recordings.FAULTY)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+
+    server = [sys.executable, "-m", "mcpproxy.demo.server"]
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert main([*validate[1 : validate.index("--")], "--only=list-tools", "--", *server]) == 1
+    assert ",title=SCHEMA-004 " in capsys.readouterr().out
 
     assert main(accept.split()) == 0
     assert [main(command[1:]) for command in commands] == [0, 0]
