@@ -101,7 +101,8 @@ def test_the_workflow_reports_as_it_says(
 
     server = [sys.executable, "-m", "mcpproxy.demo.server"]
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert main([*validate[1 : validate.index("--")], "--only=list-tools", "--", *server]) == 1
+    given = [*validate[1 : validate.index("--")], "--only=list-tools", f"--env=PYTHONPATH={ROOT}"]
+    assert main([*given, "--", *server]) == 1
     assert ",title=SCHEMA-004 " in capsys.readouterr().out
 
     assert main(accept.split()) == 0

@@ -91,6 +91,11 @@ class Bench:
         return self._client is not None and not self._client.gone
 
     @property
+    def session_path(self) -> str:
+        """Where the session that probes share is recorded, gone or not; empty before there was one."""
+        return self._client.wire.tape.path if self._client is not None else ""
+
+    @property
     def tape(self) -> Tape:
         """The recording of the open session."""
         return self.client.wire.tape

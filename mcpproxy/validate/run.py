@@ -256,7 +256,7 @@ def _decided(
     conclusion: Conclusion | None, found: list[tuple[str, Finding]], bench: Bench
 ) -> tuple[Conclusion, str]:
     """What a probe came to, and in which recording: the worse of its own word and the observer's."""
-    path = bench.seen[-1].path if bench.seen else bench.tape.path if bench.has_session else ""
+    path = bench.seen[-1].path if bench.seen else bench.session_path
     own = conclusion or Conclusion("passed", "nothing was found")
     serious = [each for each in found if each[1].severity != "info"]
     if not serious or (own.status == "failed" and (own.rule or own.source)):

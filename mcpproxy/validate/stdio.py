@@ -23,6 +23,9 @@ _CHUNK_BYTES: Final = 1 << 16
 _MOST_BYTES: Final = 256 << 20
 """A server that says more than this in one session is flooding us."""
 
+_LAST_WORDS_S: Final = 0.5
+_SHOWN_BYTES: Final = 200
+
 GRACE_S: Final = 2.0
 """How long a server may take to end after its stdin was closed, and after SIGTERM, when a session is over."""
 
@@ -49,6 +52,7 @@ class StdioWire:
         self._said: Final = LineFramer()  # by us
         self._is_open = False
         self._reason = ""
+        self._last_words = b""
         self._has_sent_eof = False
 
     @property
@@ -195,7 +199,9 @@ class StdioWire:
         self.tape.take(Eof(SERVER, self.tape.now_ns()))
         if not self._reason:
             await self.ended(GRACE_S)
-            self._reason = _ending(process.returncode)
+            if process.returncode:  # why it ended is what it said last, if it said anything
+                await asyncio.wait(self._tasks[1:], timeout=_LAST_WORDS_S)
+            self._reason = _ending(process.returncode, self._last_words)
         self._is_open = False
         self.hear(Gone(self._reason))
 
@@ -207,9 +213,13 @@ class StdioWire:
             if self.stderr_bytes > _MOST_BYTES:
                 continue
             for raw, at_ns, terminated, _ in framer.feed(chunk, self.tape.now_ns()):
-                self.tape.take(Stderr(raw, at_ns, terminated))
+                self._err(Stderr(raw, at_ns, terminated))
         for raw, at_ns, terminated, _ in framer.end():
-            self.tape.take(Stderr(raw, at_ns, terminated))
+            self._err(Stderr(raw, at_ns, terminated))
+
+    def _err(self, line: Stderr) -> None:
+        self.tape.take(line)
+        self._last_words = line.raw.strip()[:_SHOWN_BYTES] or self._last_words
 
     def _frame(self, sender: Sender, raw: bytes, at_ns: int, terminated: bool, continues: bool) -> None:
         frame = self.tape.frame(Frame(0, sender, raw, at_ns, terminated, continues))
@@ -221,15 +231,19 @@ def _nobody(news: News) -> None:
     """Nobody listens yet."""
 
 
-def _ending(code: int | None) -> str:
+def _ending(code: int | None, last_words: bytes) -> str:
     if code is None:
         return "it closed its stdout and runs on"
-    if code >= 0:
-        return f"it ended with exit code {code}"
+    if code == 0:
+        return "it ended with exit code 0"
+    said = last_words.decode("utf-8", "replace")
+    why = f" ({said})" if said else ""
+    if code > 0:
+        return f"it ended with exit code {code}{why}"
     try:
-        return f"it was ended by {signal.Signals(-code).name}"
+        return f"it was ended by {signal.Signals(-code).name}{why}"
     except ValueError:
-        return f"it was ended by signal {-code}"
+        return f"it was ended by signal {-code}{why}"
 
 
 def _kill_all(process: Process) -> None:
