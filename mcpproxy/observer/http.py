@@ -9,7 +9,7 @@ The messages of each session go to a ``MessageJudge`` of their own, the HTTP aro
 exchanges. What HTTP refused was never said: it is taken back, so that it may be sent again.
 """
 
-from typing import Final, TypeVar
+from typing import Final
 
 from mcpproxy.checks.authorization import RESOURCE_METADATA
 from mcpproxy.checks.breach import member
@@ -36,7 +36,7 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Sender,
 )
-from mcpproxy.session.history import ModernAnswer
+from mcpproxy.session.history import ModernAnswer, keep
 from mcpproxy.session.http import (
     MAX_REMEMBERED,
     SESSION,
@@ -58,9 +58,6 @@ STREAMABLE: Final = REVISIONS[1:]
 
 MAX_CHALLENGES: Final = 100
 """So many 401s are remembered until it is known whether they told where to go."""
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class HttpJudge:
@@ -143,7 +140,7 @@ class HttpJudge:
             if session.authorized_seq is None:
                 session.authorized_seq = request.seq
             if session.stateless and request.connection not in history.authorized:
-                _keep(history.authorized, request.connection, request.seq)
+                keep(history.authorized, request.connection, request.seq, MAX_REMEMBERED)
         if body is not None and request.method == "POST":
             if exchange.several:
                 session.judge.history.client.unreadable = True
@@ -218,10 +215,10 @@ class HttpJudge:
         issued = exchange.response_fields.get(SESSION)
         if issued and session.id is None:
             session.id = issued
-            _keep(history.sessions, issued, session)
+            keep(history.sessions, issued, session, MAX_REMEMBERED)
         elif before is not None and before is not session and before.id is None and session.id is None:
             history.shared.add(connection)
-        _keep(history.by_connection, connection, session)
+        keep(history.by_connection, connection, session, MAX_REMEMBERED)
 
     def _note_metadata(self, exchange: HttpExchange) -> None:
         path = exchange.request.target.partition("?")[0]
@@ -291,7 +288,12 @@ class HttpJudge:
             exchange.session = HttpSession(self._new_judge(None, False), legacy=True)
         uri = frame.raw.decode("utf-8", "replace").strip()
         if uri:
-            _keep(self._history.posting, posting_target(uri, exchange.request.target), exchange.session)
+            keep(
+                self._history.posting,
+                posting_target(uri, exchange.request.target),
+                exchange.session,
+                MAX_REMEMBERED,
+            )
         return exchange.session
 
     def _is_message(self, exchange: HttpExchange, frame: Frame) -> bool:
@@ -350,7 +352,7 @@ class HttpJudge:
         if shows_modern(exchange, frame):
             history.modern_servers.add(exchange.server)
         if answer is not None:
-            _keep(history.modern, connection, answer)
+            keep(history.modern, connection, answer, MAX_REMEMBERED)
             is_dual = exchange.server in history.dual_servers
             if answer.versions and not is_dual and not any(v in STATEFUL for v in answer.versions):
                 history.modern_only[exchange.server] = frame.seq
@@ -370,7 +372,7 @@ class HttpJudge:
         """A call was refused for its headers; if not for the usual ones, then for those of its arguments."""
         if exchange.reported.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
             mismatch = Mismatch(frame.seq, exchange.fields.starting("mcp-param-"))
-            _keep(self._history.mismatched, (exchange.request.connection, tool), mismatch)
+            keep(self._history.mismatched, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
 
     def _note_event_id(self, exchange: HttpExchange, session: HttpSession, frame: Frame, id: str) -> None:
         stream = exchange.stream
@@ -378,7 +380,12 @@ class HttpJudge:
             return
         stream.events += 1
         session.forgetful = session.forgetful or len(session.events) >= MAX_REMEMBERED
-        _keep(session.events, id, SentEvent(stream, exchange.number, stream.events, hash(frame.raw)))
+        keep(
+            session.events,
+            id,
+            SentEvent(stream, exchange.number, stream.events, hash(frame.raw)),
+            MAX_REMEMBERED,
+        )
 
     # The end
 
@@ -405,7 +412,7 @@ class HttpJudge:
     def _note_lost(self, session: HttpSession) -> None:
         """The stream broke, and no other brings what it was to answer."""
         for asked in session.judge.history.client.pending.values():
-            _keep(self._history.lost, (session.judge.history.caller, asked.id), asked)
+            keep(self._history.lost, (session.judge.history.caller, asked.id), asked, MAX_REMEMBERED)
 
     def _note_404(self, exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:
         """The session is over. A GET or DELETE may lack a route, and -32601 means a method, so not there."""
@@ -493,13 +500,6 @@ def _says_something(frame: Frame) -> bool:
     if (event := frame.event) is None:
         return bool(frame.raw)
     return frame.terminated and bool(frame.raw or event.id or event.name)
-
-
-def _keep(table: dict[K, V], key: K, value: V) -> None:
-    """Remember ``value``, and of too many the latest."""
-    table[key] = value
-    if len(table) > MAX_REMEMBERED:
-        del table[next(iter(table))]
 
 
 def _keys(messages: tuple[Proper, ...]) -> list[tuple[str, int | str]]:

@@ -6,8 +6,9 @@ only the observer writes it.
 """
 
 from bisect import bisect_right
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, TypeVar
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
@@ -57,11 +58,16 @@ class Asked:
 
 
 def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
-    """Remember ``value``, and of more than ``most`` the latest."""
+    """Remember ``value``, and the latest of all: ``most``, and up to an eighth more.
+
+    The oldest go in batches. To find the first key, a dict looks at every place that was emptied before it,
+    so that taking one at a time would cost more than all else that is done with a message.
+    """
     table.pop(key, None)
     table[key] = value
-    if len(table) > most:
-        del table[next(iter(table))]
+    if len(table) > most + (most >> 3):
+        for oldest in tuple(islice(table, len(table) - most)):
+            del table[oldest]
 
 
 class UsedIds:
@@ -72,7 +78,7 @@ class UsedIds:
     """
 
     def __init__(self) -> None:
-        self._recent: dict[RequestId, int] = {}
+        self._recent: OrderedDict[RequestId, int] = OrderedDict()
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._texts: set[str] = set()
@@ -83,8 +89,7 @@ class UsedIds:
             return
         self._recent[id] = seq
         if len(self._recent) > RECENT_IDS:
-            oldest = next(iter(self._recent))
-            del self._recent[oldest]
+            oldest, _ = self._recent.popitem(last=False)
             if isinstance(oldest, str):
                 self._texts.add(oldest)
             else:
