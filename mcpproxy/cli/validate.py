@@ -21,12 +21,12 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.selection import Selection
 from mcpproxy.validate.bench import Options
-from mcpproxy.validate.client import TIMEOUT_S
 from mcpproxy.validate.outcome import CheckResult, Validation
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probes import chosen
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.run import Progress, validate
+from mcpproxy.validate.talk import TIMEOUT_S
 
 DESCRIPTION: Final = """\
 Connects to an MCP server as a client, walks through what it has, tries what good clients do and what bad ones

@@ -17,8 +17,9 @@ from contextlib import asynccontextmanager
 from mcpproxy import ruleset
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.validate.bench import Bench, Options
-from mcpproxy.validate.client import TIMEOUT_S, Client
+from mcpproxy.validate.client import Client
 from mcpproxy.validate.recordings import Recordings, Target
+from mcpproxy.validate.talk import TIMEOUT_S
 
 __all__ = ["Client", "connected_http", "connected_stdio"]
 

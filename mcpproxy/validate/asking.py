@@ -12,13 +12,15 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.bench import Bench
-from mcpproxy.validate.client import Client, dumps
+from mcpproxy.validate.client import Client
 from mcpproxy.validate.errors import HttpStatusError, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Skipped
+from mcpproxy.validate.talk import dumps
 
 if TYPE_CHECKING:  # brings the HTTP library, which stdio does not need
-    from mcpproxy.validate.http import Exchange, HttpWire
+    from mcpproxy.validate.exchange import Exchange
+    from mcpproxy.validate.http_wire import HttpWire
 
 Headers = Sequence[tuple[str, str]]
 

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Final, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.session.frame import Finding
-from mcpproxy.validate.client import TIMEOUT_S, Client
+from mcpproxy.validate.client import Client
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.probe import Skipped
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.stdio import StdioWire
+from mcpproxy.validate.stdio import GRACE_S, HASTE_S, StdioWire
+from mcpproxy.validate.talk import TIMEOUT_S
 from mcpproxy.validate.tape import Tape
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.http import HttpServer, HttpWire
+    from mcpproxy.validate.http import HttpServer
+    from mcpproxy.validate.http_wire import HttpWire
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Bench:
         """Whether the server refused the exact revision, or offered another one."""
         self.is_dual: bool | None = None
         """Whether the server speaks both eras; ``None`` while nobody has tried."""
+        self.runs_on = False
+        """Whether a process ran on after its stdin was closed. Those to come are not waited for as long."""
         self.server: JSONObject = {}
         """What the server said of itself in the handshake or the discovery."""
         self.walk: Final = Walk()
@@ -181,12 +185,13 @@ class Bench:
         """A session that is not open yet; a recording of its own, called ``name``, on stdio."""
         target = self.target
         if target.url:
-            from mcpproxy.validate.http import HttpWire
+            from mcpproxy.validate.http_wire import HttpWire
 
             self._note(self.http.tape)
             return Client(HttpWire(self.http), revision or self.revision, self.options.timeout_s)
         tape = self._tape(name)
-        wire = StdioWire(tape, target.command, target.env)
+        grace_s = HASTE_S if self.runs_on else GRACE_S
+        wire = StdioWire(tape, target.command, target.env, grace_s)
         return Client(wire, revision or self.revision, self.options.timeout_s)
 
     @asynccontextmanager
@@ -206,13 +211,14 @@ class Bench:
                 await client.connect()
             yield client
         finally:
-            await client.close()
+            await self._end(client)
 
     async def close_session(self) -> None:
         """Close the session that probes share."""
         client, self._client = self._client, None
         if client is not None:
-            await client.close()
+            self._note(client.wire.tape)
+            await self._end(client)
 
     async def drop_session(self) -> None:
         """Close it without waiting for a server that may hang."""
@@ -247,6 +253,11 @@ class Bench:
             for finding in tape.findings[since.get(tape.path, 0) :]
             if finding.blame == "server"
         ]
+
+    async def _end(self, client: Client) -> None:
+        await client.close()
+        if isinstance(client.wire, StdioWire):
+            self.runs_on = self.runs_on or client.wire.ran_on
 
     def _tape(self, name: str) -> Tape:
         tape = self._recordings.begin(name, self.target)

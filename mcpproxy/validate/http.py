@@ -1,145 +1,32 @@
-"""A server over HTTP under test: every byte of every connection is on the tape.
+"""A server over HTTP under test, and all connections to it: every byte of them is on the tape.
 
-The copy is taken where the connection is read and written, beneath the HTTP library, so that the tape holds
+The copy is taken where a connection is read and written, beneath the HTTP library, so that the tape holds
 what really passed; it becomes heads, bodies and events in the same way as in a recording of the proxy.
-
-``HttpServer`` is the server and all connections to it; ``HttpWire`` is one MCP session with it, by Streamable
-HTTP or, where the server has nothing else, by the HTTP+SSE of 2024-11-05.
 """
 
 import asyncio
 import json
 import os
 import ssl
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpcore
 
-from mcpproxy.framing.sse import SseFramer
-from mcpproxy.protocol.jsonrpc import (
-    JSON,
-    Absent,
-    Batch,
-    ErrorResponse,
-    Notification,
-    Request,
-    Response,
-    parse,
-)
-from mcpproxy.protocol.mirrors import ANNOTATION, Mirrors, argument, mirrors
-from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
+from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.recorder.http import HttpAssembly
 from mcpproxy.relay import journal
-from mcpproxy.replay.client_headers import encoded_name
 from mcpproxy.session.frame import CLIENT, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.format import Recorded
 from mcpproxy.validate.errors import CouldNotStartError, GoneError, TimedOutError
+from mcpproxy.validate.exchange import Exchange, Headers
 from mcpproxy.validate.tape import Tape
-from mcpproxy.validate.wire import Came, Gone, Hear, News, Over
 
-Headers = Sequence[tuple[str, str]]
-
-_CONNECT_S: Final = 10.0
-_RETRY_S: Final = 1.0
+CONNECT_S: Final = 10.0
 _LONGEST_RETRY_S: Final = 3.0
-_RESUMPTIONS: Final = 5
-_CLOSE_S: Final = 5.0
-_NAMES: Final = ("name", "uri", "taskId")
-
-
-@dataclass(eq=False, slots=True)
-class Exchange:
-    """One exchange as the tape saw it. ``number`` and ``status`` are 0 while there is none.
-
-    ``seq`` is the frame number of what we said, or of the request's head if that had no body; ``frames`` are
-    the server's frames, ``heads`` the numbers of both heads. ``failure`` says why it did not come to its end.
-    """
-
-    wire: "HttpWire | None" = None
-    number: int = 0
-    seq: int = 0
-    status: int = 0
-    headers: Headers = ()
-    frames: list[Frame] = field(default_factory=list[Frame])
-    heads: list[int] = field(default_factory=list[int])
-    last_id: str = ""
-    retry_s: float = _RETRY_S
-    failure: str = ""
-    is_cut: bool = False
-    endpoint: str = ""
-    """Where an ``endpoint`` event says that messages go: the mark of HTTP+SSE."""
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set with the head of the response, or with the failure."""
-    heard: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set with every frame of the server, and with the end; who waits for more clears it."""
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-    is_asked: bool = False
-    written: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when all that we say has left us."""
-    _held: list[Frame] = field(default_factory=list[Frame])
-    _framer: SseFramer = field(default_factory=SseFramer)
-
-    def header(self, name: str) -> str | None:
-        """The value of the first header of that name."""
-        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
-
-    @property
-    def media_type(self) -> str:
-        """What the answer says that it is: ``application/json``."""
-        return (self.header("content-type") or "").partition(";")[0].strip().lower()
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the answer is an event stream."""
-        return self.media_type == "text/event-stream"
-
-    @property
-    def body(self) -> bytes:
-        """What the server said, the frames of it one after another."""
-        return b"".join(frame.raw for frame in self.frames)
-
-    def begin(self, status: int, headers: Headers) -> None:
-        """The head of the answer is there, with its credentials, which the tape has not."""
-        self.status, self.headers = status, headers
-        if self.wire is not None and (id := self.header("mcp-session-id")):
-            self.wire.session_id = id
-        self.begun.set()
-        held, self._held = self._held, []
-        for frame in held:
-            self.came(frame)
-
-    def came(self, frame: Frame) -> None:
-        """A frame of the server; nobody hears of it before the head."""
-        if not self.begun.is_set():
-            self._held.append(frame)
-        elif self.wire is not None:
-            self.wire.came(frame)
-
-    def read(self, chunk: bytes) -> None:
-        """Some of the body, with the session id in an ``endpoint`` event, which the tape has not."""
-        if self.endpoint or not self.is_stream:
-            return
-        for block in self._framer.feed(chunk, 0):
-            if block.event == "endpoint" and block.data and block.complete:
-                self.endpoint = block.data.decode("utf-8", "replace").strip()
-                self.heard.set()
-
-    async def until(self, is_enough: Callable[[], bool]) -> None:
-        """Wait until what came is enough, or nothing more will come."""
-        while not is_enough() and not self.over.is_set():
-            self.heard.clear()
-            await self.heard.wait()
-
-    @property
-    def seen(self) -> tuple[int, ...]:
-        """The numbers of all heads and frames of it, for evidence."""
-        return tuple(sorted({*self.heads, *([self.seq] if self.seq else []), *(f.seq for f in self.frames)}))
-
 
 _current: ContextVar[Exchange | None] = ContextVar("_current", default=None)
 
@@ -275,7 +162,7 @@ class HttpServer:
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
             for name, value in (*(() if is_anonymous else self.headers), *headers)
         ]
-        timeouts = {"timeout": {"connect": _CONNECT_S}}
+        timeouts = {"timeout": {"connect": CONNECT_S}}
         try:
             sent = self._pool.stream(
                 method, url or self.url, headers=fields, content=body or None, extensions=timeouts
@@ -290,7 +177,7 @@ class HttpServer:
         except httpcore.ConnectError as fault:
             exchange.failure = f"cannot be reached ({fault})"
         except httpcore.ConnectTimeout:
-            exchange.failure = f"cannot be reached (no connection within {_CONNECT_S:g} s)"
+            exchange.failure = f"cannot be reached (no connection within {CONNECT_S:g} s)"
         except (httpcore.NetworkError, httpcore.ProtocolError) as fault:
             exchange.failure = f"cut the exchange short ({fault or type(fault).__name__})"
         except httpcore.UnsupportedProtocol as fault:
@@ -361,185 +248,6 @@ class HttpServer:
             exchange.came(frame)
 
 
-class HttpWire:
-    """One MCP session with ``server``.
-
-    ``session_id`` and ``version`` go into its headers once they are known. ``stream`` is what the server says
-    everything on, if it ``is_older`` than Streamable HTTP.
-    """
-
-    transport = "http"
-
-    def __init__(self, server: HttpServer) -> None:
-        self.server: Final = server
-        self.tape = server.tape
-        self.hear: Hear = _nobody
-        self.session_id = ""
-        self.version = ""
-        self.last: Exchange | None = None
-        """The exchange of the last message that was sent."""
-        self.stream: Exchange | None = None
-        self._streaming: asyncio.Task[None] | None = None
-        self._posts: Final[dict[Exchange, asyncio.Task[None]]] = {}
-
-    @property
-    def is_older(self) -> bool:
-        """Whether this session goes by HTTP+SSE."""
-        return self.stream is not None
-
-    async def open(self) -> None:
-        """Nothing is sent yet: the first message shows whether somebody is there.
-
-        Raises:
-            GoneError: the server speaks HTTP+SSE, and does not begin a stream now.
-        """
-        if self.server.is_older and not await self.fall_back(_CONNECT_S):
-            raise GoneError("the server did not begin another stream with an endpoint event")
-
-    async def fall_back(self, timeout_s: float) -> bool:
-        """Go over to HTTP+SSE, if a GET opens a stream of it; whether it does."""
-        stream = Exchange(self)
-        self._streaming = self.server.spawn(self._stream(stream))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await stream.until(lambda: bool(stream.endpoint))
-        if stream.endpoint:
-            self.stream = stream
-            self.server.is_older = True
-            return True
-        await self._end_stream()
-        return False
-
-    def headers(self, raw: bytes = b"") -> list[tuple[str, str]]:
-        """What a good client sends with the message ``raw``, or with a request without body."""
-        accept = "application/json, text/event-stream" if raw else "text/event-stream"
-        found = [("Accept", accept)]
-        if raw:
-            found.append(("Content-Type", "application/json"))
-        if self.session_id:
-            found.append(("Mcp-Session-Id", self.session_id))
-        message = parse(raw) if raw else None
-        said = message if isinstance(message, Request | Notification) else None
-        params = said.params if said else None
-        version = _at(params, "_meta", VERSION_KEY) or self.version
-        if version:
-            found.append(("MCP-Protocol-Version", str(version)))
-        if said and (version in STATELESS or _at(params, "_meta", VERSION_KEY)):
-            found.append(("Mcp-Method", said.method))
-            name = next((name for key in _NAMES if isinstance(name := _at(params, key), str)), None)
-            if name is not None:
-                found.append(("Mcp-Name", encoded_name(name)))
-            found += self._mirrored(said)
-        return found
-
-    async def send(self, raw: bytes) -> int:
-        """POST one message; the number of its frame, as soon as that has one.
-
-        Raises:
-            GoneError: the server cannot be reached.
-        """
-        return (await self.post(raw, self.headers(raw))).seq
-
-    async def post(self, raw: bytes, headers: Headers) -> Exchange:
-        """POST a message with just these headers, and go on as soon as it was sent.
-
-        Raises:
-            GoneError: the server cannot be reached.
-        """
-        # What HTTP+SSE says to a POST is no message: those come on the stream.
-        exchange = self.last = Exchange(None if self.is_older else self)
-        sent = asyncio.Event()
-
-        def hear(event: Recorded) -> None:
-            if isinstance(event, Frame) and event.sender == CLIENT and event.exchange == exchange.number:
-                sent.set()
-
-        self.tape.listen(hear)
-        self._posts[exchange] = task = self.server.spawn(self._run(exchange, raw, headers))
-        task.add_done_callback(lambda _: self._posts.pop(exchange, None))
-        waits = [asyncio.create_task(sent.wait()), asyncio.create_task(exchange.begun.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            self.tape.unlisten(hear)
-        if exchange.failure:
-            raise GoneError(f"the server {exchange.failure}", exchange.seen)
-        return exchange
-
-    async def listen(self) -> None:
-        """Open the stream for what the server says of its own, if it has one; nobody waits for it."""
-        if not self.is_older and self._streaming is None:
-            self._streaming = self.server.spawn(self.server.run(Exchange(self), "GET", self.headers(), b""))
-
-    def abandon(self, exchange: Exchange) -> None:
-        """Close the connection of a POST, whatever else would come on it."""
-        if task := self._posts.get(exchange):
-            task.cancel()
-
-    def came(self, frame: Frame) -> None:
-        """A frame of the server, which may list tools that want arguments in headers."""
-        if ANNOTATION.encode() in frame.raw and isinstance(message := frame.message, Response):
-            tools = message.result.get("tools") if isinstance(message.result, dict) else None
-            for tool in tools if isinstance(tools, list) else ():
-                if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
-                    self.server.mirrors[name] = mirrors(tool.get("inputSchema"))
-        self.hear(Came(frame))
-
-    async def close(self) -> None:
-        """End the session with DELETE, if it has an id."""
-        await self._end_stream()
-        if self.session_id:
-            with suppress(GoneError, TimedOutError):
-                await self.server.exchange("DELETE", self.headers(), timeout_s=_CLOSE_S)
-
-    def _mirrored(self, request: Request | Notification) -> list[tuple[str, str]]:
-        """The arguments of a call that its tool wants in headers."""
-        params = None if isinstance(request.params, Absent) else request.params
-        if request.method != "tools/call" or not isinstance(params, dict):
-            return []
-        wanted = self.server.mirrors.get(str(params.get("name")))
-        found: list[tuple[str, str]] = []
-        for path, header in wanted.headers if wanted else ():
-            value = argument(params.get("arguments"), path)
-            if isinstance(value, bool | int | str):
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                found.append((f"Mcp-Param-{header}", encoded_name(text)))
-        return found
-
-    async def _stream(self, stream: Exchange) -> None:
-        await self.server.run(stream, "GET", self.headers(), b"")
-        if self.stream is stream:
-            self.hear(Gone(f"it {stream.failure or 'ended the stream of the session'}"))
-
-    async def _end_stream(self) -> None:
-        self.stream, task, self._streaming = None, self._streaming, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _run(self, exchange: Exchange, raw: bytes, headers: Headers) -> None:
-        url = urljoin(self.server.url, self.stream.endpoint) if self.stream else ""
-        await self.server.run(exchange, "POST", headers, raw, url=url)
-        if exchange.failure and not exchange.number:
-            self.hear(Gone(f"it {exchange.failure}"))
-            return
-        if self.is_older and exchange.status < 300 and not exchange.failure:
-            return  # The answer comes on the stream.
-        owed = _requests_in(raw) - _answers_in(exchange.frames)
-        latest = exchange
-        for _ in range(_RESUMPTIONS):
-            if owed <= 0 or not latest.last_id or not latest.is_stream:
-                break
-            await asyncio.sleep(latest.retry_s)
-            more = Exchange(self, last_id=latest.last_id)
-            await self.server.run(more, "GET", [*self.headers(), ("Last-Event-ID", latest.last_id)], b"")
-            owed -= _answers_in(more.frames)
-            latest = more
-        self.hear(Over(exchange.seq, exchange.status, exchange.failure))
-
-
 class _Backend(httpcore.AsyncNetworkBackend):
     """Connects as usual, and has every connection copied."""
 
@@ -605,31 +313,6 @@ class _Copied(httpcore.AsyncNetworkStream):
         return self._inner.get_extra_info(info)
 
 
-def _nobody(news: News) -> None:
-    """Nobody listens yet."""
-
-
-def _requests_in(raw: bytes) -> int:
-    message = parse(raw)
-    singles = message.items if isinstance(message, Batch) else (message,)
-    return sum(isinstance(single, Request) for single in singles)
-
-
-def _answers_in(frames: Iterable[Frame]) -> int:
-    found = 0
-    for frame in frames:
-        message = frame.message
-        singles = message.items if isinstance(message, Batch) else (message,)
-        found += sum(isinstance(single, Response | ErrorResponse) for single in singles)
-    return found
-
-
-def _at(value: object, *path: str) -> JSON:
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None  # pyright: ignore
-    return value if isinstance(value, str) else None
-
-
 async def reachable(url: str) -> None:
     """See whether anybody listens at ``url``.
 
@@ -639,7 +322,7 @@ async def reachable(url: str) -> None:
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        async with asyncio.timeout(_CONNECT_S):
+        async with asyncio.timeout(CONNECT_S):
             _, writer = await asyncio.open_connection(parts.hostname, port)
     except (OSError, TimeoutError) as fault:
         reason = fault.strerror or "no connection in time"

@@ -87,6 +87,7 @@ class _Run:
         self.judged: Final[list[Judged]] = []
         self.notes: Final[list[str]] = []
         self._target: Final = target
+        self._is_dual: bool | None = None
         self._probes: Final = probes
         self._recordings: Final = recordings
         self._options: Final = options
@@ -119,7 +120,9 @@ class _Run:
         finally:
             await bench.close()
             self._keep(bench, set())
-        if not found or await self._speaks_handshake():
+        if found:
+            self._is_dual = await self._speaks_handshake()
+        if not found or self._is_dual:
             found.append(STATEFUL[-1])
         return found
 
@@ -138,6 +141,7 @@ class _Run:
     async def through(self, revision: str, *, is_exact: bool, is_one_of_all: bool) -> None:
         """All probes in one revision. It may be no fault not to speak it, if it ``is_one_of_all``."""
         bench = Bench(self._target, self._options, self._recordings, revision, is_exact=is_exact)
+        bench.is_dual = self._is_dual
         claimed: set[int] = set()
         before = len(self.checks)
         silent = 0
@@ -191,6 +195,7 @@ class _Run:
         except TimeoutError:
             is_silent = True
             conclusion = Conclusion("failed", "the time for the whole run is over in the middle of it")
+        path = bench.seen[-1].path if bench.seen else bench.session_path
         if is_silent:
             await bench.drop_session()
         elif probe.disruptive:
@@ -200,7 +205,7 @@ class _Run:
             for tape, one in bench.findings(marks)
             if one.rule in probe.rules and id(one) not in claimed
         ]
-        conclusion, path = _decided(conclusion, found, bench)
+        conclusion, path = _decided(conclusion, found, path)
         claimed.update(id(one) for _, one in found)
         took_ms = (time.monotonic() - started) * 1e3
         result = CheckResult(
@@ -253,10 +258,12 @@ def _excused(result: CheckResult) -> CheckResult:
 
 
 def _decided(
-    conclusion: Conclusion | None, found: list[tuple[str, Finding]], bench: Bench
+    conclusion: Conclusion | None, found: list[tuple[str, Finding]], path: str
 ) -> tuple[Conclusion, str]:
-    """What a probe came to, and in which recording: the worse of its own word and the observer's."""
-    path = bench.seen[-1].path if bench.seen else bench.session_path
+    """What a probe came to, and in which recording: the worse of its own word and the observer's.
+
+    ``path`` is the recording that its own word is about.
+    """
     own = conclusion or Conclusion("passed", "nothing was found")
     serious = [each for each in found if each[1].severity != "info"]
     if not serious or (own.status == "failed" and (own.rule or own.source)):

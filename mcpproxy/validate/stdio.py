@@ -29,24 +29,34 @@ _SHOWN_BYTES: Final = 200
 GRACE_S: Final = 2.0
 """How long a server may take to end after its stdin was closed, and after SIGTERM, when a session is over."""
 
+HASTE_S: Final = 0.1
+"""How long one may take after its stdin was closed that is known to run on then."""
+
 
 class StdioWire:
     """Runs ``command`` with ``env`` added to our environment. ``stderr`` counts what it wrote there.
 
     ``bare`` are the lines of its stdout that are on the tape; ``exit_code`` is set once it has ended,
-    negative for a signal.
+    negative for a signal. ``grace_s`` is how long it may take to end once a session is over and its stdin
+    closed; it ``ran_on`` if it took longer.
     """
 
     transport = "stdio"
 
-    def __init__(self, tape: Tape, command: Sequence[str], env: Mapping[str, str]) -> None:
+    def __init__(
+        self, tape: Tape, command: Sequence[str], env: Mapping[str, str], grace_s: float = GRACE_S
+    ) -> None:
         self.tape = tape
+        self.turn: Final = asyncio.Lock()
+        """Held by who writes a message in pieces, so that none comes between them: our own answers wait."""
+        self.ran_on = False
         self.hear: Hear = _nobody
         self.version = ""
         self.stderr_bytes = 0
         self.exit_code: int | None = None
         self._command: Final = command
         self._env: Final = env
+        self._grace_s: Final = grace_s
         self._process: Process | None = None
         self._tasks: Final[list[asyncio.Task[None]]] = []
         self._said: Final = LineFramer()  # by us
@@ -95,14 +105,14 @@ class StdioWire:
         Raises:
             GoneError: the server has ended, or does not read any more.
         """
-        await self.write(raw + b"\n")
-        return self.tape.seq
+        async with self.turn:
+            return await self.write(raw + b"\n")
 
     async def listen(self) -> None:
         """Its stdout is read all the time."""
 
-    async def write(self, data: bytes) -> None:
-        """Send just these bytes, which may be a part of a line or several lines.
+    async def write(self, data: bytes) -> int:
+        """Send just these bytes, which may be a part of a line or several lines; the number of the last frame.
 
         They are on the tape before anybody can answer them.
 
@@ -115,11 +125,13 @@ class StdioWire:
         at_ns = self.tape.now_ns()
         for raw, when_ns, terminated, continues in self._said.feed(data, at_ns):
             self._frame(CLIENT, raw, when_ns, terminated, continues)
+        seq = self.tape.seq
         try:
             process.stdin.write(data)
             await process.stdin.drain()
         except (ConnectionError, BrokenPipeError):
             raise GoneError("the server does not read its stdin any more") from None
+        return seq
 
     def close_stdin(self) -> None:
         """Tell the server that nothing more will come."""
@@ -154,7 +166,8 @@ class StdioWire:
             return
         try:
             self.close_stdin()
-            if not await self.ended(GRACE_S):
+            if not await self.ended(self._grace_s):
+                self.ran_on = True
                 self.signal(signal.SIGTERM)
                 await self.ended(GRACE_S)
         finally:

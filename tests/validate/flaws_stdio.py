@@ -40,6 +40,21 @@ def a_read_is_a_message(server: Server) -> None:
     server.lines = lines
 
 
+@flaw
+def asks_between_pieces(server: Server) -> None:
+    """No flaw at all: a server may ask what it likes while a message is still on its way."""
+
+    def lines() -> Iterable[bytes]:
+        held = b""
+        for chunk in _chunks():
+            *whole, held = (held + chunk).split(b"\n")
+            yield from whole
+            if held:
+                server.say({"jsonrpc": "2.0", "id": "a-question", "method": "ping"})
+
+    server.lines = lines
+
+
 _GAP_S = 0.1
 """What comes without such a gap between has come at once."""
 

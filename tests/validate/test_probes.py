@@ -143,6 +143,7 @@ CASES = (
     # Lawful, if rare
     Case("progress-token", "steady-progress", "passed", "2 progress notifications"),
     Case("huge-message", "middling-refusing-buffer", "passed", "Request too large"),
+    Case("split-writes", "asks-between-pieces", "passed", "was answered"),
     Case("unsupported-version", "refused-version", "passed", "refused with -32602"),
 )
 

@@ -17,12 +17,12 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.validate.asking import LOOPBACK, posted, streamable
 from mcpproxy.validate.bench import Bench
-from mcpproxy.validate.client import dumps
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Skipped, passed
+from mcpproxy.validate.talk import dumps
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.http import Exchange
+    from mcpproxy.validate.exchange import Exchange
 
 _NAMED: Final = re.compile(r'resource_metadata\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 _RFC: Final = "https://datatracker.ietf.org/doc/html/rfc9728#section-2"

@@ -16,11 +16,11 @@ from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.asking import Headers, Said, ask, changed, sentence, speaks_both, streamable
 from mcpproxy.validate.bench import Bench
-from mcpproxy.validate.client import dumps
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, Skipped, passed
 from mcpproxy.validate.probes.walk import to_call
 from mcpproxy.validate.sample import sample
+from mcpproxy.validate.talk import dumps
 
 MISMATCH: Final = -32020
 

@@ -14,10 +14,10 @@ from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, since
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.asking import LOOPBACK, answers, changed, harmless, posted, streamable
 from mcpproxy.validate.bench import Bench
-from mcpproxy.validate.client import dumps
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Skipped, passed, warned
 from mcpproxy.validate.reaction import still_there
+from mcpproxy.validate.talk import dumps
 
 STREAMABLE: Final = STATEFUL[1:]
 """The revisions with a handshake that have Streamable HTTP."""

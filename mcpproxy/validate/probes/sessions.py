@@ -11,13 +11,14 @@ from uuid import uuid4
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.validate.asking import changed, harmless, posted, said, sentence, streamable
 from mcpproxy.validate.bench import Bench
-from mcpproxy.validate.client import dumps
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, Skipped, passed, warned
+from mcpproxy.validate.talk import dumps
 
 if TYPE_CHECKING:
     from mcpproxy.validate.client import Client
-    from mcpproxy.validate.http import Exchange, HttpWire
+    from mcpproxy.validate.exchange import Exchange
+    from mcpproxy.validate.http_wire import HttpWire
 
 _ID: Final = "Mcp-Session-Id"
 _VERSION: Final = "MCP-Protocol-Version"

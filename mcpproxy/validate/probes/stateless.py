@@ -13,10 +13,10 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.asking import Said, ask, posted, said, sentence, speaks_both, streamable
 from mcpproxy.validate.bench import Bench
-from mcpproxy.validate.client import dumps
 from mcpproxy.validate.errors import HttpStatusError, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Skipped, passed
+from mcpproxy.validate.talk import dumps
 
 UNSUPPORTED: Final = -32022
 NO_VERSION: Final = "1900-01-01"

@@ -11,11 +11,12 @@ from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.validate.bench import Bench
-from mcpproxy.validate.client import Client, dumps
+from mcpproxy.validate.client import Client
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Skipped, passed, warned
 from mcpproxy.validate.probes.jsonrpc import NOBODYS
 from mcpproxy.validate.stdio import StdioWire
+from mcpproxy.validate.talk import dumps
 
 _PROMPT_S: Final = 5.0
 """A server that runs on for so long after the sign to end did not end promptly."""
@@ -51,11 +52,11 @@ async def _split(bench: Bench) -> Conclusion:
     ends = [*sorted(set(cuts) - {0}), len(raw)]
     pending = client.expect(id, method)
     start = 0
-    for end in ends:
-        await wire.write(raw[start:end])
-        await asyncio.sleep(_APART_S)
-        start = end
-    pending.seq = wire.tape.seq
+    async with wire.turn:
+        for end in ends:
+            pending.seq = await wire.write(raw[start:end])
+            await asyncio.sleep(_APART_S)
+            start = end
     answer = await client.answer(pending)
     if answer.is_error:
         return warned("a message in pieces was refused, and whole ones are not", answer.frames)
@@ -67,8 +68,10 @@ async def _together(bench: Bench) -> Conclusion:
     method = "server/discover" if client.is_stateless else "ping"
     ids = [client.new_id() for _ in range(_TOGETHER)]
     pending = [client.expect(id, method) for id in ids]
-    first = wire.tape.seq + 1
-    await wire.write(b"".join(dumps(client.request_object(method, id=id)) + b"\n" for id in ids))
+    lines = [dumps(client.request_object(method, id=id)) + b"\n" for id in ids]
+    async with wire.turn:
+        first = wire.tape.seq + 1
+        await wire.write(b"".join(lines))
     for number, one in enumerate(pending):
         one.seq = first + number
     answers = [await client.answer(one) for one in pending]
