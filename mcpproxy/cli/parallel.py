@@ -3,11 +3,9 @@
 Where processes cannot be forked, one after another does it too.
 """
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from typing import Final, TypeVar, cast
 
 R = TypeVar("R")
@@ -23,10 +21,14 @@ def each(work: Callable[[str], R], paths: Sequence[str]) -> Iterator[R]:
 
     ``work`` does not raise for what is wrong with a path; its result can be pickled.
     """
-    workers = min(len(paths), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
-    if workers < 2 or not _is_worth_it(paths) or "fork" not in multiprocessing.get_all_start_methods():
+    workers = min(len(paths), _processors())
+    if workers < 2 or not hasattr(os, "fork") or not _is_worth_it(paths):
         yield from map(work, paths)
         return
+    # Not at the top: these cost every short reading a fifth of its time.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     global _work  # what a fork inherits needs no pickling
     _work = work
     context = multiprocessing.get_context("fork")
@@ -36,6 +38,10 @@ def each(work: Callable[[str], R], paths: Sequence[str]) -> Iterator[R]:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _run(path: str) -> object:
