@@ -112,7 +112,7 @@ class StdioWire:
         """Its stdout is read all the time."""
 
     async def write(self, data: bytes) -> int:
-        """Send just these bytes, which may be a part of a line or several lines; the number of the last frame.
+        """Send just these bytes, a part of a line or several lines; the number of the last frame.
 
         They are on the tape before anybody can answer them.
 
@@ -122,6 +122,8 @@ class StdioWire:
         process = self._process
         if process is None or process.stdin is None or not self._is_open:
             raise GoneError(f"the server is gone: {self._reason or 'it was not started'}")
+        if self._has_sent_eof:  # a pipe that is closed takes it without a word
+            raise GoneError("the server's stdin is closed")
         at_ns = self.tape.now_ns()
         for raw, when_ns, terminated, continues in self._said.feed(data, at_ns):
             self._frame(CLIENT, raw, when_ns, terminated, continues)

@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks stdio|http|start|judge|replay [--rounds N] [--short]``: prints Markdown.
+"""``python -m tests.benchmarks NAME [--rounds N] [--short]``: prints Markdown.
 
 ``--short`` takes seconds and is for the gate: like the long run it fails when a frame is lost or a byte
 changed, and never because of a time.
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from tests.benchmarks import http, judge, replay, start, stdio
+from tests.benchmarks import http, judge, offline, replay, start, stdio
 from tests.benchmarks.report import machine
 from tests.benchmarks.sessions import Kind, WrongBytesError
 
@@ -18,6 +18,7 @@ BENCHMARKS: Final[dict[str, Callable[[int, bool, tuple[Kind, ...]], str]]] = {
     "http": http.run,
     "start": start.run,
     "judge": judge.run,
+    "offline": offline.run,
     "replay": replay.run,
 }
 

@@ -82,14 +82,14 @@ async def _invalid_params(bench: Bench) -> Conclusion:
     _, method, params = found
     answer = await bench.client.request(method, params)
     if answer.code == _INVALID_PARAMS:
-        return passed(f"{method} without its params was refused with -32602", answer.frames)
+        return passed(f"{method} with empty params was refused with -32602", answer.frames)
     if answer.is_error:
-        said = f"{method} without its params was refused with {shown(answer.code)}; -32602 says what is wrong"
+        said = f"{method} with empty params was refused with {shown(answer.code)}; -32602 says what is wrong"
         return Conclusion("warning", said, answer.frames, source=JSON_RPC)
     if answer.members.get("isError") is True:
         said = f"{method} without the name of a tool was answered with a tool's result, not with -32602"
         return bench.breaks("TOOL-006/R-143", said, answer.frames)
-    said = f"{method} without its params was answered with a result, not with -32602"
+    said = f"{method} with empty params was answered with a result, not with -32602"
     return Conclusion("warning", said, answer.frames, source=JSON_RPC)
 
 
