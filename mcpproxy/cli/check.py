@@ -9,20 +9,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from mcpproxy import baseline, judging, pins, ruleset
+from mcpproxy import judging, pins, ruleset
 from mcpproxy.baseline import Baseline
 from mcpproxy.checks.implementations import pinned
 from mcpproxy.checks.pins import held
 from mcpproxy.checks.table import Family
-from mcpproxy.cli import output, parallel, progress, ranges, reporting, sessions, traces
+from mcpproxy.cli import accepting, output, parallel, progress, ranges, reporting, sessions, traces
 from mcpproxy.cli.progress import Progress
 from mcpproxy.cli.terminal import emit, style, tell
-from mcpproxy.cli.usage import Parser, UsageError
+from mcpproxy.cli.usage import Parser
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
 from mcpproxy.reports.located import locate
-from mcpproxy.reports.style import count, printable
+from mcpproxy.reports.style import count
 from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
 from mcpproxy.ruleset import Ruleset
 from mcpproxy.selection import Selection
@@ -45,7 +45,7 @@ def run(argv: list[str]) -> int:
     """Judge every trace named and report the findings."""
     options = _arguments(argv)
     rules, selection = _rules(options)
-    accepted = _baseline(options)
+    accepted = accepting.read(options)
     if options.output:
         output.check(options.output)
     found = traces.whole([trace for path in options.paths for trace in traces.expand(path)])
@@ -64,10 +64,7 @@ def run(argv: list[str]) -> int:
     if accepted is not None:
         verdict = _compared(verdict, accepted, rules.catalogue, selection, options)
     reporting.report(verdict, rules.catalogue, options.format, options.output, look, streamed=streams)
-    for entry in verdict.fixed or ():
-        tell(f"{options.baseline}: fixed: {entry.rule} {printable(entry.message)}")
-    if verdict.fixed:
-        tell(f"{options.baseline}: --write-baseline takes out what is fixed")
+    accepting.tell_fixed(options.baseline, verdict.fixed or ())
     return verdict.exit_code
 
 
@@ -76,10 +73,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("paths", nargs="+", metavar="TRACE-or-folder", help="recordings, or folders of them")
     parser.add_argument("--format", choices=reporting.FORMATS, default="text", help="what to print (text)")
     parser.add_argument("-o", "--output", metavar="FILE", help="put the report there, the summary on stderr")
-    parser.add_argument("--baseline", metavar="FILE", help="the findings in FILE are known and do not count")
-    parser.add_argument(
-        "--write-baseline", action="store_true", help="accept all findings: write them to that FILE"
-    )
+    accepting.add_options(parser)
     parser.add_argument("--strict", action="store_true", help="let warnings count as errors do")
     parser.add_argument("--select", action="append", metavar="RULE,...", help="judge by these rules only")
     parser.add_argument(
@@ -95,10 +89,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--versions", metavar="FILE", help="report peers outside the version ranges in FILE")
     parser.add_argument("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
-    options = parser.parse_args(argv)
-    if options.write_baseline and not options.baseline:
-        raise UsageError("--write-baseline", "goes together with --baseline FILE", "name the file to write")
-    return options
+    return parser.parse_args(argv)
 
 
 def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
@@ -114,14 +105,6 @@ def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
         families.append(held(pins.read(options.pins)))
     selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)
     return rules.and_also(selection.wanted or (), families), selection
-
-
-def _baseline(options: argparse.Namespace) -> Baseline | None:
-    if not options.baseline:
-        return None
-    if options.write_baseline:
-        output.check(options.baseline)
-    return baseline.read(options.baseline, may_be_missing=options.write_baseline)
 
 
 def _compared(

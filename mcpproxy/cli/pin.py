@@ -6,7 +6,6 @@ never changed by the way: where something is not as approved, that is told, and 
 
 import argparse
 import asyncio
-import math
 import os
 import signal
 import tempfile
@@ -19,7 +18,7 @@ from mcpproxy import pins
 from mcpproxy.checks.pins import Pins
 from mcpproxy.cli import traces
 from mcpproxy.cli.terminal import emit, tell
-from mcpproxy.cli.usage import Parser, UsageError
+from mcpproxy.cli.usage import Parser, UsageError, header, seconds, split_command
 from mcpproxy.errors import McpProxyError
 from mcpproxy.pins import Gathered
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
@@ -205,8 +204,7 @@ def _announced(client: "Client") -> int:
 
 
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    at = argv.index("--") if "--" in argv else len(argv)
-    argv, command = argv[:at], argv[at + 1 :]
+    argv, command = split_command(argv)
     parser = Parser("pin", DESCRIPTION, EPILOG)
     parser.usage = "mcpproxy pin -o FILE [--update] [OPTION...] (TRACE... | -- COMMAND [ARG...] | URL)"
     add = parser.add_argument
@@ -214,23 +212,6 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add("-o", "--output", metavar="FILE", required=True, help="the file of pins; - prints it")
     add("--update", action="store_true", help="approve of what has changed")
     add("--revision", choices=REVISIONS, help="the protocol revision to speak (one that the server does)")
-    add("--timeout", metavar="S", type=_seconds, default=10.0, help="how long an answer may take (10)")
-    add("--header", metavar="'NAME: VALUE'", action="append", type=_header, default=[], help="for a URL")
+    add("--timeout", metavar="S", type=seconds, default=10.0, help="how long an answer may take (10)")
+    add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")
     return parser.parse_args(argv), command
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip() or "\n" in text:
-        raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is no header such as 'Name: value'")
-    return name.strip(), value.strip()
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return seconds

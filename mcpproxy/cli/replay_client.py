@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import math
 import signal
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
@@ -12,7 +11,7 @@ from typing import Final
 from mcpproxy.cli import comparing, renewal, traces
 from mcpproxy.cli.comparing import Counting
 from mcpproxy.cli.terminal import tell
-from mcpproxy.cli.usage import Parser, UsageError
+from mcpproxy.cli.usage import Parser, UsageError, header, seconds, split_command, url
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.replay.client import TIMEOUT_S, Link, play
 from mcpproxy.replay.client_stdio import StdioLink
@@ -114,17 +113,16 @@ def _http(url: str, session: Session, headers: Sequence[tuple[str, str]]) -> Lin
 
 
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    at = argv.index("--") if "--" in argv else len(argv)
-    argv, command = argv[:at], argv[at + 1 :]
+    argv, command = split_command(argv)
     parser = Parser("replay client", DESCRIPTION, EPILOG)
     parser.usage = "mcpproxy replay client TRACE [OPTION...] (-- COMMAND [ARG...] | --url URL)"
     add = parser.add_argument
     add("trace", metavar="TRACE", help="the recording")
-    add("--url", metavar="URL", type=_url, help="the MCP endpoint of a live server over HTTP")
+    add("--url", metavar="URL", type=url, help="the MCP endpoint of a live server over HTTP")
     add(
         "--header",
         metavar="'NAME: VALUE'",
-        type=_header,
+        type=header,
         action="append",
         default=[],
         help="a header for every HTTP request, such as a credential, which no recording holds",
@@ -135,7 +133,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add(
         "--timeout",
         metavar="SECONDS",
-        type=_seconds,
+        type=seconds,
         default=TIMEOUT_S,
         help="how long an answer may take (30)",
     )
@@ -151,26 +149,3 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     if options.session and options.update:
         raise UsageError("--session", "is not for --update, which replaces all", "leave one of them out")
     return options, command
-
-
-def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise argparse.ArgumentTypeError(f"{text!r} is no URL such as http://127.0.0.1:3000/mcp")
-    return text
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip() or "\n" in text:
-        raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is no header such as 'Name: value'")
-    return name.strip(), value.strip()
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return seconds

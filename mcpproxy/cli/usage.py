@@ -5,7 +5,17 @@ from typing import Final, NoReturn
 
 from mcpproxy.errors import UsageError, nearest
 
-__all__ = ["HELP_COLUMNS", "Parser", "UsageError", "nearest", "positive"]
+__all__ = [
+    "HELP_COLUMNS",
+    "Parser",
+    "UsageError",
+    "header",
+    "nearest",
+    "positive",
+    "seconds",
+    "split_command",
+    "url",
+]
 
 HELP_COLUMNS: Final = 100
 
@@ -39,3 +49,35 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return int(text)
+
+
+def seconds(text: str) -> float:
+    """An argparse type: a duration of up to a day."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1
+    if not 0 < found <= 86_400:  # which no NaN is either
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return found
+
+
+def header(text: str) -> tuple[str, str]:
+    """An argparse type: name and value of a header. A value may be a credential: it is not repeated."""
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip() or "\n" in text:
+        raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is no header such as 'Name: value'")
+    return name.strip(), value.strip()
+
+
+def url(text: str) -> str:
+    """An argparse type: where a server is reached over HTTP."""
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no URL such as http://127.0.0.1:3000/mcp")
+    return text
+
+
+def split_command(argv: list[str]) -> tuple[list[str], list[str]]:
+    """What stands before ``--``, and the command behind it."""
+    at = argv.index("--") if "--" in argv else len(argv)
+    return argv[:at], argv[at + 1 :]

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import math
 import signal
 import sys
 from contextlib import suppress
@@ -16,7 +15,7 @@ from mcpproxy.checks.breach import as_object
 from mcpproxy.checks.pins import held
 from mcpproxy.cli import accepting, output, reporting, validation_report
 from mcpproxy.cli.terminal import style
-from mcpproxy.cli.usage import Parser, UsageError
+from mcpproxy.cli.usage import Parser, UsageError, header, seconds, split_command, url
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.selection import Selection
@@ -141,20 +140,19 @@ def _target(options: argparse.Namespace, command: list[str]) -> Target:
 
 
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    at = argv.index("--") if "--" in argv else len(argv)
-    argv, command = argv[:at], argv[at + 1 :]
+    argv, command = split_command(argv)
     parser = Parser("validate", DESCRIPTION, EPILOG)
     parser.usage = "mcpproxy validate [OPTION...] (-- COMMAND [ARG...] | URL)"
     add = parser.add_argument
-    add("url", metavar="URL", nargs="?", type=_url, help="the MCP endpoint of a server over HTTP")
+    add("url", metavar="URL", nargs="?", type=url, help="the MCP endpoint of a server over HTTP")
     add(
         "--revision",
         choices=("auto", "all", *REVISIONS),
         default="auto",
         help="the protocol revision to test: one, all, or those of the server's era (auto)",
     )
-    add("--timeout", metavar="S", type=_seconds, default=TIMEOUT_S, help="how long an answer may take (10)")
-    add("--time-limit", metavar="S", type=_seconds, default=300.0, help="how long all may take (300)")
+    add("--timeout", metavar="S", type=seconds, default=TIMEOUT_S, help="how long an answer may take (10)")
+    add("--time-limit", metavar="S", type=seconds, default=300.0, help="how long all may take (300)")
     add("--strict", action="store_true", help="let warnings count as failures do")
     add("--only", metavar="GROUP,...", action="append", default=[], help="categories or checks to run")
     add("--skip", metavar="GROUP,...", action="append", default=[], help="categories or checks to leave out")
@@ -173,30 +171,13 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     add("--format", choices=reporting.FORMATS, default="text", help="what to print (text)")
     add("-o", "--output", metavar="FILE", help="put the report there, the summary on stderr")
-    add("--baseline", metavar="FILE", help="what FILE accepts is known and does not count")
-    add("--write-baseline", action="store_true", help="accept what there is now: write it to that FILE")
+    accepting.add_options(parser)
     add("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
     add("--trace", metavar="FILE", help="record the first session here, others beside it")
-    add("--header", metavar="'NAME: VALUE'", action="append", type=_header, default=[], help="for a URL")
+    add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")
     add("--env", metavar="NAME=VALUE", action="append", type=_env, default=[], help="for a command")
     add("--insecure", action="store_true", help="do not check the server's certificate")
-    options = parser.parse_args(argv)
-    if options.write_baseline and not options.baseline:
-        raise UsageError("--write-baseline", "goes together with --baseline FILE", "name the file to write")
-    return options, command
-
-
-def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")):
-        raise argparse.ArgumentTypeError(f"{text!r} is no URL; put -- before a command")
-    return text
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip() or "\n" in text:
-        raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is no header such as 'Name: value'")
-    return name.strip(), value.strip()
+    return parser.parse_args(argv), command
 
 
 def _env(text: str) -> tuple[str, str]:
@@ -215,13 +196,3 @@ def _call(text: str) -> tuple[str, JSONObject]:
     if not name or arguments is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no tool with arguments such as 'add={{\"a\": 1}}'")
     return name, arguments
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return seconds

@@ -56,7 +56,7 @@ class StdioWire:
         self.exit_code: int | None = None
         self._command: Final = command
         self._env: Final = env
-        self._grace_s: Final = grace_s
+        self.grace_s: Final = grace_s
         self._process: Process | None = None
         self._tasks: Final[list[asyncio.Task[None]]] = []
         self._said: Final = LineFramer()  # by us
@@ -168,7 +168,7 @@ class StdioWire:
             return
         try:
             self.close_stdin()
-            if not await self.ended(self._grace_s):
+            if not await self.ended(self.grace_s):
                 self.ran_on = True
                 self.signal(signal.SIGTERM)
                 await self.ended(GRACE_S)

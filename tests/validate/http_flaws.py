@@ -80,6 +80,19 @@ def origin_400(site: Site) -> None:
 
 
 @flaw
+def cut_when_large(site: Site) -> None:
+    """It goes without a word from who sends more than it reads."""
+    handle = site.handle
+
+    def handled(asked: Asked) -> Said:
+        if len(asked.body) > 1 << 20:
+            raise ConnectionError
+        return handle(asked)
+
+    site.handle = handled
+
+
+@flaw
 def fragile(site: Site) -> None:
     """It is dead as soon as a client is gone that waits for the answer to a ping."""
     good, handle = site.answer, site.handle

@@ -8,6 +8,7 @@ import pytest
 
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.validate import Client, connected_stdio
+from mcpproxy.validate.bench import Bench, Options
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
     CouldNotStartError,
@@ -22,7 +23,9 @@ from mcpproxy.validate.errors import (
     UnsupportedVersionError,
     ValidateError,
 )
-from tests.validate.trial import command, target
+from mcpproxy.validate.recordings import Recordings
+from mcpproxy.validate.stdio import GRACE_S, HASTE_S, StdioWire
+from tests.validate.trial import command, rules, target
 
 Story = Callable[[Client], Awaitable[None]]
 
@@ -183,6 +186,40 @@ def test_a_server_that_is_gone_takes_nothing() -> None:
         assert not await client.alive()
 
     talk(story, "tool-that-ends-it")
+
+
+def test_nothing_is_said_once_stdin_was_closed() -> None:
+    async def story(client: Client) -> None:
+        await client.connect()
+        wire = client.wire
+        assert isinstance(wire, StdioWire)
+        wire.close_stdin()
+        before = wire.tape.seq
+        with pytest.raises(GoneError, match="stdin is closed"):
+            await client.notify("notifications/roots/list_changed")
+        assert wire.tape.seq == before  # what was not sent is not recorded as sent
+
+    talk(story)
+
+
+def test_who_is_known_to_run_on_is_not_waited_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def closed(flaw: str) -> Bench:
+        recordings = Recordings(rules(), str(tmp_path / f"{flaw}.jsonl"), "trial")
+        bench = Bench(target(flaw), Options(), recordings, "2025-11-25")
+        async with bench.fresh("first", connected=True):
+            pass
+        return bench
+
+    def patience_s(bench: Bench) -> float:
+        wire = bench.new_client("second").wire
+        assert isinstance(wire, StdioWire)
+        return wire.grace_s
+
+    assert patience_s(asyncio.run(closed(""))) == GRACE_S
+    monkeypatch.setattr("mcpproxy.validate.bench.GRACE_S", 0.2)
+    assert patience_s(asyncio.run(closed("deaf-to-eof"))) == HASTE_S
 
 
 def test_there_is_no_such_command() -> None:
