@@ -73,7 +73,8 @@ def header(text: str) -> tuple[str, str]:
 def url(text: str) -> str:
     """An argparse type: where a server is reached over HTTP."""
     if not text.startswith(("http://", "https://")):
-        raise argparse.ArgumentTypeError(f"{text!r} is no URL such as http://127.0.0.1:3000/mcp")
+        example = "http://127.0.0.1:3000/mcp"
+        raise argparse.ArgumentTypeError(f"{text!r} is no URL such as {example} (put -- before a command)")
     return text
 
 

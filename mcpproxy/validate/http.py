@@ -179,7 +179,7 @@ class HttpServer:
         except httpcore.ConnectTimeout:
             exchange.failure = f"cannot be reached (no connection within {CONNECT_S:g} s)"
         except (httpcore.NetworkError, httpcore.ProtocolError) as fault:
-            exchange.failure = f"cut the exchange short ({fault or type(fault).__name__})"
+            exchange.failure = f"cut the exchange short ({str(fault) or type(fault).__name__})"
         except httpcore.UnsupportedProtocol as fault:
             exchange.failure = f"cannot be reached ({fault})"
         finally:

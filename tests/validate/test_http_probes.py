@@ -214,6 +214,13 @@ def test_a_request_is_served_before_anything_else_on_stdio(tmp_path: Path) -> No
     assert check(bad, "first-request").conclusion.rule == "STAT-009"
 
 
+def test_who_goes_by_the_first_request_is_not_blamed_for_one_without_version(tmp_path: Path) -> None:
+    names = ("request-without-version", "unsupported-version-request", "result-type")
+    result = tried(target("era-by-opening"), tmp_path, names, "2026-07-28")
+    assert check(result, "request-without-version").conclusion.message.startswith("refused with -32601")
+    assert {name: check(result, name).status for name in names} == dict.fromkeys(names, "passed")
+
+
 def test_a_stream_of_http_sse_that_begins_with_something_else(tmp_path: Path) -> None:
     result = over_http("older", "late-endpoint", tmp_path, ("sse-endpoint",))
     assert any(one.conclusion.rule == "HTTP-001" and one.status == "failed" for one in result.checks)

@@ -68,6 +68,7 @@ async def _no_version(bench: Bench) -> Conclusion:
     found = await ask(bench, _lacking(bench, VERSION_KEY))
     is_unclear = not found.status and not found.is_served and found.code != _INVALID_PARAMS
     if is_unclear and await speaks_both(bench):  # Over HTTP the header tells the era.
+        await bench.close_session()  # On stdio the process may belong to the older era from now on.
         return passed(f"{found.words}, as a message of the older era may be", found.frames)
     return _incomplete(bench, found, "a request without protocolVersion")
 
