@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] # it has its types inline
 
 from tests import schedule
@@ -10,6 +11,10 @@ from tests.peers.fixtures import peers
 from tests.peers.sessions import sessions
 
 __all__ = ["peers", "sessions"]
+
+# How long an example takes says something of the machine and nothing of the code.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.hookimpl(optionalhook=True)
