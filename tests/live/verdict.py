@@ -4,7 +4,7 @@ import io
 import json
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TypeAlias, TypedDict
+from typing import cast, TypeAlias, TypedDict
 
 from mcpproxy.cli import check
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
@@ -67,8 +67,8 @@ def _report(trace: Path) -> list[Found]:
     assert report["summary"]["incomplete"] == 0
     # Where in the file they stand, and by what they are known again, is the report's alone.
     own = ("file", "line", "fingerprint")
-    findings: list[Found] = report["traces"][0]["findings"]
-    return [{name: value for name, value in one.items() if name not in own} for one in findings]
+    findings = cast("list[dict[str, object]]", report["traces"][0]["findings"])
+    return [cast("Found", {name: one[name] for name in one if name not in own}) for one in findings]
 
 
 def _end_later(trace: Path, idle_s: int) -> None:
