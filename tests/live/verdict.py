@@ -4,7 +4,7 @@ import io
 import json
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import cast, TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict, cast
 
 from mcpproxy.cli import check
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
