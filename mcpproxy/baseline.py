@@ -7,11 +7,12 @@ fill in and that stays when the file is written again.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from mcpproxy.errors import UsageError
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.reports.located import Located
 from mcpproxy.trace.members import NotARecordError, member, read_object
 
@@ -21,7 +22,7 @@ _MARK: Final = "mcpproxy_baseline"
 _AGAIN: Final = "--write-baseline makes one"
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Entry:
     """A finding that is accepted up to ``count`` times in one recording.
 
@@ -40,7 +41,7 @@ class Entry:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Baseline:
     """The entries of the file ``path``, by fingerprint."""
 

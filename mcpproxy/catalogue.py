@@ -4,7 +4,6 @@ In an installed package they lie in ``mcpproxy/_rules``; in a checkout in ``rule
 read when somebody asks for a rule of its family: a session that breaks nothing reads none.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -55,6 +54,8 @@ class _Tables:
             file = self._folder / f"{name}.toml"
             if not file.is_file():
                 return None
+            import tomllib  # A session that breaks nothing can do without.
+
             tables = tomllib.loads(file.read_text(encoding="utf-8"))
             strangers = [code for code in tables if _family(code) != name]
             if strangers:

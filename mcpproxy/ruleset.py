@@ -6,9 +6,7 @@ a folder with tables (``*.toml``, as in ``rules/``) and modules (``*.py``), each
 """
 
 import importlib.util
-import tomllib
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from mcpproxy import catalogue
@@ -18,11 +16,12 @@ from mcpproxy.checks.table import Family
 from mcpproxy.guards import CustomRuleError, OnFault, guarded
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.rules import Catalogue, RuleError
+from mcpproxy.protocol.slotted import slotted
 
 __all__ = ["CustomRuleError", "Ruleset", "load"]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Ruleset:
     """A catalogue and the checks that go with it."""
 
@@ -75,6 +74,8 @@ def load(folders: Iterable[Path] = (), on_fault: OnFault | None = None) -> Rules
 
 
 def _tables(folder: Path) -> Mapping[str, object]:
+    import tomllib
+
     found: dict[str, object] = {}
     for file in sorted(folder.glob("*.toml")):
         try:

@@ -1,15 +1,19 @@
 """Which rules a run is about: codes, names and families as people write them."""
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from mcpproxy import catalogue
 from mcpproxy.errors import UsageError, nearest
 from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.protocol.slotted import slotted
+
+_CODE: Final = re.compile(r"[A-Z]+-\d+")
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Selection:
     """The codes of the rules that a run is about; ``None``: all that are on by default."""
 
@@ -67,7 +71,10 @@ def family(code: str) -> str:
 
 def resolve(known: Catalogue, named: str) -> frozenset[str]:
     """The codes that a code, a rule name or a family stands for; empty if it is none of them."""
-    wanted = named.strip().casefold()
+    code = named.strip().upper()
+    if _CODE.fullmatch(code) and code in known.rules:
+        return frozenset((code,))  # without reading the tables of other families
+    wanted = code.casefold()
     names = {c: r.name for c, r in known.rules.items()}
     return frozenset(c for c, name in names.items() if wanted in (c.casefold(), name, family(c).casefold()))
 
@@ -85,8 +92,10 @@ def unknown(where: str, known: Catalogue, named: str) -> UsageError:
 def _codes(known: Catalogue, option: str, values: Iterable[str]) -> frozenset[str]:
     codes: set[str] = set()
     for named in ",".join(values).split(","):
+        if not named.strip():
+            continue  # To resolve anything reads all rules.
         found = resolve(known, named)
-        if not found and named.strip():
+        if not found:
             raise unknown(option, known, named)
         codes |= found
     return frozenset(codes)

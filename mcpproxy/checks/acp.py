@@ -7,7 +7,7 @@ Source: https://agentclientprotocol.com/protocol/v1/initialization
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
@@ -16,6 +16,7 @@ from mcpproxy.checks.table import ACP_ONLY, Decider, Family, Note
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.revisions import ACP
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.session.history import History
@@ -23,7 +24,7 @@ from mcpproxy.session.history import History
 NAMES: Final[Mapping[Sender, str]] = MappingProxyType({CLIENT: "client", SERVER: "agent"})
 
 
-@dataclass(slots=True)
+@slotted()
 class Offers:
     """What both sides declared in the handshake; ``None`` until its result has come."""
 

@@ -7,13 +7,14 @@ Source: https://agentclientprotocol.com/protocol/v1/session-setup
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.table import ACP_ONLY, ANSWERS, Decider, Family, Note
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import Asked, History
@@ -28,7 +29,7 @@ REQUEST_CANCELLED: Final = -32800
 _CURSOR: Final = ("session/list", "session/delete")  # they name sessions that are not open
 
 
-@dataclass(slots=True)
+@slotted()
 class Session:
     """One session. ``busy`` says that the agent works for it; ``cancel`` is the frame that cancelled that."""
 
@@ -37,7 +38,7 @@ class Session:
     cancel_ns: int = 0
 
 
-@dataclass(slots=True)
+@slotted()
 class Sessions:
     """The sessions of a connection, by id, oldest first.
 

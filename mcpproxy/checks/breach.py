@@ -6,17 +6,17 @@ know how bad a breach is: that follows from the requirement and the revision.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, RequestId, Single
 from mcpproxy.protocol.lifecycle import Input
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal
 from mcpproxy.session.history import Asked, History
 from mcpproxy.session.http import HttpExchange, HttpHistory
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Breach:
     """A broken requirement, before its severity is known.
 
@@ -38,7 +38,7 @@ class Breach:
     data: JSONObject | None = None
 
 
-@dataclass(slots=True)
+@slotted()
 class Passing:
     """One message on its way: a frame's, or one element of its batch.
 

@@ -7,7 +7,7 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/server/utilitie
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import orjson
@@ -17,6 +17,7 @@ from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.shapes_nodes import is_integer
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.history import Asked, History, keep
 
@@ -38,7 +39,7 @@ MAX_CALLERS: Final = 16
 """So many cursors, so many requests, and so many callers of each are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Shared:
     """A public result that one caller got: what it says, in which frame, and how long it is fresh."""
 
@@ -47,7 +48,7 @@ class Shared:
     fresh_until_ns: float
 
 
-@dataclass(slots=True)
+@slotted()
 class Caching:
     """The scope of the page that gave a cursor, ``None`` if they differ, and the public results."""
 

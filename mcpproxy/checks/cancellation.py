@@ -8,7 +8,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
@@ -27,6 +27,7 @@ from mcpproxy.checks.table import (
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severity, Signal, other
 from mcpproxy.session.history import Asked, History, keep
@@ -55,7 +56,7 @@ TASK: Final = ("CANC-006", "R-111")
 OWN_NOW: Final = ("CANC-007", "R-112")
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Cancelled:
     """A cancellation: of which request, if it is known, by which frame, and when."""
 
@@ -66,7 +67,7 @@ class Cancelled:
     at_ns: int
 
 
-@dataclass(slots=True)
+@slotted()
 class Cancellations:
     """The requests answered last that became tasks, and cancellations by who had asked and the id."""
 

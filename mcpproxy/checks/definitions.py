@@ -8,13 +8,12 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#to
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from hashlib import sha256
 from itertools import islice
 from typing import Final, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, since
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import shown, token
 
 Value: TypeAlias = "JSON | Absent"
@@ -45,6 +44,8 @@ def definition(tool: JSONObject) -> JSONObject:
 
 def digest(value: JSON) -> str:
     """The SHA-256 of the canonical form, in hexadecimal."""
+    from hashlib import sha256  # It loads OpenSSL, which most sessions can do without.
+
     return sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -120,7 +121,7 @@ def _number(number: int | float) -> str:
     return sign + body
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Changed:
     """One field that is not as it was.
 

@@ -4,7 +4,7 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/deprecated
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member
@@ -12,6 +12,7 @@ from mcpproxy.checks.embedded import ASK_CARRIERS, ASKING, Ask, asks, may_ask
 from mcpproxy.checks.table import LEGACY, Decider, Family, HttpDecider, Note
 from mcpproxy.protocol.jsonrpc import Notification
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 from mcpproxy.session.http import HttpExchange, HttpHistory
@@ -31,7 +32,7 @@ AFTER_SSE: Final = STATEFUL[1:]
 MAX_CALLERS: Final = 10_000
 
 
-@dataclass(slots=True)
+@slotted()
 class Told:
     """Who was told of which rule; over HTTP, where stateless requests make no session, by caller."""
 

@@ -4,7 +4,7 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, shortened
@@ -12,6 +12,7 @@ from mcpproxy.checks.servers import server
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.protocol.revisions import STATELESS as REVISIONS
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import SERVER, Frame
 from mcpproxy.session.history import Asked, History
 from mcpproxy.session.http import SESSION, HttpExchange, HttpHistory, is_answer
@@ -20,7 +21,7 @@ MAX_REMEMBERED: Final = 100
 """So many requests wait until it is known which era their sender speaks."""
 
 
-@dataclass(slots=True)
+@slotted()
 class Reversed:
     """What the server asked for before it had shown which era it speaks."""
 

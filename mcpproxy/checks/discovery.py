@@ -19,7 +19,7 @@ from mcpproxy.checks.servers import (
     shows_itself,
     texts,
 )
-from mcpproxy.checks.table import ANSWERS, DISCOVERED, UNPROVEN, Decider, Family, Note
+from mcpproxy.checks.table import ANSWERS, DISCOVERED, INTRODUCED, UNPROVEN, Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
@@ -167,7 +167,14 @@ FAMILY: Final = Family(
         Decider(("PROTO-009",), unserved_list, ("error",), LISTS, sender=SERVER, within=STATELESS),
     ),
     notes=(
-        Note(note_server, ANSWERS, sender=SERVER, within=STATELESS),
+        Note(
+            note_server,
+            ANSWERS,
+            sender=SERVER,
+            within=STATELESS,
+            mentions=(b'"_meta"',),
+            given=UNPROVEN | INTRODUCED,
+        ),
         Note(note_refusal, ("error",), sender=SERVER, within=STATELESS),
         Note(note_discovery, ("response",), ("server/discover",), sender=SERVER),
     ),

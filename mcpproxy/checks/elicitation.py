@@ -8,7 +8,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitat
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -30,6 +30,7 @@ from mcpproxy.protocol.forms import misfits
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Notification, Request
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.shapes import violations
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import History
@@ -46,7 +47,7 @@ COMPOSED: Final = ("$ref", "allOf", "anyOf", "not", "if", "$dynamicRef", "proper
 MAX_IDS: Final = 10_000
 
 
-@dataclass(slots=True)
+@slotted()
 class Elicitations:
     """The ids of elicitations in URL mode: where each leads, and the frame that said so.
 

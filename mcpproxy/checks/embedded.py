@@ -10,13 +10,14 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.table import Note
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import token
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import Asked, History
@@ -45,7 +46,7 @@ MAX_ROUNDS: Final = 128
 """So many results that asked for input are remembered."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Ask:
     """A request of the server: method, params, the JSON Pointer of what holds both, and its frame.
 
@@ -59,7 +60,7 @@ class Ask:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Reply:
     """The client's result for one, with the JSON Pointer of the result.
 
@@ -73,7 +74,7 @@ class Reply:
     ask: Ask | None
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Round:
     """A result that asked for input: the request it answered, what it asked by key, and its state.
 
@@ -87,7 +88,7 @@ class Round:
     seq: int
 
 
-@dataclass(slots=True)
+@slotted()
 class Rounds:
     """The latest results that asked for input."""
 

@@ -7,12 +7,13 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Response
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import CLIENT, SERVER, Sender
 from mcpproxy.session.history import History
 
@@ -26,7 +27,7 @@ KNOWN: Final = 1_000
 """So many implementations are remembered of one session, more than any has."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Spoken:
     """One implementation that spoke ``revision``."""
 
@@ -44,7 +45,7 @@ Ranges: TypeAlias = Mapping[str, Mapping[str, Range]]
 """Revision (or ``any``) -> name of the implementation -> the versions allowed."""
 
 
-@dataclass(slots=True)
+@slotted()
 class Met:
     """The implementations of this session that were looked at already."""
 

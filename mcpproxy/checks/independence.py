@@ -5,13 +5,14 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#sta
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
 from mcpproxy.checks.servers import missing_meta, server
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request
 from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 from mcpproxy.session.http import VERSION, HttpExchange, HttpHistory, singles
@@ -64,7 +65,7 @@ def _wants_session(method: str, wanted: str, at: str, request: int) -> Breach:
     return Breach("STAT-009", "R-228", said, at, (request,), at_most="warning")
 
 
-@dataclass(slots=True)
+@slotted()
 class Counted:
     """How one caller numbers its requests, and whether always upwards: then it is one client."""
 
@@ -73,7 +74,7 @@ class Counted:
     upwards: bool = True
 
 
-@dataclass(slots=True)
+@slotted()
 class Ids:
     """The numbers of each caller's requests."""
 

@@ -12,7 +12,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilitie
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Passing, as_object, member
@@ -21,6 +21,7 @@ from mcpproxy.protocol.contract import Contract, Mismatch, contract
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.history import History, keep
 from mcpproxy.session.subscriptions import Subscriptions
 
@@ -46,7 +47,7 @@ MAX_LISTS: Final = 256
 _FOREVER: Final = 1 << 63
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class Item:
     """One listed thing: as it was listed, in which frame, and until when it may be relied on."""
 
@@ -80,7 +81,7 @@ class Item:
         self._latest.clear()
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class Walk:
     """A list as far as its pages have come.
 
@@ -107,7 +108,7 @@ class Walk:
         return next(iter(self.items.keys() ^ other.items.keys()), "")
 
 
-@dataclass(slots=True)
+@slotted()
 class Page:
     """One page of a list: which walk it belongs to, what it adds, and whether that is the end."""
 
@@ -120,7 +121,7 @@ class Page:
         return list(dict.fromkeys([*self.walk.items, *(name for _, name, _ in self.named)]))
 
 
-@dataclass(slots=True)
+@slotted()
 class Listed:
     """What is known of one list.
 
@@ -146,7 +147,7 @@ class Listed:
         return latest if latest is not None and latest.changes == self.changes else None
 
 
-@dataclass(slots=True)
+@slotted()
 class Lists:
     """Each list, as one caller is shown it, and how many calls of each were answered so far."""
 

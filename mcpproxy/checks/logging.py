@@ -10,7 +10,6 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilitie
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member
@@ -18,6 +17,7 @@ from mcpproxy.checks.credentials import credentials_in
 from mcpproxy.checks.table import LEVELLED, Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import Asked, History
@@ -32,7 +32,7 @@ LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "ale
 MESSAGE: Final = ("notifications/message",)
 
 
-@dataclass(slots=True)
+@slotted()
 class LogLevel:
     """The level that logging/setLevel has put in force, and the frame and exchange that say so.
 

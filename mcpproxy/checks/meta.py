@@ -12,7 +12,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.described import described
-from mcpproxy.checks.table import ASKS, Decider, Family
+from mcpproxy.checks.table import ASKS, UNFAMILIAR, Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import shown, token
@@ -191,7 +191,13 @@ META: Final = (b'"_meta"',)
 
 FAMILY: Final = Family(
     checks=(
-        Decider(("META-002", "META-003", "META-004", "META-005"), asked_meta, ASKS, members=("_meta",)),
+        Decider(
+            ("META-002", "META-003", "META-004", "META-005"),
+            asked_meta,
+            ASKS,
+            members=("_meta",),
+            given=UNFAMILIAR,
+        ),
         Decider(("META-002", "META-003", "META-004"), answered_meta, ("response",), mentions=META),
         Decider(("META-005",), server_extensions, ("response",), ("server/discover",)),
     ),

@@ -8,12 +8,13 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilitie
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, Response
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import Sender, other
 from mcpproxy.session.history import Asked, History, keep
@@ -37,7 +38,7 @@ Key = tuple[str, Sender, str]
 """Whose cursors: the caller (see ``History.caller``), who asks, and the list."""
 
 
-@dataclass(slots=True)
+@slotted()
 class Cursors:
     """The cursors of one list, as hashes, because they may be long.
 
@@ -62,7 +63,7 @@ class Cursors:
         self.forgetful = self.forgetful or len(self.before) >= MAX_CURSORS
 
 
-@dataclass(slots=True)
+@slotted()
 class Pages:
     """The cursors of every list, and the latest requests with one that nobody gave."""
 

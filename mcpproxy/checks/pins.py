@@ -10,7 +10,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#se
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from mcpproxy.checks.breach import Breach, Passing, member
@@ -19,6 +19,7 @@ from mcpproxy.checks.listings import MAX_ITEMS, Page, listed, page
 from mcpproxy.checks.servers import MAX_CALLERS, SERVER_INFO_KEY
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import ABSENT, Absent, JSONObject, Response
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History, keep
@@ -29,7 +30,7 @@ OPENINGS: Final = ("initialize", "server/discover")
 """What a server answers with its instructions."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Approved:
     """What is approved of one server.
 
@@ -47,7 +48,7 @@ Pins: TypeAlias = Mapping[str, Approved]
 """What is approved, by the name of the server; that of one that gives no name is empty."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Seen:
     """What one answer of a server shows of what can be pinned.
 
@@ -63,21 +64,21 @@ class Seen:
     whole: bool = False
 
 
-@dataclass(slots=True)
+@slotted()
 class Names:
     """What the server of each caller calls itself; ``None`` where that is masked."""
 
     known: dict[str, str | None] = field(default_factory=dict[str, str | None])
 
 
-@dataclass(slots=True)
+@slotted()
 class Told:
     """What was said already, and is not said again in the same session."""
 
     said: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
 
 
-@dataclass(slots=True)
+@slotted()
 class Defined:
     """Each tool as it was listed last: what is pinned of it, the frame, and the revisions it may be of."""
 

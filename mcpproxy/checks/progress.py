@@ -8,13 +8,14 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Request, RequestId, Response, request_id
 from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Sender, other
 from mcpproxy.session.history import Asked, History, UsedIds, keep
@@ -40,7 +41,7 @@ COMPLETE: Final = ("PROG-005", "R-120")
 TASK: Final = ("PROG-007", "R-122")
 
 
-@dataclass(slots=True)
+@slotted()
 class Tracked:
     """A progress token in use: the request that gave it, and the latest that was said under it."""
 
@@ -61,7 +62,7 @@ class Tracked:
         return not (asked.answered_seq or asked.cancelled or asked.taken_back)
 
 
-@dataclass(slots=True)
+@slotted()
 class Progress:
     """Every token that each side has given, and the recent ones with what became of them."""
 

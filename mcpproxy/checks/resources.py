@@ -7,7 +7,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/resource
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from urllib.parse import unquote
 
@@ -20,6 +20,7 @@ from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import Asked, History, keep
@@ -174,7 +175,7 @@ def _may_name(template: str, uri: str) -> bool:
 # Subscriptions
 
 
-@dataclass(slots=True)
+@slotted()
 class Subscribed:
     """The resources that a stateful client has asked to hear of, by URI in a plain form.
 

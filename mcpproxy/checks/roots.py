@@ -4,7 +4,6 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/client/roots
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member
@@ -12,6 +11,7 @@ from mcpproxy.checks.embedded import BRINGING, REPLY_CARRIERS, Reply, judge_repl
 from mcpproxy.checks.table import Decider, EventDecider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Response
 from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, Close, Signal
 from mcpproxy.session.history import History
@@ -19,7 +19,7 @@ from mcpproxy.session.history import History
 ROOTS: Final = ("roots/list",)
 
 
-@dataclass(slots=True)
+@slotted()
 class Roots:
     """The roots that the client listed last, and whether it has told of their change.
 

@@ -5,12 +5,13 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Passing, as_object, member
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.history import Asked, History
 
 SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")
@@ -24,7 +25,7 @@ MAX_CALLERS: Final = 256
 _ADDED: Final = ("_meta", "inputResponses", "requestState")
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class Round:
     """A result that asked for input.
 
@@ -46,7 +47,7 @@ class Round:
         return self.asked.method == request.method and _about(self.asked.params) == _about(request.params)
 
 
-@dataclass(slots=True)
+@slotted()
 class Rounds:
     """The latest rounds of one caller, what took them up, and what its requests declared.
 
@@ -71,7 +72,7 @@ class Rounds:
         ]
 
 
-@dataclass(slots=True)
+@slotted()
 class AllRounds:
     """Those of each caller."""
 

@@ -8,14 +8,15 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versionin
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Passing, as_object, member
-from mcpproxy.checks.table import DISCOVERED, UNPROVEN
+from mcpproxy.checks.table import DISCOVERED, INTRODUCED, UNPROVEN
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.history import History
 
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
@@ -27,7 +28,7 @@ MAX_CALLERS: Final = 1_024
 """So many servers (each under so many credentials) are remembered."""
 
 
-@dataclass(slots=True)
+@slotted()
 class Listed:
     """What a DiscoverResult said: the frame, until when it may be relied on, and what it declares.
 
@@ -41,7 +42,7 @@ class Listed:
     lacks: Mapping[str, str]
 
 
-@dataclass(slots=True)
+@slotted()
 class Introduced:
     """Whether one side says who it is: the first frame in which it did; whether it left it out later."""
 
@@ -49,7 +50,7 @@ class Introduced:
     left_out: bool = False
 
 
-@dataclass(slots=True)
+@slotted()
 class Server:
     """What one server has shown of itself.
 
@@ -68,7 +69,7 @@ class Server:
     client: Introduced = field(default_factory=Introduced)  # its client, where there is just one
 
 
-@dataclass(slots=True)
+@slotted()
 class Servers:
     """Each server, as one caller knows it."""
 
@@ -147,6 +148,8 @@ def note_server(passing: Passing, history: History) -> None:
             known.served = known.served or passing.seq
     if isinstance(message, Response):
         note_name(known.name, says(message.result, SERVER_INFO_KEY), passing.seq)
+        if known.name.first:
+            history.facts |= INTRODUCED
 
 
 def note_name(known: Introduced, named: bool, seq: int) -> None:

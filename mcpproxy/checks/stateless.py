@@ -9,6 +9,7 @@ from typing import Final
 from mcpproxy.checks import directions, independence
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.discovery import unlisted_version
+from mcpproxy.checks.meta import asked_meta
 from mcpproxy.checks.servers import (
     RESULT_TYPES,
     SERVER_INFO_KEY,
@@ -18,7 +19,17 @@ from mcpproxy.checks.servers import (
     says,
     server,
 )
-from mcpproxy.checks.table import ANSWERS, CONTENT, STATELESS, Decider, Family, HttpDecider, Note
+from mcpproxy.checks.table import (
+    ANSWERS,
+    CONTENT,
+    INTRODUCED,
+    STATELESS,
+    UNFAMILIAR,
+    Decider,
+    Family,
+    HttpDecider,
+    Note,
+)
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.revisions import STATELESS as REVISIONS
@@ -101,26 +112,30 @@ def note_request(passing: Passing, history: History) -> None:
         independence.note_number(message, history)
     elif passing.stateless:
         note_name(server(history).client, says(message.params, CLIENT_INFO_KEY), passing.seq)
+        if (found := _usual(passing, history)) is not None:
+            history.familiar_meta = found
+
+
+def _usual(passing: Passing, history: History) -> JSONObject | None:
+    """The ``_meta`` of a request if nothing can be wrong with another that has the same."""
+    found = as_object(member(passing.contents, "_meta")) or {}
+    declared = found.get(CAPABILITIES_KEY)
+    is_whole = found.get(VERSION_KEY) == REVISIONS[0] and CLIENT_INFO_KEY in found
+    if not is_whole or not isinstance(declared, dict) or "progressToken" in found:
+        return None
+    breaks = any(elicitation_modes(declared, passing)) or any(asked_meta(passing, history))
+    return None if breaks else found
 
 
 # How it is answered
 
 
 def answer(passing: Passing, history: History) -> Iterable[Breach]:
-    """STAT-002, STAT-003, STAT-004, STAT-005"""
-    message, asked = passing.message, passing.answers
-    if not passing.stateless or asked is None:
+    """STAT-002"""
+    asked = passing.answers
+    if not passing.stateless or asked is None or not missing_meta(asked.params):
         return ()
-    lacks = missing_meta(asked.params)
-    incomplete = tuple(incomplete_accepted(passing, asked, history)) if lacks else ()
-    if not isinstance(message, Response) or not isinstance(message.result, dict):
-        return incomplete
-    found = incomplete
-    if not says(message.result, SERVER_INFO_KEY):
-        found = (*found, *anonymous_server(message.result, passing, history))
-    if message.result.get("resultType") not in RESULT_TYPES:
-        found = (*found, *result_type(message.result, passing, asked, history))
-    return found
+    return incomplete_accepted(passing, asked, history)
 
 
 OTHER_REFUSALS: Final = (-32600, -32603, -32021)
@@ -156,8 +171,11 @@ def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame
             yield Breach("STAT-002", "R-211", said, "/error/code", (exchange.request.seq,))
 
 
-def anonymous_server(result: JSONObject, passing: Passing, history: History) -> tuple[Breach, ...]:
+def anonymous_server(passing: Passing, history: History) -> tuple[Breach, ...]:
     """STAT-003: to say nothing may be configured; to say it now and then is not"""
+    result = passing.contents
+    if not passing.stateless or passing.answers is None or not isinstance(result, dict):
+        return ()
     known = server(history).name
     if not known.first or known.left_out or says(result, SERVER_INFO_KEY):
         return ()
@@ -166,10 +184,17 @@ def anonymous_server(result: JSONObject, passing: Passing, history: History) -> 
     return (Breach("STAT-003", "R-212", said, at, (known.first,), at_most="info"),)
 
 
-def result_type(result: JSONObject, passing: Passing, asked: Asked, history: History) -> Iterator[Breach]:
+def result_type(passing: Passing, history: History) -> Iterable[Breach]:
     """STAT-004, STAT-005"""
+    result, asked = passing.contents, passing.answers
+    if not passing.stateless or asked is None or not isinstance(result, dict):
+        return ()
+    return () if result.get("resultType") in RESULT_TYPES else _result_type(result, passing, asked, history)
+
+
+def _result_type(result: JSONObject, passing: Passing, asked: Asked, history: History) -> Iterator[Breach]:
     given, at = result.get("resultType"), passing.at + "/result/resultType"
-    if given in RESULT_TYPES or not is_modern(passing, history):
+    if not is_modern(passing, history):
         return  # A server of the other era does not know the member.
     if not isinstance(given, str):
         fault = f"a resultType that is {kind(given)}" if "resultType" in result else "no resultType"
@@ -210,11 +235,14 @@ FAMILY: Final = Family(
             ("request",),
             sender=CLIENT,
             within=REVISIONS,
+            given=UNFAMILIAR,
         ),
         Decider(("STAT-006",), directions.server_request, ("request",), sender=SERVER, within=REVISIONS),
+        Decider(("STAT-002",), answer, ANSWERS, sender=SERVER, within=REVISIONS, given=UNFAMILIAR),
         Decider(
-            ("STAT-002", "STAT-003", "STAT-004", "STAT-005"), answer, ANSWERS, sender=SERVER, within=REVISIONS
+            ("STAT-003",), anonymous_server, ("response",), sender=SERVER, within=REVISIONS, given=INTRODUCED
         ),
+        Decider(("STAT-004", "STAT-005"), result_type, ("response",), sender=SERVER, within=REVISIONS),
         Decider(("STAT-007",), directions.client_response, ANSWERS, sender=CLIENT, within=REVISIONS),
         Decider(("STAT-008",), removed_method, ("request",), REMOVED, sender=CLIENT),
         Decider(("STAT-009",), independence.wanted_session, ("error",), sender=SERVER, within=REVISIONS),
@@ -226,7 +254,7 @@ FAMILY: Final = Family(
         HttpDecider(("STAT-010",), independence.repeated_lost, ("request",), STATELESS, ("POST",)),
     ),
     notes=(
-        Note(note_request, ("request",), sender=CLIENT, within=REVISIONS),
+        Note(note_request, ("request",), sender=CLIENT, within=REVISIONS, given=UNFAMILIAR),
         Note(directions.note_server_request, ("request",), sender=SERVER, within=REVISIONS),
     ),
 )

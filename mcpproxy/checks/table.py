@@ -8,12 +8,12 @@ what the check itself asks; without them it says the same, later.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.checks.breach import Check, EventCheck, HttpCheck, Passing
 from mcpproxy.protocol.methods import sends_in_any
 from mcpproxy.protocol.revisions import Protocol
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import Sender
 from mcpproxy.session.history import History
 from mcpproxy.session.http import Traffic
@@ -63,10 +63,16 @@ DISCOVERED: Final[Fact] = 2048
 UNPROVEN: Final[Fact] = 4096
 """The server may not have shown yet that it speaks a stateless revision."""
 
+UNFAMILIAR: Final[Fact] = 8192
+"""The ``_meta`` of this message, or of the request answered, is not that which requests of this session have
+had and which says the usual, no more and no less."""
+INTRODUCED: Final[Fact] = 16384
+"""The server has said who it is in a result."""
+
 ANEW: Final = UNPROVEN
 """What is known of every message when a session begins."""
 
-FACTS: Final = 13
+FACTS: Final = 15
 """How many there are."""
 
 Passed: TypeAlias = tuple[Kind, str, Sender, tuple[str, ...]]
@@ -74,7 +80,7 @@ Passed: TypeAlias = tuple[Kind, str, Sender, tuple[str, ...]]
 the request answered), who sent it, and the revisions that it may be of."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Decider:
     """One check and where it applies.
 
@@ -103,7 +109,7 @@ class Decider:
 Write: TypeAlias = Callable[[Passing, History], None]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Note:
     """What a family remembers of a message, written after all checks have seen it.
 
@@ -138,7 +144,7 @@ OTHER: Final[tuple[Traffic, ...]] = ("other",)
 MCP: Final[tuple[Traffic, ...]] = (*STREAMABLE, *LEGACY)
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class HttpDecider:
     """One check of an exchange, the moments at which it looks, and where it applies.
 
@@ -152,7 +158,7 @@ class HttpDecider:
     methods: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class EventDecider:
     """One check of what is no frame: signals, and the end, when what is missing can be told."""
 
@@ -161,7 +167,7 @@ class EventDecider:
     protocols: tuple[Protocol, ...] = MCP_ONLY
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Family:
     """All that one module decides, in the order in which it is told, and what it remembers."""
 

@@ -6,12 +6,12 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.table import TASKS
 from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Response
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.tasks import TRANSITIONS, State, instant, reported
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.history import History
@@ -30,7 +30,7 @@ DRIFT_S: Final = 1.0
 """A creation time may be written with less precision the second time."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Report:
     """One task object on the wire, where it stands, and what is known of the task it speaks of.
 

@@ -7,7 +7,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#ca
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import orjson
@@ -18,6 +18,7 @@ from mcpproxy.checks.table import ANSWERS, Decider, Family, Note
 from mcpproxy.protocol.contract import Mismatch
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, RequestId, Response
 from mcpproxy.protocol.revisions import since
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER, Severity
 from mcpproxy.session.history import Asked, History, keep
@@ -34,7 +35,7 @@ MAX_TEXT: Final = 1 << 20
 """A text longer than this is not read as JSON."""
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class Call:
     """One call, with the tool as it was known when the call was sent.
 
@@ -51,7 +52,7 @@ class Call:
     stale: bool
 
 
-@dataclass(slots=True)
+@slotted()
 class Calls:
     """The calls that have no answer yet, and those that became tasks."""
 

@@ -9,12 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from mcpproxy import judging, pins, ruleset
+from mcpproxy import judging, ruleset
 from mcpproxy.baseline import Baseline
 from mcpproxy.checks.implementations import pinned
-from mcpproxy.checks.pins import held
 from mcpproxy.checks.table import Family
-from mcpproxy.cli import accepting, output, parallel, progress, ranges, reporting, sessions, traces
+from mcpproxy.cli import accepting, output, parallel, progress, reporting, sessions, traces
 from mcpproxy.cli.progress import Progress
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.cli.usage import Parser
@@ -99,8 +98,13 @@ def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
     families: list[Family] = []
     if options.versions:
         extend.append("VER")
+        from mcpproxy.cli import ranges
+
         families.append(pinned(ranges.read(options.versions)))
     if options.pins:
+        from mcpproxy import pins
+        from mcpproxy.checks.pins import held
+
         extend.append("PIN")
         families.append(held(pins.read(options.pins)))
     selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)

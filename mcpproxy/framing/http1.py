@@ -18,7 +18,6 @@ request's body is over. A 101, or a 2xx to CONNECT, ends HTTP on the connection.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.framing.bodies import request_body, response_body
@@ -35,6 +34,7 @@ from mcpproxy.framing.pieces import (
     Side,
 )
 from mcpproxy.framing.streams import Stream
+from mcpproxy.protocol.slotted import slotted
 
 __all__ = [
     "BodyEnd",
@@ -128,7 +128,7 @@ class Http1Connection:
         return found
 
 
-@dataclass(slots=True)
+@slotted()
 class _Exchange:
     """A request, and whether its final response has begun."""
 

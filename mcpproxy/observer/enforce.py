@@ -8,7 +8,7 @@ A batch is refused as a whole, so that nobody gets part of one: each of its requ
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from mcpproxy.checks import STANDARD
@@ -19,13 +19,14 @@ from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import JSON, Batch, JSONObject, Message, Request
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import Event, Finding, Frame
 
 INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Verdict:
     """How a request that may not go on is answered: ``body`` is the JSON-RPC error (or an array of them)."""
 

@@ -15,7 +15,7 @@ from mcpproxy.checks.authorization import RESOURCE_METADATA
 from mcpproxy.checks.breach import member
 from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.era import shows_modern
-from mcpproxy.checks.table import DISCOVERED, Moment
+from mcpproxy.checks.table import DISCOVERED, INTRODUCED, Moment
 from mcpproxy.observer.attribution import posting_target, session_of
 from mcpproxy.observer.messages import MessageJudge, is_hidden
 from mcpproxy.observer.weigh import Weigher
@@ -155,7 +155,7 @@ class HttpJudge:
         told = session.judge.history
         if session.stateless:
             told.lasting = self._history.memories
-            told.facts |= DISCOVERED
+            told.facts |= DISCOVERED | INTRODUCED
             told.caller = f"{exchange.server} {exchange.fields.get('authorization') or ''}"
             told.scattered = self._history.blind
         else:

@@ -218,7 +218,7 @@ class MessageJudge:
 
     def _single(self, frame: Frame, message: Single, at: str) -> list[Finding]:
         history = self._history
-        if history.stateful_seq is None and isinstance(message, Request | Notification):
+        if history.stateful_seq is None and history.stateless_seq is None:
             self._recognise(frame, message)
         passing = read(frame, message, at, history)
         course = self._dispatch.courses[
@@ -252,10 +252,10 @@ class MessageJudge:
             write(passing, history)
         return found
 
-    def _recognise(self, frame: Frame, message: Request | Notification) -> None:
+    def _recognise(self, frame: Frame, message: Single) -> None:
         """Tell by what opens a session whether it speaks ACP, which is defined on stdio alone."""
         history = self._history
-        if history.protocol == "acp" or history.stateless_seq is not None or frame.exchange:
+        if history.protocol == "acp" or frame.exchange or not isinstance(message, Request | Notification):
             return
         if is_acp(frame, message):
             history.protocol, history.candidates = "acp", ACP

@@ -8,7 +8,17 @@ from typing import Final
 
 from mcpproxy.checks.breach import Passing, member
 from mcpproxy.checks.lifecycle import input_of
-from mcpproxy.checks.table import AUGMENTED, ODD, OUT_OF_STEP, REPEATED, REUSED, UNDECLARED, UNMATCHED, Fact
+from mcpproxy.checks.table import (
+    AUGMENTED,
+    ODD,
+    OUT_OF_STEP,
+    REPEATED,
+    REUSED,
+    UNDECLARED,
+    UNFAMILIAR,
+    UNMATCHED,
+    Fact,
+)
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -36,6 +46,9 @@ from mcpproxy.session.history import Asked, History
 
 _OPENING: Final = ("initialize", "server/discover")
 """Requests that by their name alone tell the era."""
+
+_FAMILIAR: Final = STATELESS[:1]
+"""What a request with a familiar ``_meta`` is of."""
 
 
 def read(frame: Frame, message: Single, at: str, history: History) -> Passing:
@@ -73,10 +86,15 @@ def is_acp(frame: Frame, message: Request | Notification) -> bool:
 def _read_request(passing: Passing, message: Request, history: History) -> None:
     method, params, sender = message.method, message.params, passing.sender
     passing.method, passing.contents = method, params
-    is_marked = isinstance(params, dict) and "_meta" in params
-    if is_marked or method in _OPENING or history.stateless_seq is not None or history.lasting is not None:
-        _date_request(passing, message, history)
     known = 0 if message.regular else ODD
+    meta = params.get("_meta", ABSENT) if isinstance(params, dict) else ABSENT
+    is_marked = meta is not ABSENT or method in _OPENING
+    # A client says the same in every request: to compare it costs less than to look at it again.
+    if type(meta) is dict and meta == history.familiar_meta and sender == CLIENT and method != "initialize":
+        passing.stateless, passing.candidates = True, _FAMILIAR
+    elif is_marked or history.stateless_seq is not None or history.lasting is not None:
+        _date_request(passing, message, history)
+        known |= UNFAMILIAR
     side = history.client if sender == CLIENT else history.server
     if message.id is not None and message.id in side.used:
         known |= REUSED
@@ -95,7 +113,7 @@ def _read_notification(passing: Passing, message: Notification, history: History
     passing.contents = message.params
     if history.in_both_eras:
         passing.candidates = REVISIONS  # It names no request: it may belong to either era.
-    known = 0 if message.regular else ODD
+    known = UNFAMILIAR if message.regular else UNFAMILIAR | ODD
     if (passing.sender, method) in history.unmet:
         known |= UNDECLARED
     if method == "notifications/initialized":
@@ -109,8 +127,12 @@ def _read_answer(passing: Passing, message: Response | ErrorResponse, history: H
         passing.known = UNMATCHED
         return
     passing.answers, passing.method, passing.stateless = asked, asked.method, asked.stateless
-    passing.candidates = _date_answer(asked, message, history)
     known = 0 if asked.id == message.id else UNMATCHED
+    if asked.familiar:
+        passing.candidates = asked.candidates
+    else:
+        passing.candidates = _date_answer(asked, message, history)
+        known |= UNFAMILIAR
     if asked.method in history.unserved:
         known |= UNDECLARED
     if isinstance(asked.params, dict) and "task" in asked.params:

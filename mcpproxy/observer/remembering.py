@@ -7,7 +7,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Passing, member
 from mcpproxy.checks.capabilities import unmet_needs, unserved
-from mcpproxy.checks.table import CANCELLED
+from mcpproxy.checks.table import CANCELLED, UNFAMILIAR
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Request, Response, request_id
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
@@ -66,6 +66,8 @@ def _remember_request(passing: Passing, message: Request, history: History) -> N
         passing.stateless,
         history.state in _EARLY,
     )
+    if passing.stateless and not passing.known & UNFAMILIAR:
+        asked.familiar = True
     before = side.pending.get(id)
     if before is not None:
         asked.answers_due += before.answers_due

@@ -10,12 +10,13 @@ elsewhere, an unknown kind of reference, one that only comes back to itself.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from urllib.parse import unquote
 
 from mcpproxy.protocol.dialects import IN_PLACE, SHELVES, Dialect, keywords
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.slotted import slotted
 
 MAX_SCHEMAS: Final = 5_000
 MAX_DEPTH: Final = 100
@@ -25,7 +26,7 @@ MUCH: Final = 10**9
 """No need to count any further."""
 
 
-@dataclass(slots=True)
+@slotted()
 class _Node:
     """One subschema: what it tries on the same value, on a member by name, and on any part of it."""
 

@@ -17,12 +17,14 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#mes
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import orjson
+
+from mcpproxy.protocol.slotted import slotted
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 JSONObject: TypeAlias = dict[str, JSON]
@@ -54,7 +56,7 @@ class Flaw(Enum):
     BAD_METHOD = "the method is not a string"
 
 
-@dataclass(slots=True)
+@slotted()
 class Request:
     """A method with an id. ``id`` is ``None`` when the member is no string and no integer."""
 
@@ -66,7 +68,7 @@ class Request:
     repeats: bool = field(default=True, compare=False, repr=False)
 
 
-@dataclass(slots=True)
+@slotted()
 class Notification:
     """A method that asks for no answer. A stray ``id`` stays visible in ``value``."""
 
@@ -77,7 +79,7 @@ class Notification:
     repeats: bool = field(default=True, compare=False, repr=False)
 
 
-@dataclass(slots=True)
+@slotted()
 class Response:
     """A success answer: a ``result``, whatever its type."""
 
@@ -88,7 +90,7 @@ class Response:
     repeats: bool = field(default=True, compare=False, repr=False)
 
 
-@dataclass(slots=True)
+@slotted()
 class ErrorResponse:
     """An error answer, or one that carries neither or both of result and error."""
 
@@ -98,7 +100,7 @@ class ErrorResponse:
     repeats: bool = field(default=True, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Malformed:
     """Not a message; ``value`` is what it parsed to, if it parsed."""
 
@@ -109,7 +111,7 @@ class Malformed:
 Single: TypeAlias = Request | Notification | Response | ErrorResponse | Malformed
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Batch:
     """A JSON array; each element parsed for itself."""
 

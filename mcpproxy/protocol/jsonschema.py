@@ -11,7 +11,6 @@ No input makes it raise; depth and size of what is visited are bounded.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeGuard, cast
 
 from mcpproxy.protocol.dialects import (
@@ -27,6 +26,7 @@ from mcpproxy.protocol.dialects import (
     named,
 )
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import kind, shown, token
 
 MAX_SCHEMAS: Final = 20_000
@@ -50,7 +50,7 @@ FlawKind: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Flaw:
     """One thing about a schema. ``pointer`` leads from the schema's root to the value concerned.
 
@@ -67,7 +67,7 @@ class Flaw:
 Place: TypeAlias = Literal["root", "own", "composed", "shelf"]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class _Spot:
     """A schema to be visited. ``place`` is what it says about the instance it will judge.
 

@@ -9,13 +9,13 @@ Source: the unions ``ClientRequest``, ``ServerRequest``, ``ClientNotification`` 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, cast
 
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, since, until
+from mcpproxy.protocol.slotted import slotted
 
 By: TypeAlias = Literal["client", "server", "both"]
 Kind: TypeAlias = Literal["request", "notification"]
@@ -23,7 +23,7 @@ Declarer: TypeAlias = Literal["client", "server", "receiver", "sender"]
 Condition: TypeAlias = Literal["always", "task", "tools", "context", "form", "url"]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Method:
     """A method as one revision defines it. ``sender`` is who may send it."""
 
@@ -32,7 +32,7 @@ class Method:
     kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Need:
     """A capability that a method rests on.
 

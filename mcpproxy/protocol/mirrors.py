@@ -10,10 +10,10 @@ import binascii
 import re
 from base64 import b64decode
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.slotted import slotted
 
 ANNOTATION: Final = "x-mcp-header"
 
@@ -30,7 +30,7 @@ _DEPTH: Final = 64
 """Schemas are followed so deep."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Mirrors:
     """What one tool wants in headers: the argument's path and the header's name after ``Mcp-Param-``.
 

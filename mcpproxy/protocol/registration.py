@@ -8,12 +8,12 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.shapes import extras, violations
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.wording import kind, shown
 
 LATEST: Final = REVISIONS[-1]
@@ -39,7 +39,7 @@ SEMVER: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Problem:
     """One thing about an object: how bad it is, where in the object (a JSON Pointer), and what."""
 

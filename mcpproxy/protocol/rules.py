@@ -16,10 +16,10 @@ revisions of MCP (a table with keys of both). "From this revision on" never lead
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, cast, get_args
 
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, line, since, until
+from mcpproxy.protocol.slotted import slotted
 
 Keyword = Literal[
     "MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info", "contract"
@@ -49,7 +49,7 @@ class RuleError(ValueError):
     """A rule table that cannot be used; says which rule and what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Requirement:
     """One sentence of the specification that a rule rests on.
 
@@ -85,7 +85,7 @@ class Requirement:
         return self.sources[max((r for r in candidates if r in self.sources), key=VERSIONS.index)]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Rule:
     """What ``mcpproxy explain`` shows. ``example`` is the wire, one message a line.
 
@@ -108,7 +108,7 @@ class Rule:
         return tuple(sorted(found, key=lambda k: (-_RANK[SEVERITY[k] or "info"], SEVERITY[k] is None, k)))
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Catalogue:
     """All rules, by code, and their requirements, by id."""
 

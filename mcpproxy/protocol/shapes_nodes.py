@@ -6,17 +6,17 @@ A test is a closure and answers yes or no; that is all the message that is as it
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.protocol import wording
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON
+from mcpproxy.protocol.slotted import slotted
 
 ViolationKind: TypeAlias = Literal["missing", "mismatch", "unknown-variant"]
 Test: TypeAlias = Callable[[JSON], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Violation:
     """One member that is not as its shape has it.
 

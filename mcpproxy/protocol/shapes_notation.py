@@ -29,15 +29,15 @@ Lines that begin with ``#`` are comments.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.protocol.revisions import REVISIONS, since, until
+from mcpproxy.protocol.slotted import slotted
 
 Form: TypeAlias = Literal["object", "by", "with", "alias"]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Row:
     """A line of a block: a member, or a variant under the key that tells it."""
 
@@ -47,7 +47,7 @@ class Row:
     revisions: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Block:
     """What stands for a name in some revisions.
 

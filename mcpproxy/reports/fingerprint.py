@@ -5,13 +5,12 @@ None of that goes into a fingerprint, nor does the trace. What does: the rule an
 blame, the method and what it was about, where in the message, and the sentence without what varies.
 """
 
-import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import Finding
 
 NAME: Final = "mcpproxyFinding/v1"
@@ -37,7 +36,7 @@ _STANDING: Final = re.compile(r"-32\d{3}|[1-5]\d\d(?<=status \d\d\d)|[1-5]\d\d(?
 """Numbers that say what went wrong: error codes of JSON-RPC, status codes of HTTP."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Subject:
     """What a frame is about: the method, the tool, prompt or resource that was asked for, and its JSON value.
 
@@ -64,7 +63,9 @@ def fingerprint(finding: Finding, subject: Subject = NOTHING) -> str:
         lasting(finding.message),
     )
     said = "\0".join(parts).encode("utf-8", "backslashreplace")
-    return hashlib.sha256(said).hexdigest()[:32]
+    from hashlib import sha256  # It loads OpenSSL, which only findings with places need.
+
+    return sha256(said).hexdigest()[:32]
 
 
 def lasting(message: str) -> str:

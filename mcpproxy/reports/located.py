@@ -7,10 +7,10 @@ take a second look at the recording, which is only had where something was found
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.reports.fingerprint import NOTHING, Subject, fingerprint
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.conversation import Conversation, Turn
@@ -23,7 +23,7 @@ _NAMES: Final = ("name", "uri")
 """The params that say which tool, prompt or resource a request is about."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Place:
     """The record of a frame: its number, its file, and its line there, counted from 1.
 
@@ -36,7 +36,7 @@ class Place:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Located:
     """A finding, where its frame is recorded, and its fingerprint.
 
@@ -55,7 +55,7 @@ class Located:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Remark:
     """What is no finding: a recording is incomplete, or was not judged, which ``is_fatal``."""
 
@@ -102,7 +102,7 @@ def _has_lines(trace: Trace) -> bool:
     return type(trace) is Trace  # what others recorded is read as if it were ours, but is no trace
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class _About:
     """What the messages of a frame are about; more than one in a batch."""
 

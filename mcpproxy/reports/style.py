@@ -4,8 +4,9 @@ Everything that a peer wrote passes through ``printable`` before it is shown, so
 move the reader's cursor, ring the bell or reorder the line.
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from mcpproxy.protocol.slotted import slotted
 
 Colour = Literal["bold", "dim", "red", "yellow", "green", "blue", "cyan"]
 
@@ -22,7 +23,7 @@ _CODES: Final[dict[Colour, str]] = {
 SEVERITY_COLOUR: Final[dict[str, Colour]] = {"error": "red", "warning": "yellow", "info": "blue"}
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Style:
     """The reader's means. ``width`` is the columns of a terminal, ``None`` where lines stay whole."""
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mcpproxy.baseline import Entry
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.reports.located import Located, Remark
 from mcpproxy.session.frame import Finding, Severity
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class JudgedTrace:
     """One trace and its findings, in the order in which they came up.
 
@@ -33,7 +34,7 @@ class JudgedTrace:
         return tuple(one for one in self.located if one.is_known)
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Unjudged:
     """A trace that could not be read: where, and one line that says why and what to do."""
 

@@ -4,11 +4,12 @@ Over HTTP every request is a session of its own, so these are kept beyond sessio
 which credentials, and by id.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.tasks import State
 from mcpproxy.session.history import Asked, keep
 
@@ -19,7 +20,7 @@ MAX_QUESTIONS: Final = 256
 """So many keys of each."""
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class Question:
     """What stands under one key of a task's inputRequests.
 
@@ -32,7 +33,7 @@ class Question:
     gone_seq: int = 0
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class ExtensionTask:
     """One task: the frame that handed it out (0 if that was not seen), and what was heard of it since.
 
@@ -56,7 +57,7 @@ class ExtensionTask:
     hurried: bool = False
 
 
-@dataclass(slots=True)
+@slotted()
 class ExtensionTasks:
     """All of them, by caller and id."""
 

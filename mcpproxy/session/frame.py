@@ -7,10 +7,11 @@ the monotonic clock of the machine that recorded; the judge never looks at a clo
 Nobody changes an event. ``Frame`` alone is not frozen, because so many of them are made.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from mcpproxy.protocol.jsonrpc import JSONObject, Message, parse
+from mcpproxy.protocol.slotted import slotted
 
 Sender = Literal["client", "server"]
 Blame = Literal["client", "server", "proxy"]
@@ -25,7 +26,7 @@ def other(sender: Sender) -> Sender:
     return SERVER if sender == CLIENT else CLIENT
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class SseEvent:
     """The event that carried a frame in an SSE stream.
 
@@ -41,7 +42,7 @@ class SseEvent:
     retry: int | None = None
 
 
-@dataclass(slots=True)
+@slotted()
 class Frame:
     """One unit seen on the wire: a stdio line without its line feed, an HTTP body, an SSE event.
 
@@ -79,7 +80,7 @@ Headers = tuple[tuple[str, str], ...]
 """Header fields in the order and the case in which they were sent, decoded as Latin-1."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class RequestHead:
     """The head of an HTTP request, as the client wrote it.
 
@@ -98,7 +99,7 @@ class RequestHead:
     observed_at_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class ResponseHead:
     """The head of an HTTP response, or of an interim one (1xx). ``by_proxy``: mcpproxy sent it."""
 
@@ -113,7 +114,7 @@ class ResponseHead:
     observed_at_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class ExchangeEnd:
     """The end of an exchange. ``cut``: before it was complete, and ``by`` is who ended it."""
 
@@ -124,7 +125,7 @@ class ExchangeEnd:
     observed_at_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Opaque:
     """Bytes that passed and are no HTTP: after an upgrade, inside CONNECT, or not understood."""
 
@@ -135,7 +136,7 @@ class Opaque:
     observed_at_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Note:
     """Something that mcpproxy itself did to a connection: refused a request, rewrote a head."""
 
@@ -145,7 +146,7 @@ class Note:
     observed_at_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Stderr:
     """A line (or a piece of one) that the server wrote to stderr. Never judged."""
 
@@ -154,7 +155,7 @@ class Stderr:
     terminated: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Eof:
     """A peer closed its sending side: the client the server's stdin, the server its stdout."""
 
@@ -162,7 +163,7 @@ class Eof:
     observed_at_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Signal:
     """The wrapper received a signal that it passed on to the server, e.g. ``SIGTERM``."""
 
@@ -170,7 +171,7 @@ class Signal:
     observed_at_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Gap:
     """Bytes that passed but were not recorded. What they said is unknown.
 
@@ -187,7 +188,7 @@ class Gap:
 Ending = Literal["exited", "signalled", "not started", "cut"]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Close:
     """How the recording ended.
 
@@ -206,7 +207,7 @@ HttpEvent = RequestHead | ResponseHead | ExchangeEnd | Opaque | Note
 Event = Frame | HttpEvent | Stderr | Eof | Signal | Gap | Close
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Finding:
     """One occurrence of a broken (or notable) requirement.
 

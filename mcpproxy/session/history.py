@@ -7,7 +7,7 @@ only the observer writes it.
 
 from bisect import bisect_right
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -15,6 +15,7 @@ from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
 from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.methods import Need
 from mcpproxy.protocol.revisions import REVISIONS, Protocol
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import CLIENT, Sender
 from mcpproxy.session.split import SplitMessage
 
@@ -29,7 +30,7 @@ RECENT_ANSWERS: Final = 1024
 """How many of the requests answered last are remembered."""
 
 
-@dataclass(slots=True)
+@slotted()
 class Asked:
     """One request and what became of it.
 
@@ -38,7 +39,8 @@ class Asked:
     ``answers_due`` is above one when its id was reused while it was in flight; if for another
     method, nobody can tell which of them an answer means, and ``method`` is empty. ``answered_seq`` is
     the frame of its latest answer, 0 while there is none, and ``answered_ns`` when that came.
-    ``taken_back`` is set when HTTP refused the frame: the request was never made.
+    ``taken_back`` is set when HTTP refused the frame: the request was never made. The ``_meta`` of a
+    ``familiar`` one was that of the session, see there.
     """
 
     seq: int
@@ -55,6 +57,7 @@ class Asked:
     answered_seq: int = 0
     answered_ns: int = 0
     taken_back: bool = False
+    familiar: bool = False
 
 
 def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
@@ -135,7 +138,7 @@ class UsedIds:
             self._ends.insert(at, number)
 
 
-@dataclass(slots=True)
+@slotted()
 class Side:
     """What one peer has sent."""
 
@@ -156,7 +159,7 @@ class Side:
         return not self.unreadable and not self.held.frames
 
 
-@dataclass(slots=True)
+@slotted()
 class History:
     """The state of one session.
 
@@ -196,6 +199,7 @@ class History:
     stateful_seq: int | None = None  # the first initialize
     stateless_seq: int | None = None  # the first request with its own protocol version
     stateless_revision: str | None = None  # the version that the latest of them named
+    familiar_meta: JSONObject | None = None  # of stateless requests: one that was found to lack nothing
     modern_answer: "ModernAnswer | None" = None
     supported: dict[str, int] = field(default_factory=dict[str, int])  # version -> frame that listed it
 
@@ -234,7 +238,7 @@ class History:
         return found  # pyright: ignore[reportReturnType] # each stands under its own type
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class ModernAnswer:
     """Proof that the server speaks a stateless revision: a DiscoverResult or a modern error."""
 

@@ -6,7 +6,7 @@ stream is what one POST or GET opened; a GET with Last-Event-ID goes on with it 
 Order is certain only within one body or one SSE stream.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, Protocol, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import (
@@ -21,6 +21,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead, Sender
 from mcpproxy.session.history import Asked, History, ModernAnswer
 
@@ -88,7 +89,7 @@ class Fields:
 NO_FIELDS: Final = Fields()
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class Stream:
     """What one POST or GET opened, through however many exchanges it is resumed."""
 
@@ -101,7 +102,7 @@ class Stream:
     left: bool = False  # it was the client that ended that exchange
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class SentEvent:
     """One SSE event with an id: where it was sent first, as the how-manieth, and a hash of its data."""
 
@@ -111,7 +112,7 @@ class SentEvent:
     data: int
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class HttpSession:
     """One MCP session over HTTP.
 
@@ -152,7 +153,7 @@ class HttpSession:
         return id is not None and self.judge.history.client.used.first_use(id) is not None
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class HttpExchange:
     """One HTTP request with its response, as far as it has come.
 
@@ -262,7 +263,7 @@ class HttpExchange:
         return "stateless" if session.stateless else "stateful"
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Mismatch:
     """A call that was refused for its headers: the frame that says so, and what it had for arguments."""
 
@@ -270,7 +271,7 @@ class Mismatch:
     headers: dict[str, tuple[str, ...]]
 
 
-@dataclass(slots=True)
+@slotted()
 class HttpHistory:
     """Everything about HTTP that outlives an exchange.
 

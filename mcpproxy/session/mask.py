@@ -6,11 +6,10 @@ within one recording. ``facts`` reads the same things off a value that was not m
 """
 
 import re
-from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.slotted import slotted
 
 _HASH_BYTES: Final = 6
 
@@ -22,7 +21,7 @@ ANY: Final = re.compile(r"masked\(len=\d{1,9},visible=(?:yes|no),hash=[0-9a-f]{1
 _INVISIBLE: Final = re.compile(r"[^\x21-\x7E]")
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Mask:
     """What is known of a credential; as text, what a recording writes in its place."""
 
@@ -40,6 +39,8 @@ def mask(value: str, key: bytes = b"") -> Mask:
     ``key`` (up to 64 bytes) belongs to one recording and to nobody else: without it a short value could be
     found again by trying.
     """
+    from hashlib import blake2b  # It loads OpenSSL, which most sessions can do without.
+
     raw = value.encode("latin-1", "backslashreplace")
     digest = blake2b(raw, digest_size=_HASH_BYTES, key=key).hexdigest()
     return Mask(len(raw), _INVISIBLE.search(value) is None, digest)

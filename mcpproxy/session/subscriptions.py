@@ -3,17 +3,18 @@
 A subscription goes by the id of the request that opened it; ``1`` and ``"1"`` are two of them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.history import Asked
 
 MAX_REMEMBERED: Final = 1_024
 """So many subscriptions of a session are remembered."""
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class Subscription:
     """One subscription, from the request that opens it to whatever ends it.
 
@@ -36,7 +37,7 @@ class Subscription:
         return self.asked.answered_seq or self.closed_seq
 
 
-@dataclass(slots=True)
+@slotted()
 class Subscriptions:
     """All of them, by id; of several with one id the latest.
 

@@ -5,10 +5,11 @@ may overtake itself on the way: a report is later than another only if it was as
 come, or if it says so by its time.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.protocol.tasks import State
 from mcpproxy.session.frame import Sender
 from mcpproxy.session.history import Asked
@@ -17,7 +18,7 @@ MAX_REMEMBERED: Final = 4_096
 """So many tasks, tools and listed ids of a session are remembered."""
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class Task:
     """One task and what was heard of it.
 
@@ -53,7 +54,7 @@ def is_later(asked: Asked | None, at: datetime | None, seq: int, updated: dateti
     return at is not None and updated is not None and at > updated
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class Listing:
     """One walk through tasks/list: from its first request to the page without a next, in ``end_seq``."""
 
@@ -63,7 +64,7 @@ class Listing:
     end_seq: int = 0
 
 
-@dataclass(slots=True)
+@slotted()
 class Tasks:
     """All of them, by the peer that runs them and their id.
 

@@ -6,7 +6,6 @@ so memory grows with the unanswered requests alone. Over HTTP many sessions shar
 belongs to the request of its own exchange, or else to one of its session.
 """
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import (
@@ -23,6 +22,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import Frame, Sender, other
 from mcpproxy.trace.sessions import SessionNames
 
@@ -30,7 +30,7 @@ _Scope: TypeAlias = int | str
 """An exchange, or the name of a session; stdio has one without name."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Turn:
     """One message of a frame, seen in the conversation.
 
@@ -48,7 +48,7 @@ class Turn:
     flaw: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class _Open:
     seq: int
     method: str

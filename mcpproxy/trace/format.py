@@ -11,12 +11,13 @@ return at the end) survive. A frame that is other text is a JSON string, any oth
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Final, TypeAlias, cast, get_args
 
 import orjson
 
 from mcpproxy.protocol.jsonrpc import Flaw, JSONObject, Malformed
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -68,7 +69,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Header:
     """What is known before the first byte.
 
@@ -101,7 +102,7 @@ class Header:
     """Whose recording it was before, and what that did not keep; empty for our own."""
 
 
-@dataclass(slots=True)
+@slotted()
 class Tally:
     """What a trace holds, counted; the close record carries it. ``judge_error`` is our own fault."""
 
@@ -110,7 +111,7 @@ class Tally:
     judge_error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class CloseRecord:
     """The last record: how the recording ended, and what it should hold (``None``: it does not say)."""
 
@@ -118,7 +119,7 @@ class CloseRecord:
     tally: Tally | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Continued:
     """The last record of a file that another one goes on from; the counts are those since the start."""
 
@@ -290,6 +291,8 @@ _FRAME: Final = re.compile(
 )
 _ANY_FRAME: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"frame"\s*,')
 _MESSAGE: Final = b'"message":'
+_END: Final = b"}\n"
+_DAMAGED: Final = "a damaged message"
 
 
 def decode(line: bytes) -> Record:
@@ -298,21 +301,24 @@ def decode(line: bytes) -> Record:
     Raises:
         NotARecordError: it is none, for whatever reason.
     """
-    line = line.rstrip(b" \t\r\n")
-    if found := _FRAME.match(line):
+    if (found := _FRAME.match(line)) and line.endswith(_END):
         seq, t, sender, open_ended, continues = found.groups()
         frame = Frame(
             int(seq),
             CLIENT if sender == b"client" else SERVER,
-            line[found.end() : -1],
+            line[found.end() : -len(_END)],
             int(t),
             open_ended is None,
             continues is not None,
         )
-        return _whole(frame, line)
+        return _whole(frame)
+    line = line.rstrip(b" \t\r\n")
     if _ANY_FRAME.match(line) and (at := line.find(_MESSAGE)) >= 0:
         members = read_object(line[:at].rstrip(b" ,") + b"}")
-        return _whole(_frame(members, line[at + len(_MESSAGE) : -1]), line)
+        frame = _whole(_frame(members, line[at + len(_MESSAGE) : -1]))
+        if not line.endswith(b"}"):
+            raise NotARecordError(_DAMAGED)
+        return frame
     members = read_object(line)
     match members.get("type"):
         case "header":
@@ -355,11 +361,11 @@ def header_format(line: bytes) -> int:
     return member(members, "format", int)
 
 
-def _whole(frame: Frame, line: bytes) -> Frame:
+def _whole(frame: Frame) -> Frame:
     """``frame`` unless its message is damaged, which must not be held against the peer."""
     message = frame.message
-    if (type(message) is Malformed and message.flaw in _UNREADABLE) or not line.endswith(b"}"):
-        raise NotARecordError("a damaged message")
+    if type(message) is Malformed and message.flaw in _UNREADABLE:
+        raise NotARecordError(_DAMAGED)
     return frame
 
 

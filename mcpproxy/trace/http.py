@@ -16,10 +16,10 @@ The bytes of a body are those of its frames in order, an event's with what stand
 
 import binascii
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeVar, cast, get_args
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import (
     Blame,
     ExchangeEnd,
@@ -36,7 +36,7 @@ from mcpproxy.session.frame import (
 from mcpproxy.trace.members import NotARecordError, list_member, member, object_line, optional, word
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Encoded:
     """Bytes of a body as they passed, under a content coding; the frames hold what they stand for."""
 

@@ -110,13 +110,14 @@ class Trace:
         frames = {CLIENT: 0, SERVER: 0}
         last: CloseRecord | Continued | None = None
         self.read_bytes = 0
+        rungs = self.rungs
         for path, number, line in self._records():
             self.read_bytes += len(line)
-            if number == 1 or not line.strip():
+            if number == 1 or line.isspace():
                 last = last if number > 1 else None
                 continue
             try:
-                line = upgrades.climb(line, self.rungs)
+                line = upgrades.climb(line, rungs) if rungs else line
                 record = decode(line)
             except NotARecordError as fault:
                 if not line.endswith(b"\n"):
@@ -126,25 +127,25 @@ class Trace:
             if last:
                 _refuse(path, number, "a record behind the close record")
             self.place = (path, number)
+            if type(record) is Frame:  # as nearly all are
+                frames[record.sender] += 1
+                yield record, line
+                continue
             match record:
                 case CloseRecord():
                     last = record
                     self.tally = record.tally
                     yield record.close, line
-                    continue
                 case Continued():
                     last = record
                     self.tally, self.continued_ns = record.tally, record.observed_at_ns
-                    continue
                 case Header():
                     _refuse(path, number, _SECOND_HEADER)
-                case Frame():
-                    frames[record.sender] += 1
                 case Gap():
                     self.notes.append(_gap_note(record))
+                    yield record, line
                 case _:
-                    pass
-            yield record, line
+                    yield record, line
         self._note_ending(last, frames)
         self.complete = not self.notes
 

@@ -1,0 +1,110 @@
+"""Classes that are slotted behave as dataclasses do, whichever of their methods is asked for first."""
+
+import pickle
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, replace
+
+import pytest
+
+from mcpproxy.protocol.slotted import slotted
+
+
+@slotted(frozen=True)
+class Slotted:
+    """A finding, say."""
+
+    rule: str
+    related: list[int] = field(default_factory=list[int])
+    seen: int = field(default=0, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """The same, the usual way."""
+
+    rule: str
+    related: list[int] = field(default_factory=list[int])
+    seen: int = field(default=0, compare=False, repr=False)
+
+
+@slotted()
+class Changing:
+    """A frame, say, that holds another."""
+
+    seq: int
+    inner: "Changing | None" = None
+    _parsed: int | None = field(default=None, init=False, repr=False, compare=False)
+    _notes: list[str] = field(default_factory=list[str], init=False)
+
+
+@slotted(frozen=True)
+class Named:
+    """One with a method of its own."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+@slotted(eq=False)
+class Single:
+    """One that equals nothing but itself."""
+
+    id: int
+
+
+def test_it_is_made_and_told_as_a_dataclass_is() -> None:
+    made, usual = Slotted("A", seen=3), Usual("A", seen=3)
+    assert repr(made) == repr(usual).replace("Usual", "Slotted")
+    assert asdict(made) == asdict(usual)
+    assert Slotted.__match_args__ == Usual.__match_args__
+    assert not hasattr(made, "__dict__")
+    assert Slotted("A").related is not made.related
+    assert replace(made, rule="B") == Slotted("B")
+
+
+def test_equality_goes_by_the_fields_that_compare() -> None:
+    assert Slotted("A", seen=1) == Slotted("A", seen=2)
+    assert Slotted("A", [1]) != Slotted("A", [2])
+    assert Slotted("A") != Usual("A")
+    assert Single(1) != Single(1)
+
+
+def test_what_is_frozen_hashes_by_its_fields_and_what_changes_not_at_all() -> None:
+    assert {Named("a"): 1}[Named("a")] == 1
+    assert len({Single(1), Single(1)}) == 2
+    with pytest.raises(TypeError):
+        hash(Changing(1))
+
+
+def test_what_is_frozen_stays_as_it_is() -> None:
+    made, name = Slotted("A"), "rule"
+    with pytest.raises(FrozenInstanceError):
+        setattr(made, name, "B")
+    with pytest.raises(FrozenInstanceError):
+        delattr(made, name)
+    assert made.rule == "A"
+
+
+def test_pickles_hold_all_fields() -> None:
+    for made in (Slotted("A", [1], 2), Changing(1, Changing(2))):
+        assert asdict(pickle.loads(pickle.dumps(made))) == asdict(made)
+    assert pickle.loads(pickle.dumps(Slotted("A", seen=2))).seen == 2
+
+
+def test_fields_that_nobody_gives_are_there_at_once() -> None:
+    made = Changing(1)
+    made.inner = made
+    assert repr(made) == "Changing(seq=1, inner=..., _notes=[])"
+    assert Changing(seq=2) == Changing(2, None)
+
+
+def test_wrong_arguments_are_told_by_the_class() -> None:
+    with pytest.raises(
+        TypeError, match=r"Slotted\.__init__\(\) missing 1 required positional argument: 'rule'"
+    ):
+        Slotted()  # pyright: ignore[reportCallIssue]
+
+
+def test_a_method_of_its_own_is_kept() -> None:
+    assert repr(Named("a")) == "<a>"
