@@ -2,21 +2,13 @@
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tests.benchmarks import processes
-from tests.benchmarks.http_sessions import (
-    NGINX,
-    TRACE,
-    VARIANTS,
-    Client,
-    Load,
-    Variant,
-    server,
-    verify,
-    verify_streams,
-)
+from tests.benchmarks.http_sessions import Client, Load, server, verify, verify_streams
+from tests.benchmarks.http_variants import NGINX, TRACE, VARIANTS, Variant, with_competitors
 from tests.benchmarks.report import Samples, table
 from tests.benchmarks.sessions import Kind, wait_until_recorded
 
@@ -48,6 +40,9 @@ SHORT: Final = {
     LARGE: Load("call", 1, 1, 8 << 20),
 }
 
+SIMPLE: Final = (ALONE, SOME)
+"""What a slow variant is measured with."""
+
 WARM: Final = 20
 """Idle streams that are open already when those that are counted come."""
 
@@ -61,21 +56,26 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
     Raises:
         WrongBytesError: a request, an answer or an event was lost or changed.
     """
-    samples = Samples()
+    variants, missing = (VARIANTS, []) if short else with_competitors()
+    samples = Samples(missing)
     load_before = os.getloadavg()[0]
     _raise_limit()
     with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as name, server() as upstream:
         folder = Path(name)
         for _ in range(rounds):
             for title, load in (SHORT if short else LOADS).items():
-                for variant in VARIANTS:
-                    measure(samples, variant, upstream, title, load, folder)
+                for variant in variants:
+                    if not variant.slow:
+                        measure(samples, variant, upstream, title, load, folder)
+                    elif title in SIMPLE:
+                        fewer = replace(load, count=load.count // 10)
+                        measure(samples, variant, upstream, title, fewer, folder)
             for variant in VARIANTS[1:]:
                 hold(samples, variant, upstream, IDLE_SHORT if short else IDLE, folder)
     said = f"Load average {load_before:.1f} before, {os.getloadavg()[0]:.1f} after."
     if NGINX is None:
         said += " There is no nginx on this machine, so it has no column."
-    return f"### HTTP\n\n{said}\n\n{table(samples, [variant.name for variant in VARIANTS])}"
+    return f"### HTTP\n\n{said}\n\n{table(samples, [variant.name for variant in variants])}"
 
 
 def measure(samples: Samples, variant: Variant, upstream: int, title: str, load: Load, folder: Path) -> None:

@@ -1,32 +1,23 @@
-"""One measured load over HTTP: server, what stands between, load client, and what the trace holds of it."""
+"""One measured load over HTTP: the server, the load client, and what the trace holds of it."""
 
 import atexit
 import json
-import os
 import re
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
 from tests.benchmarks import http_peers as peers
-from tests.benchmarks import processes
-from tests.benchmarks.sessions import CLOSE, DEADLINE_S, HERE, ROOT, WrongBytesError, wait_until_recorded
-
-NGINX: Final = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
-
-TRACE: Final = "trace.jsonl"
+from tests.benchmarks.sessions import HERE, ROOT, WrongBytesError
 
 
 @cache
@@ -53,144 +44,6 @@ def server() -> Generator[int, None, None]:
             yield int(process.stdout.readline())
         finally:
             process.kill()
-
-
-# What stands between.
-
-
-@dataclass(frozen=True)
-class Between:
-    """Where the client connects, and the processes there by what they do."""
-
-    port: int
-    pids: Mapping[str, int] = field(default_factory=dict[str, int])
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One way to connect the client to the server; ``start`` is given its port and a folder to write to."""
-
-    name: str
-    start: Callable[[int, Path], AbstractContextManager[Between]]
-    records: bool = False
-
-
-@contextmanager
-def direct(port: int, folder: Path) -> Generator[Between, None, None]:
-    yield Between(port)
-
-
-NGINX_CONF: Final = """
-daemon off;
-{user}
-worker_processes 1;
-worker_rlimit_nofile {files};
-pid {folder}/nginx.pid;
-error_log stderr error;
-events {{ worker_connections {files}; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/client;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    client_max_body_size 0;
-    keepalive_timeout 1h;
-    keepalive_requests 1000000000;
-    upstream server {{
-        server 127.0.0.1:{upstream};
-        keepalive 256;
-        keepalive_timeout 1h;
-        keepalive_requests 1000000000;
-    }}
-    server {{
-        listen 127.0.0.1:{port} backlog=4096;
-        location / {{
-            proxy_pass http://server;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_buffering off;
-            proxy_request_buffering off;
-            proxy_read_timeout 1h;
-        }}
-    }}
-}}
-"""
-
-
-@contextmanager
-def nginx(upstream: int, folder: Path) -> Generator[Between, None, None]:
-    """nginx as it is set before an MCP server: nothing buffered, upstream kept alive. One worker, no log."""
-    assert NGINX is not None
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    user = "user root;" if os.geteuid() == 0 else ""
-    conf = folder / "nginx.conf"
-    conf.write_text(
-        NGINX_CONF.format(user=user, files=8192, folder=folder, upstream=upstream, port=port),
-        encoding="utf-8",
-    )
-    process = subprocess.Popen([NGINX, "-p", str(folder), "-c", str(conf)], stderr=subprocess.PIPE)
-    try:
-        _await_listener(process, port)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        pids = children.read_text(encoding="ascii").split() if children.exists() else []
-        yield Between(port, {"relay": int(pids[0])} if pids else {})
-    finally:
-        process.terminate()
-        process.communicate()
-
-
-def _await_listener(process: subprocess.Popen[bytes], port: int) -> None:
-    until = time.monotonic() + DEADLINE_S
-    while time.monotonic() < until and process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except ConnectionRefusedError:
-            time.sleep(0.01)  # it says nothing when it is ready
-    process.kill()
-    raise RuntimeError(f"nginx did not start: {process.communicate()[1].decode(errors='replace').strip()}")
-
-
-@contextmanager
-def mcpproxy(upstream: int, folder: Path) -> Generator[Between, None, None]:
-    """mcpproxy, recording and judging. On leaving, the trace is complete.
-
-    Raises:
-        WrongBytesError: it does not start, fails, or does not complete the trace.
-    """
-    trace = folder / TRACE
-    command = [sys.executable, "-m", "mcpproxy", "http", "--upstream", f"http://127.0.0.1:{upstream}/mcp"]
-    process = subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", "--trace", str(trace)], cwd=ROOT, stderr=subprocess.PIPE
-    )
-    try:
-        assert process.stderr is not None
-        said = process.stderr.readline().decode()
-        where = re.search(r"listening on http://127\.0\.0\.1:(\d+)/", said)
-        if where is None:
-            process.kill()
-            raise WrongBytesError(f"mcpproxy does not start: {said}{process.communicate()[1].decode()}")
-        found = processes.find(process.pid)
-        yield Between(
-            int(where[1]), {"relay": found.relay, "recorder": found.recorder} if found is not None else {}
-        )
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate()[1].decode(errors="replace")
-        if process.returncode != 0:
-            raise WrongBytesError(f"mcpproxy exited with status {process.returncode}: {said}")
-        wait_until_recorded(trace, CLOSE)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
-
-
-DIRECT: Final = Variant("direct", direct)
-MCPPROXY: Final = Variant("mcpproxy", mcpproxy, records=True)
-VARIANTS: Final = (DIRECT, *([Variant("nginx", nginx)] if NGINX else []), MCPPROXY)
 
 
 # The load.

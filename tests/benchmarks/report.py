@@ -10,9 +10,10 @@ from pathlib import Path
 
 
 class Samples:
-    """Values by row and variant, one from each round."""
+    """Values by row and variant, one from each round; ``notes`` are the lines at the table's foot."""
 
-    def __init__(self) -> None:
+    def __init__(self, notes: Iterable[str] = ()) -> None:
+        self.notes = list(notes)
         self._values: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
 
     def add(self, row: str, variant: str, value: float) -> None:
@@ -47,14 +48,15 @@ def number(value: float) -> str:
 
 
 def table(samples: Samples, variants: Iterable[str]) -> str:
-    """A row for each measure, a column for each variant, and the ratios of the last to the others."""
+    """A row for each measure, a column for each variant, and the ratios of the last to the others; notes."""
     *bases, last = variants
     titles = ["", *bases, last, *(f"{last} / {base}" for base in bases)]
     lines = [titles, ["---"] * len(titles)]
     for row in samples.rows():
         cells = [samples.cell(row, variant) for variant in (*bases, last)]
         lines.append([row, *cells, *(samples.ratio(row, last, base) for base in bases)])
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    rows = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    return "\n\n".join([rows, *samples.notes])
 
 
 def machine() -> str:

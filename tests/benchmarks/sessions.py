@@ -3,11 +3,14 @@
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +18,7 @@ from types import TracebackType
 from typing import Final, Literal, Self
 
 from tests.benchmarks import peers
+from tests.peers import install
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent.parent
@@ -26,6 +30,10 @@ Kind = Literal["pipe", "socketpair"]
 
 class WrongBytesError(Exception):
     """A frame was lost, changed or out of order: the one thing that fails a benchmark."""
+
+
+class StuckError(Exception):
+    """A proxy of others did not finish the calls in its time."""
 
 
 @cache
@@ -48,11 +56,16 @@ def server(boot_ms: int = 0) -> list[str]:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to connect the client to the server; ``wrap`` gives the command the client starts."""
+    """One way to connect the client to the server; ``wrap`` gives the command the client starts.
+
+    One with ``patience_s`` is ended when its calls take longer. Without, the load client gives up when
+    nothing has moved for a minute, which is loss.
+    """
 
     name: str
     wrap: Callable[[list[str], Path], list[str]]
     records: bool = False
+    patience_s: float | None = None
 
 
 VARIANTS: Final = (
@@ -64,6 +77,25 @@ VARIANTS: Final = (
         records=True,
     ),
 )
+"""What every run compares; mcpproxy is the last."""
+
+
+def with_competitors() -> tuple[tuple[Variant, ...], list[str]]:
+    """``VARIANTS`` and other relays before mcpproxy; a line for each that cannot be had on this machine."""
+    relay = str(HERE / "asyncio_relay.py")
+    others = [Variant("asyncio relay", lambda command, trace: [sys.executable, relay, *command])]
+    try:
+        python = str(install.python_with_competitor("mcp-rec"))
+    except install.PeerUnavailableError as unavailable:
+        return (*VARIANTS[:-1], *others, VARIANTS[-1]), [f"mcp-rec has no column: {unavailable}."]
+
+    def record(command: list[str], trace: Path) -> list[str]:
+        out = trace.with_suffix(".mcp-rec")
+        out.unlink(missing_ok=True)  # it would append
+        return [python, "-m", "mcp_rec.cli", "record", "-o", str(out), "--", *command]
+
+    others.append(Variant("mcp-rec", record, patience_s=20))
+    return (*VARIANTS[:-1], *others, VARIANTS[-1]), []
 
 
 @dataclass(frozen=True)
@@ -101,6 +133,7 @@ class Session:
         self._client = subprocess.Popen(
             [*peer_command(), "drive", kind, *numbers, *command],
             cwd=ROOT,
+            env=os.environ | {"MCP_REC_NO_NOTICE": "1"},  # else it leaves a mark in the user's cache
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -113,9 +146,29 @@ class Session:
         self.pid, self.start_us = int(pid), float(start_us)
 
     def go(self) -> Outcome:
-        """Make the calls; every byte of every answer has been compared when this returns."""
+        """Make the calls; every byte of every answer has been compared when this returns.
+
+        Raises:
+            StuckError: they take longer than the variant's ``patience_s``.
+        """
         self._say()
-        return self.outcome()
+        if self.variant.patience_s is None:
+            return self.outcome()
+        # The load client ends when the command does.
+        stuck = threading.Event()
+        timer = threading.Timer(self.variant.patience_s, lambda: (stuck.set(), self._terminate()))
+        timer.start()
+        try:
+            outcome = self.outcome()
+        except WrongBytesError:
+            if not stuck.is_set():
+                raise
+        else:
+            if not stuck.is_set():
+                return outcome
+        finally:
+            timer.cancel()
+        raise StuckError(f"not finished after {self.variant.patience_s:g} s")
 
     def go_meanwhile(self, look: Callable[[], None]) -> Outcome:
         """As ``go``, calling ``look`` over and over while the calls are made."""
@@ -150,6 +203,10 @@ class Session:
         self._client.kill()
         self._client.communicate()
         self._stderr.close()
+
+    def _terminate(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
 
     def _say(self) -> None:
         assert self._client.stdin is not None

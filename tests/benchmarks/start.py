@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Final
 
 from tests.benchmarks.report import Samples, table
-from tests.benchmarks.sessions import CLOSE, VARIANTS, Kind, Load, Session, verify, wait_until_recorded
+from tests.benchmarks.sessions import (
+    CLOSE,
+    VARIANTS,
+    Kind,
+    Load,
+    Session,
+    verify,
+    wait_until_recorded,
+    with_competitors,
+)
 
 BOOT_MS: Final = (0, 30)
 
@@ -18,13 +27,14 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
     Raises:
         WrongBytesError: a frame was lost or changed.
     """
-    samples = Samples()
+    variants, missing = (VARIANTS, []) if short else with_competitors()
+    samples = Samples(missing)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as folder:
         trace = Path(folder) / "trace.jsonl"
         for _ in range(rounds if short else 4 * rounds):
             for boot_ms in BOOT_MS:
                 server = f"server that takes {boot_ms} ms" if boot_ms else "server that is there at once"
-                for variant in VARIANTS:
+                for variant in variants:
                     with Session(variant, "pipe", LOAD, trace, boot_ms) as session:
                         session.go()
                         exit_us = session.close()
@@ -34,4 +44,4 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
                         wait_until_recorded(trace, CLOSE)
                         verify(trace, LOAD)
                         trace.unlink()
-    return f"### start and end\n\n{table(samples, [variant.name for variant in VARIANTS])}"
+    return f"### start and end\n\n{table(samples, [variant.name for variant in variants])}"

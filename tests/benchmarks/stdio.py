@@ -12,10 +12,12 @@ from tests.benchmarks.sessions import (
     Kind,
     Load,
     Session,
+    StuckError,
     Variant,
     last_frame,
     verify,
     wait_until_recorded,
+    with_competitors,
 )
 
 PING_PONG: Final = "one call at a time"
@@ -46,16 +48,24 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
     """
     tables: list[str] = []
     loads = SHORT if short else LOADS
+    variants, missing = (VARIANTS, []) if short else with_competitors()
     with tempfile.TemporaryDirectory(prefix="mcpproxy-benchmark-") as folder:
         for kind in kinds:
-            samples = Samples()
+            samples = Samples(missing)
+            stuck: set[tuple[str, str]] = set()
             for _ in range(rounds):
                 for name, load in loads.items():
-                    for variant in VARIANTS:
-                        measure(samples, variant, kind, name, load, Path(folder) / "trace.jsonl")
+                    for variant in variants:
+                        if (variant.name, name) in stuck:
+                            continue
+                        try:
+                            measure(samples, variant, kind, name, load, Path(folder) / "trace.jsonl")
+                        except StuckError as error:
+                            stuck.add((variant.name, name))
+                            samples.notes.append(f"{variant.name}, {name}: {error}.")
             look_at_memory(samples, kind, loads[SMALL], Path(folder) / "trace.jsonl")
             title = "pipes" if kind == "pipe" else "socket pairs"
-            tables.append(f"### stdio, {title}\n\n{table(samples, [variant.name for variant in VARIANTS])}")
+            tables.append(f"### stdio, {title}\n\n{table(samples, [variant.name for variant in variants])}")
     return "\n\n".join(tables)
 
 

