@@ -2,24 +2,30 @@
 
 In an installed package they lie in ``mcpproxy/_rules``; in a checkout in ``rules/`` beside it. A table is
 read when somebody asks for a rule of its family: a session that breaks nothing reads none.
+
+To parse all tables takes longer than Python and a command to start, so a table is imported as a module is:
+compiled once and kept in ``__pycache__``, where Python sees to it that nothing outdated is used.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
-from pathlib import Path
-from typing import Final, TypeVar
+from importlib.machinery import SourceFileLoader
+from types import CodeType
+from typing import Any, Final, TypeVar
 
 from mcpproxy.protocol.rules import Catalogue, RuleError
 
-_HERE = Path(__file__).resolve().parent
+_HERE: Final = os.path.dirname(os.path.realpath(__file__))
+_SUFFIX: Final = ".toml"
 
 T = TypeVar("T")
 
 
-def rules_folder() -> Path:
+def rules_folder() -> str:
     """The folder of the built-in rule tables."""
-    installed = _HERE / "_rules"
-    return installed if installed.is_dir() else _HERE.parent / "rules"
+    installed = os.path.join(_HERE, "_rules")
+    return installed if os.path.isdir(installed) else os.path.join(os.path.dirname(_HERE), "rules")
 
 
 @cache
@@ -31,7 +37,7 @@ def load() -> Catalogue:
     return read(rules_folder())
 
 
-def read(folder: Path) -> Catalogue:
+def read(folder: str) -> Catalogue:
     """The catalogue of the tables in ``folder``, one family a file (``proto.toml``: ``PROTO-001`` …)."""
     tables = _Tables(folder)
     return Catalogue(_Shelf(tables, "rules"), _Shelf(tables, "requirements"))
@@ -40,28 +46,45 @@ def read(folder: Path) -> Catalogue:
 class _Tables:
     """The files of a folder, each read once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: str) -> None:
         self._folder: Final = folder
         self._read: Final[dict[str, Catalogue]] = {}
 
     @cached_property
     def families(self) -> tuple[str, ...]:
-        return tuple(sorted(file.stem for file in self._folder.glob("*.toml")))
+        return tuple(
+            sorted(name.removesuffix(_SUFFIX) for name in os.listdir(self._folder) if name.endswith(_SUFFIX))
+        )
 
     def family(self, name: str) -> Catalogue | None:
         """The rules of one file; ``None`` if there is no such file."""
         if name not in self._read:
-            file = self._folder / f"{name}.toml"
-            if not file.is_file():
+            if name not in self.families:
                 return None
-            import tomllib  # A session that breaks nothing can do without.
-
-            tables = tomllib.loads(file.read_text(encoding="utf-8"))
+            tables = _imported(os.path.join(self._folder, name + _SUFFIX))
             strangers = [code for code in tables if _family(code) != name]
             if strangers:
-                raise RuleError(f"{file.name}: rule {strangers[0]} belongs into another table")
+                raise RuleError(f"{name}{_SUFFIX}: rule {strangers[0]} belongs into another table")
             self._read[name] = Catalogue.from_tables(tables)
         return self._read[name]
+
+
+def _imported(file: str) -> dict[str, object]:
+    """What a table says, as ``tomllib`` reads it."""
+    code: Any = _Loader("", file).get_code("")
+    module: dict[str, Any] = {}
+    exec(code, module)
+    return module["TABLES"]
+
+
+class _Loader(SourceFileLoader):
+    """Takes a table for the source of a module that holds it as ``TABLES``."""
+
+    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:
+        import tomllib
+
+        # Texts and truth values are all that a table has, so it is a literal of Python, too.
+        return compile(f"TABLES = {tomllib.loads(data.decode())!r}", path, "exec", dont_inherit=True)
 
 
 class _Shelf(Mapping[str, T]):

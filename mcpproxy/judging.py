@@ -33,7 +33,7 @@ def judge(
         TraceError: the trace cannot be read.
         CustomRuleError: a rule of the user's own failed.
     """
-    observer = rules.observer(joined_late=trace.joined_late)
+    observer = rules.observer(joined_late=trace.joined_late, redacted=trace.redacted)
     frames = 0
     findings: list[Finding] = []
     for event in trace.events():

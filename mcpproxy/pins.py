@@ -79,7 +79,7 @@ def gather(trace: Trace) -> Gathered:
     seen: list[Seen] = []
     # The collector comes first: a page is known as what it is until it is written down.
     dispatch = Dispatch([collected(seen.append), tools.FAMILY])
-    observer = Observer(catalogue.load(), dispatch, joined_late=trace.joined_late)
+    observer = Observer(catalogue.load(), dispatch, joined_late=trace.joined_late, redacted=trace.redacted)
     for event in trace.events():
         if not isinstance(event, Finding):
             observer.observe(event)

@@ -1,21 +1,18 @@
 """What a recording is judged by: the catalogue of rules, and the checks that report them.
 
-The built-in rules that are on, those that somebody asked for beside them, and rules of the user's own:
-a folder with tables (``*.toml``, as in ``rules/``) and modules (``*.py``), each of which ends with a
-``FAMILY`` as the modules of ``mcpproxy.checks`` do.
+The built-in rules that are on, those that somebody asked for beside them, and rules of the user's own.
 """
 
-import importlib.util
-from collections.abc import Container, Iterable, Mapping
-from pathlib import Path
+import os
+from collections.abc import Container, Iterable
 
 from mcpproxy import catalogue
 from mcpproxy.checks import FAMILIES, OPT_IN, STANDARD
 from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.table import Family
-from mcpproxy.guards import CustomRuleError, OnFault, guarded
+from mcpproxy.guards import CustomRuleError, OnFault
 from mcpproxy.observer import Observer
-from mcpproxy.protocol.rules import Catalogue, RuleError
+from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.protocol.slotted import slotted
 
 __all__ = ["CustomRuleError", "Ruleset", "load"]
@@ -28,9 +25,9 @@ class Ruleset:
     catalogue: Catalogue
     dispatch: Dispatch = STANDARD
 
-    def observer(self, *, joined_late: bool = False) -> Observer:
+    def observer(self, *, joined_late: bool = False, redacted: bool = False) -> Observer:
         """A judge for one recording."""
-        return Observer(self.catalogue, self.dispatch, joined_late=joined_late)
+        return Observer(self.catalogue, self.dispatch, joined_late=joined_late, redacted=redacted)
 
     def and_also(self, wanted: Container[str], families: Iterable[Family] = ()) -> "Ruleset":
         """This one with the opt-in rules among ``wanted``, and with ``families`` beside its own."""
@@ -39,7 +36,7 @@ class Ruleset:
         return Ruleset(self.catalogue, Dispatch((*self.dispatch.families, *more))) if more else self
 
 
-def load(folders: Iterable[Path] = (), on_fault: OnFault | None = None) -> Ruleset:
+def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | None = None) -> Ruleset:
     """The built-in rules and those in ``folders``.
 
     A check of the user's own that fails raises ``CustomRuleError`` while it judges; with ``on_fault`` that is
@@ -49,77 +46,11 @@ def load(folders: Iterable[Path] = (), on_fault: OnFault | None = None) -> Rules
         CustomRuleError: a folder holds no rules, or something in it cannot be used.
     """
     built_in = catalogue.load()
-    tables: dict[str, object] = {}
-    families: list[Family] = []
-    for folder in folders:
-        if not folder.is_dir():
-            raise CustomRuleError(
-                str(folder), "there is no such folder", "name a folder with *.toml and *.py"
-            )
-        found = _tables(folder)
-        if not found:
-            raise CustomRuleError(
-                str(folder), "no rule table (*.toml) in it", "see 'Rules of your own' in the README"
-            )
-        _refuse_twice(folder, found, [*built_in.rules, *tables])
-        tables.update(found)
-        families += (_family(file) for file in sorted(folder.glob("*.py")))
-    if not tables:
+    folders = tuple(folders)
+    if not folders:
         return Ruleset(built_in)
-    own = _catalogue(tables)
-    _refuse_loose_ends(own, families)
-    families = [guarded(family, own, on_fault) for family in families]
+    from mcpproxy import custom_rules  # with what it takes to import modules from anywhere
+
+    own, families = custom_rules.load(folders, built_in, on_fault)
     merged = Catalogue({**built_in.rules, **own.rules}, {**built_in.requirements, **own.requirements})
     return Ruleset(merged, Dispatch((*FAMILIES, *families)))
-
-
-def _tables(folder: Path) -> Mapping[str, object]:
-    import tomllib
-
-    found: dict[str, object] = {}
-    for file in sorted(folder.glob("*.toml")):
-        try:
-            found |= tomllib.loads(file.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-            raise CustomRuleError(str(file), f"not readable as TOML: {error}", "mend the table") from None
-    return found
-
-
-def _catalogue(tables: Mapping[str, object]) -> Catalogue:
-    try:
-        return Catalogue.from_tables(tables)
-    except RuleError as error:
-        where, _, what = str(error).partition(": ")
-        raise CustomRuleError(where, what, "see 'Rules of your own' in the README") from None
-
-
-def _family(file: Path) -> Family:
-    """The ``FAMILY`` that a module of checks ends with."""
-    spec = importlib.util.spec_from_file_location(f"mcpproxy_custom_rules_{file.stem}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise CustomRuleError(
-            str(file), f"it cannot be imported: {type(error).__name__}: {error}", "mend the module"
-        ) from error
-    family = getattr(module, "FAMILY", None)
-    if not isinstance(family, Family):
-        raise CustomRuleError(str(file), "it has no FAMILY", "end it with FAMILY = Family(checks=(...))")
-    return family
-
-
-def _refuse_twice(folder: Path, found: Mapping[str, object], known: Iterable[str]) -> None:
-    if twice := sorted(found.keys() & set(known)):
-        raise CustomRuleError(str(folder), f"there is a rule {twice[0]} already", "choose another code")
-
-
-def _refuse_loose_ends(own: Catalogue, families: Iterable[Family]) -> None:
-    """A check may only report what a table describes, and a table that no check reports is a slip."""
-    decided = Dispatch(families).rules
-    if unknown := sorted(decided - own.rules.keys()):
-        raise CustomRuleError(unknown[0], "a check reports it, but no table describes it", "add its table")
-    if silent := sorted(own.rules.keys() - decided):
-        raise CustomRuleError(silent[0], "no check reports it", "add it to a row of FAMILY")

@@ -7,7 +7,6 @@ Source: https://agentclientprotocol.com/protocol/v1/initialization
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
@@ -16,7 +15,7 @@ from mcpproxy.checks.table import ACP_ONLY, Decider, Family, Note
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.revisions import ACP
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.session.history import History

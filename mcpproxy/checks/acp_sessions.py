@@ -7,14 +7,13 @@ Source: https://agentclientprotocol.com/protocol/v1/session-setup
 """
 
 from collections.abc import Iterator
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.table import ACP_ONLY, ANSWERS, Decider, Family, Note
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import Asked, History

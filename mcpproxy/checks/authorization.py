@@ -8,16 +8,15 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/authoriza
 
 import binascii
 import json
-import re
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
-from urllib.parse import parse_qsl
 
 from mcpproxy.checks.breach import Breach, as_object, member
 from mcpproxy.checks.table import MCP, OTHER, STREAMABLE, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import JSON, Batch
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.http import VERSION, Fields, HttpExchange, HttpHistory
@@ -29,8 +28,8 @@ AUTHORIZED: Final = REVISIONS[1:]
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 
 _MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-_DATE: Final = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")  # RFC 9110, 5.6.7
-_PARAMETER: Final = re.compile(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
+_DATE: Final = pattern(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")  # RFC 9110, 5.6.7
+_PARAMETER: Final = pattern(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 
 Checked = Iterator[Breach]
 
@@ -173,6 +172,8 @@ def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     _, mark, query = exchange.request.target.partition("?")
     if not mark or (exchange.session is None and not exchange.request.endpoint):
         return
+    from urllib.parse import parse_qsl  # 3 ms, which most sessions are spared
+
     _, token = credential(exchange.fields.get("authorization") or "")
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name.lower() == "access_token" or (token and facts(value) == facts(token)):

@@ -7,7 +7,6 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/server/utilitie
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from typing import Final
 
 import orjson
@@ -17,7 +16,7 @@ from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.shapes_nodes import is_integer
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.history import Asked, History, keep
 

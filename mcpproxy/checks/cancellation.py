@@ -8,7 +8,6 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
@@ -27,7 +26,7 @@ from mcpproxy.checks.table import (
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severity, Signal, other
 from mcpproxy.session.history import Asked, History, keep
@@ -217,7 +216,7 @@ def late_answer(passing: Passing, history: History) -> Iterable[Breach]:
 def late_progress(passing: Passing, history: History) -> Iterable[Breach]:
     """CANC-010: of what else a server may send, only progress says which request it is for"""
     token = request_id(member(passing.message.value, "params", "progressToken"))
-    known = None if token is None else history.of(Progress).tracked.get((other(passing.sender), token))
+    known = None if token is None else history.of(Progress).tracked[other(passing.sender)].get(token)
     if known is None or known.shared or not known.asked.cancelled or known.asked.answered_seq:
         return ()
     broken, pointer = ("CANC-010", "R-115"), passing.at + "/params/progressToken"

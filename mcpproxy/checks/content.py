@@ -15,6 +15,7 @@ from mcpproxy.checks.embedded import ASK_CARRIERS, REPLY_CARRIERS, asks, may_ask
 from mcpproxy.checks.listings import LISTS
 from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Severity
@@ -23,7 +24,7 @@ from mcpproxy.session.history import History
 LAST_MODIFIED: Final = since("2025-06-18")
 """The revisions in which annotations may say when something was last modified."""
 
-ISO_8601: Final = re.compile(
+ISO_8601: Final = pattern(
     r"""
     \d{4} (-\d\d (-\d\d)? | \d{4} | -?W\d\d (-?\d)? | -?\d{3} )?
     ( T \d\d ( :?\d\d ( :?\d\d )? )? ([.,]\d+)? ( Z | [+-]\d\d (:?\d\d)? )? )?

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.wording import token
 
 MAX_VALUES: Final = 500
@@ -17,17 +18,17 @@ MAX_TEXT: Final = 10_000
 """So many characters of one text are looked at."""
 
 TOKENS: Final = (
-    ("a private key", re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")),
-    ("an AWS access key id", re.compile(r"\bA(?:KI|SI)A[0-9A-Z]{16}\b")),
-    ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{36})")),
-    ("a GitLab token", re.compile(r"\bglpat-[A-Za-z0-9_-]{20}")),
-    ("a Slack token", re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10}")),
-    ("a Google API key", re.compile(r"\bAIza[A-Za-z0-9_-]{35}")),
-    ("a Stripe key", re.compile(r"\b[rs]k_live_[A-Za-z0-9]{16}")),
-    ("an API key", re.compile(r"\bsk-(?:[a-z]+[0-9]*-)*[A-Za-z0-9_]{20}")),
-    ("a JSON Web Token", re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}")),
-    ("a bearer token", re.compile(r"\b[Bb]earer [A-Za-z0-9._~+/-]{20}")),
-    ("a password in a URL", re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@*<{$]{1,64}:[^\s/@*<{$]{3,128}@")),
+    ("a private key", pattern(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")),
+    ("an AWS access key id", pattern(r"\bA(?:KI|SI)A[0-9A-Z]{16}\b")),
+    ("a GitHub token", pattern(r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{36})")),
+    ("a GitLab token", pattern(r"\bglpat-[A-Za-z0-9_-]{20}")),
+    ("a Slack token", pattern(r"\bxox[abeoprs]-[A-Za-z0-9-]{10}")),
+    ("a Google API key", pattern(r"\bAIza[A-Za-z0-9_-]{35}")),
+    ("a Stripe key", pattern(r"\b[rs]k_live_[A-Za-z0-9]{16}")),
+    ("an API key", pattern(r"\bsk-(?:[a-z]+[0-9]*-)*[A-Za-z0-9_]{20}")),
+    ("a JSON Web Token", pattern(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}")),
+    ("a bearer token", pattern(r"\b[Bb]earer [A-Za-z0-9._~+/-]{20}")),
+    ("a password in a URL", pattern(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@*<{$]{1,64}:[^\s/@*<{$]{3,128}@")),
 )
 """Texts that show by their form what they are."""
 
@@ -42,13 +43,13 @@ SECRETS: Final[frozenset[tuple[str, ...]]] = frozenset(
 )  # fmt: skip
 """Names of what should stay between its owner and whom it is meant for, by words."""
 
-_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORDS: Final = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _SHORTEST: Final = 4
 
-_BLANK: Final = re.compile(r"[\W_]*|(.)\1*", re.DOTALL)
+_BLANK: Final = pattern(r"[\W_]*|(.)\1*", re.DOTALL)
 
-_PLACEHOLDER: Final = re.compile(
+_PLACEHOLDER: Final = pattern(
     r"\*{3}|x{4}|\.\.\.|…|•|<|\$\{|\{\{|redact|mask|hidden|removed|filtered|omitted|missing|required|invalid"
     r"|\b(none|null|undefined|set|unset|true|false)\b",
     re.IGNORECASE,
@@ -88,8 +89,8 @@ def credentials_in(value: JSON) -> Iterator[tuple[str, str]]:
 def _credential(name: str, text: str) -> str:
     if len(text) < _SHORTEST:
         return ""
-    for what, pattern in TOKENS:
-        if pattern.search(text):
+    for what, shape in TOKENS:
+        if shape.search(text):
             return what
     if names_secret(name) and not _BLANK.fullmatch(text) and not _PLACEHOLDER.search(text):
         return f"a secret: its member is named {' '.join(words_of(name))}"

@@ -4,7 +4,6 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/deprecated
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member
@@ -12,7 +11,7 @@ from mcpproxy.checks.embedded import ASK_CARRIERS, ASKING, Ask, asks, may_ask
 from mcpproxy.checks.table import LEGACY, Decider, Family, HttpDecider, Note
 from mcpproxy.protocol.jsonrpc import Notification
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 from mcpproxy.session.http import HttpExchange, HttpHistory

@@ -4,7 +4,6 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, shortened
@@ -12,7 +11,7 @@ from mcpproxy.checks.servers import server
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.protocol.revisions import STATELESS as REVISIONS
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import SERVER, Frame
 from mcpproxy.session.history import Asked, History
 from mcpproxy.session.http import SESSION, HttpExchange, HttpHistory, is_answer

@@ -27,7 +27,7 @@ from mcpproxy.checks.table import (
 )
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import Protocol
-from mcpproxy.protocol.shapes import Part, expected
+from mcpproxy.protocol.shapes import Expected, expected
 from mcpproxy.session.http import Traffic
 
 REMEMBERED: Final = 1024
@@ -63,11 +63,11 @@ class Lane:
     """The rows for messages of one kind with certain members, and how to tell what matters for one of them.
 
     ``met`` leads from what is known of a message (its facts, and what ``mentioned`` gives) to its checks.
-    ``searches`` is whether ``mentioned`` need be asked at all. ``is_plain`` tells of a result with such
-    members whether it is nothing but text, so that no other member hides in it; ``None`` if it cannot be.
+    ``searches`` is whether ``mentioned`` need be asked at all. ``may_be_plain`` is whether nothing need be
+    looked for, nor can be misshapen, if ``is_plain`` says so of a result.
     """
 
-    __slots__ = ("_bits", "_finds", "_loose", "_rows", "is_plain", "met", "searches")
+    __slots__ = ("_bits", "_finds", "_loose", "_rows", "may_be_plain", "met", "searches")
 
     def __init__(
         self, checks: tuple[Decider, ...], notes: tuple[Note, ...], plain: bool, narrowed: bool
@@ -81,7 +81,7 @@ class Lane:
         self._finds: Final = re.compile(b"|".join(quoted)).findall if quoted else _nothing
         self._loose: Final = tuple(word for word in words if not _is_name(word))
         self.searches: Final = bool(words)
-        self.is_plain: Final = is_plain if plain and not self._loose else None
+        self.may_be_plain: Final = plain and not self._loose
         self.met: Final = Kept(self._met if narrowed else self._all, MOST_MET)
 
     def mentioned(self, raw: bytes) -> int:
@@ -122,22 +122,31 @@ def _nothing(_: bytes) -> list[bytes]:
     return []
 
 
-PLAIN: Final = frozenset({"content", "isError", "resultType"})
-"""What a result has that is nothing but text."""
+PLAIN: Final[JSONObject] = {
+    "content": [{"type": "text", "text": ""}],
+    "isError": False,
+    "resultType": "complete",
+}
+"""The members of a result that is nothing but text, each as it may be."""
 
 
 def is_plain(result: JSONObject) -> bool:
-    """Whether a result that has no members but ``PLAIN`` is complete, and all its content is plain text."""
+    """Whether a result with no members but those of ``PLAIN`` is complete, and all its content is text."""
     content = result.get("content", _NO_CONTENT)
     if type(content) is not list:
         return False
     for block in content:
-        if type(block) is not dict or len(block) != 2 or "type" not in block or "text" not in block:
+        if type(block) is not dict or len(block) != 2 or block.get("type") != "text":
             return False
-    return result.get("resultType", "complete") == "complete"
+        if type(block.get("text")) is not str:
+            return False
+    return result.get("resultType", "complete") == "complete" and type(result.get("isError", False)) is bool
 
 
 _NO_CONTENT: Final[list[JSON]] = []
+
+
+_ANYTHING: Final = Expected(None, None, insists=False)
 
 
 class Course:
@@ -145,10 +154,23 @@ class Course:
 
     ``lanes`` leads from the names of the members that the contents (params or result) have to the rows that
     are left; ``bare`` is that for contents which are no object or not there. ``fits`` tests the contents,
-    ``None`` where any will do; ``insists`` is whether they may not be left out.
+    ``None`` where any will do; ``insists`` is whether they may not be left out. The ``familiar`` ones of
+    these are for requests whose ``_meta`` is: it fits, and rows that look at nothing else are left out.
     """
 
-    __slots__ = ("_checks", "_made", "_members", "_narrowed", "_notes", "bare", "fits", "insists", "lanes")
+    __slots__ = (
+        "_checks",
+        "_made",
+        "_members",
+        "_narrowed",
+        "_notes",
+        "bare",
+        "familiar_fits",
+        "familiar_lanes",
+        "fits",
+        "insists",
+        "lanes",
+    )
 
     def __init__(
         self, passed: Passed, checks: tuple[Decider, ...], notes: tuple[Note, ...], narrowed: bool
@@ -157,23 +179,34 @@ class Course:
         self._checks, self._notes, self._narrowed = checks, notes, narrowed
         self._members: Final = frozenset(name for row in (*checks, *notes) for name in row.members)
         self._made: Final[dict[tuple[frozenset[str], bool], Lane]] = {}
-        self.lanes: Final = Kept(self._lane, MOST_LANES)
-        self.bare: Final = self._lane(())
-        self.fits: Callable[[JSON], bool] | None = None
-        self.insists = False
+        held_against = _ANYTHING
         if kind != "error" and kind != "malformed" and len(candidates) == 1:
-            part: Part = "result" if kind == "response" else "params"
-            self.fits, self.insists = expected(method, part, candidates[0])
+            held_against = expected(method, "result" if kind == "response" else "params", candidates[0])
+        asks = kind == "request"
+        self.fits: Final = held_against.fits
+        self.familiar_fits: Final = held_against.fits_besides_meta if asks else self.fits
+        self.insists: Final = held_against.insists
+        self.lanes: Final = Kept(self._lane, MOST_LANES)
+        self.familiar_lanes: Final = Kept(self._familiar_lane, MOST_LANES) if asks else self.lanes
+        self.bare: Final = self._lane(())
+
+    def _familiar_lane(self, names: tuple[str, ...]) -> Lane:
+        return self._lane(tuple(name for name in names if name != "_meta"))
 
     def _lane(self, names: tuple[str, ...]) -> Lane:
         # Of all the names that peers may think of only a few tell lanes apart.
-        telling, plain = self._members.intersection(names), PLAIN.issuperset(names)
+        telling, plain = self._members.intersection(names), self._may_be_plain(names)
         found = self._made.get((telling, plain))
         if found is None:
             checks = tuple(row for row in self._checks if self._runs(row, telling))
             notes = tuple(row for row in self._notes if self._runs(row, telling))
             found = self._made[telling, plain] = Lane(checks, notes, plain, self._narrowed)
         return found
+
+    def _may_be_plain(self, names: tuple[str, ...]) -> bool:
+        if not PLAIN.keys() >= set(names):
+            return False
+        return self.fits is None or self.fits({name: PLAIN[name] for name in names})
 
     def _runs(self, row: Decider | Note, names: frozenset[str]) -> bool:
         return not row.members or not self._narrowed or not names.isdisjoint(row.members)

@@ -10,14 +10,13 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
 from typing import Final, TypeAlias
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.table import Note
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import STATELESS
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import token
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import Asked, History

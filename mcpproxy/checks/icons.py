@@ -11,6 +11,7 @@ from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.described import described
 from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol.jsonrpc import JSONObject, Request, Response
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.history import History
@@ -21,7 +22,7 @@ ICONS: Final = since("2025-11-25")
 CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 
-_FETCHABLE: Final = re.compile(r"(https?|data):", re.IGNORECASE)
+_FETCHABLE: Final = pattern(r"(https?|data):", re.IGNORECASE)
 
 
 def icons_of_listed(passing: Passing, history: History) -> Iterable[Breach]:

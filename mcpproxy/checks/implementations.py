@@ -7,13 +7,12 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from typing import Final, TypeAlias
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Response
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import CLIENT, SERVER, Sender
 from mcpproxy.session.history import History
 

@@ -5,14 +5,14 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#sta
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
 from mcpproxy.checks.servers import missing_meta, server
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.revisions import STATELESS
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 from mcpproxy.session.http import VERSION, HttpExchange, HttpHistory, singles
@@ -22,7 +22,7 @@ MAX_REMEMBERED: Final = 100
 
 Checked = Iterator[Breach]
 
-_WANTS_A_SESSION: Final = re.compile(
+_WANTS_A_SESSION: Final = pattern(
     r"server (is )?not (yet )?initiali[sz]ed|before initiali[sz]ation|(call|send) initialize\b"
     r"|mcp-session-id|(missing|no valid|invalid or expired) session id",
     re.IGNORECASE,

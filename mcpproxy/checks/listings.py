@@ -12,7 +12,6 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilitie
 """
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Passing, as_object, member
@@ -21,7 +20,7 @@ from mcpproxy.protocol.contract import Contract, Mismatch, contract
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.history import History, keep
 from mcpproxy.session.subscriptions import Subscriptions
 
@@ -57,28 +56,26 @@ class Item:
     _contracts: dict[tuple[str, str], Contract | None] = field(
         default_factory=dict[tuple[str, str], Contract | None]
     )
-    _latest: dict[str, tuple[JSON, tuple[Mismatch, ...]]] = field(
-        default_factory=dict[str, tuple[JSON, tuple[Mismatch, ...]]]
-    )
+    _latest: tuple[str, JSON, tuple[Mismatch, ...]] = ("", None, ())
 
     def breaks(
         self, name: str, value: JSON, revision: str, text: bytes | None = None
     ) -> tuple[Mismatch, ...]:
         """How ``value`` (out of the JSON ``text``) fails the schema that is listed under ``name``."""
-        latest = self._latest.get(name)
-        if latest is not None and latest[0] is value:
-            return latest[1]
+        latest_name, latest_value, latest = self._latest
+        if latest_value is value and latest_name == name:
+            return latest
         ready = self._contracts.get((name, revision), ABSENT)
         if ready is ABSENT:
             ready = self._contracts[name, revision] = contract(self.value.get(name), revision)
         found = ready.breaks(value, text) if ready is not None else ()
-        # Kept, since a call is judged when it is made and when it is answered.
-        self._latest[name] = (value, found)
+        # Kept, since who judges a call and who notes it both ask.
+        self._latest = (name, value, found)
         return found
 
     def forget(self) -> None:
         """Hold on to no value that was judged."""
-        self._latest.clear()
+        self._latest = ("", None, ())
 
 
 @slotted(eq=False)
@@ -295,7 +292,11 @@ def remember_change(passing: Passing, history: History) -> None:
 
 def remember_call(passing: Passing, history: History) -> None:
     """A call was answered: what is listed from now on comes after it."""
-    keep(history.beyond(Lists).calls, history.caller, calls_answered(history) + 1, MAX_LISTS)
+    calls, caller = history.beyond(Lists).calls, history.caller
+    if len(calls) == 1 and caller in calls:
+        calls[caller] += 1
+    else:
+        keep(calls, caller, calls.get(caller, 0) + 1, MAX_LISTS)
 
 
 def calls_answered(history: History) -> int:

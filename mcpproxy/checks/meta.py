@@ -5,7 +5,6 @@ Almost every message may have one, and nearly all keys are the same few, so each
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#_meta
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
@@ -14,6 +13,7 @@ from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.described import described
 from mcpproxy.checks.table import ASKS, UNFAMILIAR, Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.history import History
@@ -47,13 +47,13 @@ OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
 
 # A label begins with a letter and ends with a letter or digit; a name does so with ASCII ones, or is empty.
 _LABEL: Final = r"[^\W\d_](?:-*[^\W_])*"
-_PREFIX: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-_NAME: Final = re.compile(r"(?:[A-Za-z0-9](?:[._-]*[A-Za-z0-9])*)?")
+_PREFIX: Final = pattern(rf"{_LABEL}(?:\.{_LABEL})*")
+_NAME: Final = pattern(r"(?:[A-Za-z0-9](?:[._-]*[A-Za-z0-9])*)?")
 
 # W3C Trace Context, sections 3.2.2 and 3.3.1; W3C Baggage, section 3.3.1.
-_TRACEPARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
-_STATE: Final = re.compile(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{1,256}")
-_BAGGAGE: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=[ \t]*[!#-+\--:<-\[\]-~]*[ \t]*(;.*)?")
+_TRACEPARENT: Final = pattern(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
+_STATE: Final = pattern(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{1,256}")
+_BAGGAGE: Final = pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=[ \t]*[!#-+\--:<-\[\]-~]*[ \t]*(;.*)?")
 
 MAX_STATES: Final = 32
 

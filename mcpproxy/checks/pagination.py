@@ -8,13 +8,12 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilitie
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, Response
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import Sender, other
 from mcpproxy.session.history import Asked, History, keep

@@ -10,7 +10,6 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#se
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from typing import Final, TypeAlias
 
 from mcpproxy.checks.breach import Breach, Passing, member
@@ -19,7 +18,7 @@ from mcpproxy.checks.listings import MAX_ITEMS, Page, listed, page
 from mcpproxy.checks.servers import MAX_CALLERS, SERVER_INFO_KEY
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import ABSENT, Absent, JSONObject, Response
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History, keep
@@ -143,7 +142,7 @@ def held(pins: Pins | None) -> Family:
             return
         approved = _approved(pins, _server(passing, history), passing, history)
         names = found.names()
-        if approved is None or holds_mask([*names]):
+        if approved is None or (history.masked and holds_mask([*names])):
             return
         for name in sorted(approved.tools.keys() - set(names)):
             if _is_first(history, "gone", name):
@@ -188,7 +187,9 @@ def redefined_tool(passing: Passing, history: History) -> Iterator[Breach]:
     counts = Counter(name for _, name, _ in found.named)
     for index, name, tool in found.named:
         was, seq, then = before.get((caller, found.walk.asked, name), (None, 0, ()))
-        if was is None or holds_mask(was) or name in found.walk.items or counts[name] > 1:
+        if was is None or name in found.walk.items or counts[name] > 1:
+            continue
+        if history.masked and holds_mask(was):
             continue
         at, now = f"{passing.at}/result/tools/{index}", definition(tool)
         announced = "" if listed(history, TOOLS).changed_seq > seq else ", and announced no change"
@@ -220,21 +221,21 @@ def remember_definitions(passing: Passing, history: History) -> None:
 
 def remember_name(passing: Passing, history: History) -> None:
     """What the server calls itself."""
-    name = _own_name(passing)
+    name = _own_name(passing, history)
     if not isinstance(name, Absent):
         keep(history.beyond(Names).known, history.caller, name, MAX_CALLERS)
 
 
 def _server(passing: Passing, history: History) -> str | None:
     """The name of the server that answers; empty if it gives none, ``None`` if nobody can tell."""
-    name = _own_name(passing)
+    name = _own_name(passing, history)
     if isinstance(name, Absent):
         nameless = "" if passing.stateless and not history.blind else None
         return history.beyond(Names).known.get(history.caller, nameless)
     return name
 
 
-def _own_name(passing: Passing) -> "str | Absent | None":
+def _own_name(passing: Passing, history: History) -> "str | Absent | None":
     """The name that an answer gives; ``None`` if it is masked, absent if it is no place for one."""
     asked, message = passing.answers, passing.message
     if asked is None or not isinstance(message, Response):
@@ -246,7 +247,7 @@ def _own_name(passing: Passing) -> "str | Absent | None":
         name = member(message.result, "_meta", SERVER_INFO_KEY, "name") if passing.stateless else None
     if not isinstance(name, str):
         return ABSENT
-    return None if holds_mask(name) else name
+    return None if history.masked and holds_mask(name) else name
 
 
 def _approved(pins: Pins, server: str | None, passing: Passing, history: History) -> Approved | None:

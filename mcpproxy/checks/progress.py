@@ -8,14 +8,13 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Request, RequestId, Response, request_id
 from mcpproxy.protocol.revisions import STATELESS
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Sender, other
 from mcpproxy.session.history import Asked, History, UsedIds, keep
@@ -67,9 +66,9 @@ class Progress:
     """Every token that each side has given, and the recent ones with what became of them."""
 
     given: dict[Sender, UsedIds] = field(default_factory=lambda: {"client": UsedIds(), "server": UsedIds()})
-    tracked: dict[tuple[Sender, RequestId], Tracked] = field(
-        default_factory=dict[tuple[Sender, RequestId], Tracked]
-    )  # by asker and token
+    tracked: dict[Sender, dict[RequestId, Tracked]] = field(
+        default_factory=lambda: {"client": {}, "server": {}}
+    )  # by asker, then token
     tasks: dict[tuple[Sender, str], Tracked] = field(
         default_factory=dict[tuple[Sender, str], Tracked]
     )  # by asker and task id
@@ -101,7 +100,7 @@ def _given_token(
         said = f"{passing.sender} gave {shortened(method)} a progress token that is {found}"
         yield Breach("PROG-001", "R-116", f"{said}, not a string or an integer", pointer)
         return
-    known = history.of(Progress).tracked.get((passing.sender, token))
+    known = history.of(Progress).tracked[passing.sender].get(token)
     if known is None or not known.in_flight or history.blind:
         return
     if history.side(other(passing.sender)).was_read:
@@ -131,11 +130,12 @@ def remember_token(passing: Passing, history: History) -> None:
     if token is None:
         return
     progress.given[passing.sender].add(token, passing.seq)
-    before = progress.tracked.pop((passing.sender, token), None)
+    tracked = progress.tracked[passing.sender]
+    before = tracked.pop(token, None)
     if passing.asked is not None:
         shared = before is not None and before.in_flight
-        tracked = Tracked(token, passing.asked, passing.frame.exchange, shared)
-        keep(progress.tracked, (passing.sender, token), tracked, MAX_TOKENS)
+        one = Tracked(token, passing.asked, passing.frame.exchange, shared)
+        keep(tracked, token, one, MAX_TOKENS)
 
 
 # Of progress
@@ -147,11 +147,10 @@ def reported_progress(passing: Passing, history: History) -> Iterable[Breach]:
     token = request_id(params.get("progressToken")) if isinstance(params, dict) else None
     if token is None:
         return ()
-    progress = history.of(Progress)
-    known = progress.tracked.get((other(passing.sender), token))
-    if known is not None and known.in_flight and not known.task:
-        return () if known.shared else _no_advance(passing, known)
-    return _of_what(passing, history, token, known)
+    known = history.of(Progress).tracked[other(passing.sender)].get(token)
+    if known is None or known.task or not known.in_flight:
+        return _of_what(passing, history, token, known)
+    return () if known.shared else _no_advance(passing, known)
 
 
 def _of_what(passing: Passing, history: History, token: RequestId, known: Tracked | None) -> Iterator[Breach]:
@@ -219,14 +218,14 @@ def _too_late(passing: Passing, history: History, known: Tracked) -> list[Breach
 
 
 def _no_advance(passing: Passing, known: Tracked) -> tuple[Breach, ...]:
-    params = passing.contents
-    value = _number(params.get("progress")) if isinstance(params, dict) else None
-    if value is None or known.latest is None or passing.frame.exchange != known.latest_exchange:
+    params, latest = passing.contents, known.latest
+    if latest is None or not isinstance(params, dict):
         return ()
-    if value > known.latest:
+    value = _number(params.get("progress"))
+    if value is None or value > latest or passing.frame.exchange != known.latest_exchange:
         return ()
     what = f"{shortened(known.asked.method)} ({spelled(known.asked.id)})"
-    said = f"{passing.sender} reported progress {shown(value)} of {what} after {shown(known.latest)}"
+    said = f"{passing.sender} reported progress {shown(value)} of {what} after {shown(latest)}"
     return (_breach(passing, GROWTH, said, known.latest_seq, part="progress"),)
 
 
@@ -256,7 +255,7 @@ def remember_progress(passing: Passing, history: History) -> None:
     token, value = request_id(params.get("progressToken")), _number(params.get("progress"))
     if token is None or value is None:
         return
-    known = history.of(Progress).tracked.get((other(passing.sender), token))
+    known = history.of(Progress).tracked[other(passing.sender)].get(token)
     if known is not None:
         known.latest, known.latest_seq = value, passing.seq
         known.latest_exchange = passing.frame.exchange
@@ -272,7 +271,7 @@ def remember_task(passing: Passing, history: History) -> None:
     if not isinstance(member(message.result, "task"), dict):
         return
     token = request_id(member(asked.params, "_meta", "progressToken"))
-    known = None if token is None else history.of(Progress).tracked.get((asked.sender, token))
+    known = None if token is None else history.of(Progress).tracked[asked.sender].get(token)
     if known is not None and known.asked is asked:
         known.task = True
         task = member(message.result, "task", "taskId")

@@ -5,13 +5,12 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Passing, as_object, member
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.history import Asked, History
 
 SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")

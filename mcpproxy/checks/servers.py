@@ -8,7 +8,6 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versionin
 """
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.checks.breach import Passing, as_object, member
@@ -16,7 +15,7 @@ from mcpproxy.checks.table import DISCOVERED, INTRODUCED, UNPROVEN
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.history import History
 
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"

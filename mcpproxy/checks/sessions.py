@@ -5,7 +5,6 @@ A server without session ids has no sessions, and none of this concerns it.
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
 """
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,6 +12,7 @@ from mcpproxy.checks.breach import Breach, shortened
 from mcpproxy.checks.era import shows_modern
 from mcpproxy.checks.table import CONTENT, HEAD, STATEFUL, STATELESS, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import ErrorResponse
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.http import SESSION, VERSION, HttpExchange, HttpHistory, HttpSession, singles
@@ -30,7 +30,7 @@ ABANDONED_NS: Final = 600_000_000_000
 OTHER_REASONS: Final = (400, 401, 403, 405, 406, 413, 415, 429)
 """The status that a missing session id should have, and those that answer something else."""
 
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
 
 Checked = Iterator[Breach]
 

@@ -14,10 +14,11 @@ from mcpproxy.checks.breach import Breach, Passing, shortened
 from mcpproxy.checks.rounds import SUPPORTED
 from mcpproxy.checks.table import ASKS, MISSHAPEN, Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.shapes import Part, Violation, violations
 from mcpproxy.session.history import History
 
-OWN_RULES: Final = re.compile(
+OWN_RULES: Final = pattern(
     r"""
       .*/_meta/io\.modelcontextprotocol~1(protocolVersion|clientCapabilities)
     | /result/(resultType|ttlMs|cacheScope)

@@ -23,6 +23,7 @@ from mcpproxy.checks.table import (
     ANSWERS,
     CONTENT,
     INTRODUCED,
+    MISSHAPEN,
     STATELESS,
     UNFAMILIAR,
     Decider,
@@ -31,6 +32,7 @@ from mcpproxy.checks.table import (
     Note,
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
+from mcpproxy.protocol.jsontext import written
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.revisions import STATELESS as REVISIONS
 from mcpproxy.protocol.wording import kind
@@ -116,15 +118,22 @@ def note_request(passing: Passing, history: History) -> None:
             history.familiar_meta = found
 
 
-def _usual(passing: Passing, history: History) -> JSONObject | None:
-    """The ``_meta`` of a request if nothing can be wrong with another that has the same."""
+def _usual(passing: Passing, history: History) -> bytes | None:
+    """The ``_meta`` of a request, as JSON, if nothing can be wrong with another that has the same."""
     found = as_object(member(passing.contents, "_meta")) or {}
     declared = found.get(CAPABILITIES_KEY)
     is_whole = found.get(VERSION_KEY) == REVISIONS[0] and CLIENT_INFO_KEY in found
-    if not is_whole or not isinstance(declared, dict) or "progressToken" in found:
+    if not is_whole or not isinstance(declared, dict) or passing.known & MISSHAPEN:
+        return None
+    text = written(found)
+    if not text or any(name in text for name in _EACH_TIME):
         return None
     breaks = any(elicitation_modes(declared, passing)) or any(asked_meta(passing, history))
-    return None if breaks else found
+    return None if breaks else text
+
+
+_EACH_TIME: Final = (b"progressToken", b"logLevel", b"icons")
+"""What counts anew in every request that says it."""
 
 
 # How it is answered

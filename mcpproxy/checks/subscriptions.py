@@ -9,7 +9,6 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
-from urllib.parse import unquote
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened, spelled
 from mcpproxy.checks.rpc import ANSWER_TIMEOUT_NS
@@ -352,6 +351,8 @@ def _texts(value: JSON) -> list[str]:
 
 def _plain(uri: str) -> str:
     """A URI in the form in which a server may repeat it."""
+    from urllib.parse import unquote  # 3 ms, which most sessions are spared
+
     return unquote(uri).rstrip("/").lower()
 
 

@@ -65,14 +65,18 @@ UNPROVEN: Final[Fact] = 4096
 
 UNFAMILIAR: Final[Fact] = 8192
 """The ``_meta`` of this message, or of the request answered, is not that which requests of this session have
-had and which says the usual, no more and no less."""
+had and which says the usual, no more and no less. Otherwise checks of a request that look at no other member
+than ``_meta`` are passed by: they have seen it."""
 INTRODUCED: Final[Fact] = 16384
 """The server has said who it is in a result."""
 
 ANEW: Final = UNPROVEN
 """What is known of every message when a session begins."""
 
-FACTS: Final = 15
+NOTED: Final[Fact] = 32768
+"""Something was noted of the request that it answers (``noted`` in ``session.history``)."""
+
+FACTS: Final = 16
 """How many there are."""
 
 Passed: TypeAlias = tuple[Kind, str, Sender, tuple[str, ...]]

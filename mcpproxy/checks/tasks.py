@@ -38,6 +38,7 @@ from mcpproxy.checks.task_reports import (
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.methods import declares
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.shapes import violations
 from mcpproxy.protocol.tasks import State
 from mcpproxy.session.frame import CLIENT, SERVER, other
@@ -53,7 +54,7 @@ DECLARED_BY: Final = {
     "elicitation/create": "tasks.requests.elicitation.create",
 }
 
-LOST: Final = re.compile(
+LOST: Final = pattern(
     r"task.*\b(not found|not exist|doesn't exist|unknown|expired|invalid)"
     r"|(no such|unknown|invalid|expired) task",
     re.IGNORECASE | re.DOTALL,

@@ -7,18 +7,17 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#ca
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from typing import Final
 
 import orjson
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.listings import Item, Listed, listed
-from mcpproxy.checks.table import ANSWERS, Decider, Family, Note
+from mcpproxy.checks.table import ANSWERS, NOTED, Decider, Family, Note
 from mcpproxy.protocol.contract import Mismatch
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, RequestId, Response
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.revisions import since
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER, Severity
 from mcpproxy.session.history import Asked, History, keep
@@ -54,41 +53,44 @@ class Call:
 
 @slotted()
 class Calls:
-    """The calls that have no answer yet, and those that became tasks."""
+    """The calls that became tasks."""
 
-    under_way: dict[tuple[int, RequestId], Call] = field(default_factory=dict[tuple[int, RequestId], Call])
     tasks: dict[str, Call] = field(default_factory=dict[str, Call])
 
 
 def remember_call(passing: Passing, history: History) -> None:
-    """Which tool a call means."""
+    """Which tool a call means, if there may be something to say of the answer."""
     asked, params = passing.asked, passing.contents
-    name = params.get("name") if isinstance(params, dict) else None
-    if asked is None or not isinstance(name, str) or history.blind:
+    if asked is None or history.blind or not isinstance(params, dict):
+        return
+    name = params.get("name")
+    if not isinstance(name, str):
         return
     known = listed(history, "tools/list")
-    tool, whole = known.items.get(name), known.whole
-    unlisted = whole.seq if whole is not None and name not in whole.items else 0
-    stale = tool is not None and passing.frame.observed_at_ns > tool.fresh_until_ns
-    call = Call(asked, name, tool, unlisted, known, known.changes, stale)
-    keep(history.of(Calls).under_way, (asked.seq, asked.id), call, MAX_CALLS)
+    tool = known.items.get(name)
+    if tool is None:
+        whole = known.whole
+        if whole is not None and name not in whole.items:
+            asked.noted = Call(asked, name, None, whole.seq, known, known.changes, stale=False)
+        return
+    revisions = passing.candidates
+    if "outputSchema" in tool.value or len(revisions) != 1 or _misfits(tool, params, revisions[0]):
+        stale = passing.frame.observed_at_ns > tool.fresh_until_ns
+        asked.noted = Call(asked, name, tool, 0, known, known.changes, stale)
+    tool.forget()
 
 
 def remember_answer(passing: Passing, history: History) -> None:
     """A call is over, or goes on as a task."""
     asked, message = passing.answers, passing.message
-    if asked is None:
+    call = asked.noted if asked is not None else None
+    if asked is None or not isinstance(call, Call):
         return
-    calls = history.of(Calls)
-    call = calls.under_way.pop((asked.seq, asked.id), None)
-    if call is None:
-        return
-    if call.tool is not None:
-        call.tool.forget()
+    asked.noted = None
     if isinstance(message, Response) and member(asked.params, "task") is not None:
         task = member(message.result, "task", "taskId")
         if isinstance(task, str):
-            keep(calls.tasks, task, call, MAX_CALLS)
+            keep(history.of(Calls).tasks, task, call, MAX_CALLS)
 
 
 # What the client sends
@@ -249,13 +251,11 @@ def _call(passing: Passing, history: History) -> Call | None:
     asked = passing.answers
     if asked is None or history.blind:
         return None
-    calls = history.of(Calls)
+    call = asked.noted
     if asked.method == "tasks/result":
         task = member(asked.params, "taskId")
-        call = calls.tasks.get(task) if isinstance(task, str) else None
-    else:
-        call = calls.under_way.get((asked.seq, asked.id))
-    return call if call and call.changes == call.known.changes else None
+        call = history.of(Calls).tasks.get(task) if isinstance(task, str) else None
+    return call if isinstance(call, Call) and call.changes == call.known.changes else None
 
 
 def _final(message: Response, asked: Asked) -> JSONObject | None:
@@ -266,14 +266,13 @@ def _final(message: Response, asked: Asked) -> JSONObject | None:
     return None if "task" in result and "content" not in result else result
 
 
-RESULTS: Final = ("tools/call", "tasks/result")
+ANSWERED: Final = ("TOOL-001", "TOOL-002", "TOOL-006", "TOOL-008")
 
 FAMILY: Final = Family(
     checks=(
         Decider(("TOOL-008",), unfit_arguments, ("request",), ("tools/call",), sender=CLIENT),
-        Decider(
-            ("TOOL-001", "TOOL-002", "TOOL-006", "TOOL-008"), answered, ("response",), RESULTS, sender=SERVER
-        ),
+        Decider(ANSWERED, answered, ("response",), ("tools/call",), sender=SERVER, given=NOTED),
+        Decider(ANSWERED, answered, ("response",), ("tasks/result",), sender=SERVER),
         Decider(
             ("TOOL-004",),
             structured_text,
@@ -283,10 +282,21 @@ FAMILY: Final = Family(
             within=STRUCTURED,
             members=("structuredContent",),
         ),
-        Decider(("TOOL-007",), refused_arguments, ("error",), RESULTS, sender=SERVER, within=AS_RESULT),
+        Decider(
+            ("TOOL-007",),
+            refused_arguments,
+            ("error",),
+            ("tools/call",),
+            sender=SERVER,
+            within=AS_RESULT,
+            given=NOTED,
+        ),
+        Decider(
+            ("TOOL-007",), refused_arguments, ("error",), ("tasks/result",), sender=SERVER, within=AS_RESULT
+        ),
     ),
     notes=(
         Note(remember_call, ("request",), ("tools/call",), sender=CLIENT),
-        Note(remember_answer, ANSWERS, ("tools/call",), sender=SERVER),
+        Note(remember_answer, ANSWERS, ("tools/call",), sender=SERVER, given=NOTED),
     ),
 )

@@ -25,6 +25,7 @@ from mcpproxy.checks.listings import (
 from mcpproxy.checks.table import ANSWERS, Decider, EventDecider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
 from mcpproxy.protocol.jsonschema import FlawKind, flaws
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.revisions import STATELESS, since
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import SERVER, Close, Severity, Signal
@@ -128,7 +129,7 @@ def _tools(passing: Passing) -> Iterator[tuple[str, JSON]]:
 
 # What they are called
 
-NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+NAME: Final = pattern(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def tool_names(passing: Passing, history: History) -> Iterable[Breach]:

@@ -7,7 +7,6 @@ this one, and nobody has to trust a trace about itself.
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from mcpproxy import judging, ruleset
 from mcpproxy.baseline import Baseline
@@ -93,7 +92,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
     """What to judge by."""
-    rules = ruleset.load(map(Path, options.rules))
+    rules = ruleset.load(options.rules)
     extend = [*(options.extend_select or ()), *(["APP"] if options.app_errors else ())]
     families: list[Family] = []
     if options.versions:

@@ -5,7 +5,13 @@ server passes through here. The other commands are a table of names; only the on
 imported. Errors meant for people leave here as one line and exit code 2.
 """
 
+from __future__ import annotations
+
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 COMMANDS = {
     "Record": {
@@ -108,12 +114,21 @@ def _dispatch(args: list[str]) -> int:
         return 0
     for group in COMMANDS.values():
         if first in group:
-            from importlib import import_module
-
-            run = import_module(group[first][0]).run
-            code: int = run(args[1:])
+            code: int = _imported(group[first][0]).run(args[1:])
             return code
     raise _unknown(args)
+
+
+def _imported(name: str) -> Any:
+    """The module of a command, of which nothing will ever be garbage: that is not looked for."""
+    import gc
+    from importlib import import_module
+
+    gc.disable()
+    module = import_module(name)
+    gc.freeze()
+    gc.enable()
+    return module
 
 
 def _help() -> str:

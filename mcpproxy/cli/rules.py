@@ -1,13 +1,11 @@
 """``mcpproxy rules``: every rule, and how strict each protocol revision is about it."""
 
-import json
 from collections.abc import Iterable
 
 from mcpproxy.cli.terminal import emit, style
 from mcpproxy.cli.usage import Parser
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Requirement, Rule
-from mcpproxy.reports import coverage
 from mcpproxy.reports.style import SEVERITY_COLOUR, Style, count
 from mcpproxy.reports.table import table
 from mcpproxy.selection import family, known_rules, unknown
@@ -35,14 +33,17 @@ def run(argv: list[str]) -> int:
     )
     options = parser.parse_args(argv)
     known = known_rules(options.folders)
+    as_json = options.format == "json"
     if options.coverage:
-        return _coverage(known, as_json=options.format == "json")
+        return _coverage(known, as_json=as_json)
     rules = sorted(known.rules.values(), key=lambda rule: rule.code)
     if options.family is not None:
         rules = [rule for rule in rules if family(rule.code).casefold() == options.family.strip().casefold()]
         if not rules:
             raise unknown("--family", known, options.family)
-    if options.format == "json":
+    if as_json:
+        import json
+
         emit([json.dumps({"rules": [as_object(rule) for rule in rules]}, indent=2)])
     else:
         emit(as_table(rules, style()))
@@ -55,6 +56,10 @@ def run(argv: list[str]) -> int:
 
 
 def _coverage(known: Catalogue, *, as_json: bool) -> int:
+    import json
+
+    from mcpproxy.reports import coverage
+
     rows = coverage.rows(known)
     emit([json.dumps(coverage.as_objects(rows), indent=2)] if as_json else coverage.lines(rows, style()))
     return 0

@@ -19,7 +19,8 @@ class Observer:
     """Judges one recording by the checks in ``dispatch``, which report rules of ``catalogue``.
 
     ``revision`` settles the protocol revision beforehand, for frames that come without their
-    handshake. ``joined_late`` says that the session's start was not seen.
+    handshake. ``joined_late`` says that the session's start was not seen, ``redacted`` that values in it were
+    masked after it was recorded: then nothing is said of what may hang on one of them.
     """
 
     def __init__(
@@ -29,11 +30,14 @@ class Observer:
         *,
         revision: str | None = None,
         joined_late: bool = False,
+        redacted: bool = False,
     ) -> None:
         weigh = Weigher(catalogue)
-        self._messages = MessageJudge(weigh, dispatch, revision=revision, joined_late=joined_late)
+        self._messages = MessageJudge(
+            weigh, dispatch, revision=revision, joined_late=joined_late, masked=redacted
+        )
         self._frame = self._messages.frame
-        self._http = HttpJudge(weigh, dispatch, joined_late=joined_late)
+        self._http = HttpJudge(weigh, dispatch, joined_late=joined_late, redacted=redacted)
 
     @property
     def revision(self) -> str | None:

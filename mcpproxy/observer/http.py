@@ -32,6 +32,7 @@ from mcpproxy.session.frame import (
     Finding,
     Frame,
     Gap,
+    Note,
     RequestHead,
     ResponseHead,
     Sender,
@@ -61,12 +62,20 @@ MAX_CHALLENGES: Final = 100
 
 
 class HttpJudge:
-    """Judges the exchanges of one recording. ``joined_late``: part of it was not seen."""
+    """Judges the exchanges of one recording.
 
-    def __init__(self, weigh: Weigher, dispatch: Dispatch, *, joined_late: bool = False) -> None:
+    ``joined_late``: part of it was not seen; ``redacted``: values were masked anywhere in it. Of any other
+    recording, a note says before which content credentials were masked.
+    """
+
+    def __init__(
+        self, weigh: Weigher, dispatch: Dispatch, *, joined_late: bool = False, redacted: bool = False
+    ) -> None:
         self._weigh = weigh
         self._dispatch = dispatch
         self._joined_late = joined_late
+        self._redacted = redacted
+        self._masking = 0  # the connection whose next frame is masked, if there is one
         self._history = HttpHistory(blind=joined_late)
         self._latest: HttpSession | None = None
 
@@ -80,10 +89,12 @@ class HttpJudge:
         history = self._history
         match event:
             case RequestHead():
-                exchange = HttpExchange(event, Fields(event.headers))
+                exchange = HttpExchange(event, Fields(event.headers), masked=self._redacted)
                 history.exchanges[event.exchange] = exchange
                 return [] if _has_body(event, exchange.fields) else self._settle(exchange, None)
             case Frame() if exchange := history.exchanges.get(event.exchange):
+                if self._masking and event.connection == self._masking:
+                    self._masking, exchange.masked = 0, True
                 if event.continues or event.sender in exchange.pieced:
                     return self._piece(exchange, event)
                 if event.sender == CLIENT:
@@ -95,6 +106,9 @@ class HttpJudge:
                 return self._settle(exchange, None) + self._responded(exchange, event)
             case ExchangeEnd() if exchange := history.exchanges.pop(event.exchange, None):
                 return self._settle(exchange, None) + self._ended(exchange, event)
+            case Note(what="masked"):
+                self._masking = event.connection
+                return []
             case Gap():
                 self._lose_sight(event)
                 return []
@@ -147,6 +161,7 @@ class HttpJudge:
             elif session.stateless and any(is_answer(message) for message in exchange.messages):
                 pass  # What it answers came with another exchange; that it answers is told with this one.
             else:
+                session.judge.history.masked = exchange.masked
                 found += session.judge.observe(body)
         return found
 
@@ -253,6 +268,7 @@ class HttpJudge:
             code = member(message.value, "error", "code") if isinstance(message, ErrorResponse) else None
             exchange.error_codes.update([code] if type(code) is int else ())
         if self._is_message(exchange, frame):
+            session.judge.history.masked = exchange.masked
             found += session.judge.observe(frame)
             self._note_messages(exchange, session, frame)
         if frame.event is not None and frame.event.id and exchange.stream is not None:
@@ -465,7 +481,7 @@ class HttpJudge:
         history, message = self._history, exchange.body if frame is None else frame
         for check in self._dispatch.http_checks_for(moment, exchange.traffic, exchange.method):
             for breach in check(exchange, history, frame):
-                if breach.pointer and message is not None and is_hidden(message, breach.pointer):
+                if exchange.masked and breach.pointer and message and is_hidden(message, breach.pointer):
                     continue
                 seq = exchange.request.seq if frame is None else frame.seq
                 if moment in ("success", "refusal") and exchange.response is not None:

@@ -9,10 +9,10 @@ from typing import Final, cast
 
 from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
 from mcpproxy.checks.breach import Passing, member
-from mcpproxy.checks.dispatch import Dispatch
+from mcpproxy.checks.dispatch import Dispatch, is_plain
 from mcpproxy.checks.rpc import BOM, looks_meant
 from mcpproxy.checks.stdio import split_message
-from mcpproxy.checks.table import ANEW, MISSHAPEN, Kind
+from mcpproxy.checks.table import ANEW, MISSHAPEN, UNFAMILIAR, Kind
 from mcpproxy.observer.reading import is_acp, read
 from mcpproxy.observer.remembering import remember
 from mcpproxy.observer.weigh import Weigher
@@ -63,15 +63,22 @@ class MessageJudge:
     """Judges the messages of one session.
 
     ``revision`` settles the protocol revision beforehand, for frames that come without their
-    handshake. ``joined_late`` says that the session's start was not seen.
+    handshake. ``joined_late`` says that the session's start was not seen, ``masked`` that values in its
+    messages were masked.
     """
 
     def __init__(
-        self, weigh: Weigher, dispatch: Dispatch, *, revision: str | None = None, joined_late: bool = False
+        self,
+        weigh: Weigher,
+        dispatch: Dispatch,
+        *,
+        revision: str | None = None,
+        joined_late: bool = False,
+        masked: bool = False,
     ) -> None:
         self._weigh = weigh
         self._dispatch = dispatch
-        self._history = History(facts=ANEW)
+        self._history = History(facts=ANEW, masked=masked)
         if revision in STATEFUL:
             self._history.negotiated = revision
             self._history.candidates = (revision,)
@@ -225,22 +232,22 @@ class MessageJudge:
             _KIND[type(message)], passing.method, frame.sender, passing.candidates
         ]
         contents, known = passing.contents, passing.known | history.facts
-        fits = course.fits
-        if fits is not None and (course.insists if contents is ABSENT else not fits(contents)):
-            known |= MISSHAPEN
-        if isinstance(contents, dict):
-            lane = course.lanes[tuple(contents)]
-            if lane.searches and not (lane.is_plain is not None and lane.is_plain(contents)):
-                known |= lane.mentioned(frame.raw)
+        if known & UNFAMILIAR:
+            lanes, fits = course.lanes, course.fits
         else:
-            lane = course.bare
+            lanes, fits = course.familiar_lanes, course.familiar_fits
+        lane = lanes[tuple(contents)] if type(contents) is dict else course.bare
+        if not (lane.may_be_plain and type(contents) is dict and is_plain(contents)):
+            if fits is not None and (course.insists if contents is ABSENT else not fits(contents)):
+                known |= MISSHAPEN
+                passing.known |= MISSHAPEN
             if lane.searches:
                 known |= lane.mentioned(frame.raw)
         checks, notes = lane.met[known]
         found: list[Finding] = []
         for check in checks:
             for breach in check(passing, history):
-                if breach.pointer and is_hidden(frame, breach.pointer, passing.answers):
+                if history.masked and breach.pointer and is_hidden(frame, breach.pointer, passing.answers):
                     continue
                 found += self._weigh((breach,), frame.seq, frame.sender, passing.candidates)
         if frame.refused:

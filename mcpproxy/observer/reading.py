@@ -10,6 +10,7 @@ from mcpproxy.checks.breach import Passing, member
 from mcpproxy.checks.lifecycle import input_of
 from mcpproxy.checks.table import (
     AUGMENTED,
+    NOTED,
     ODD,
     OUT_OF_STEP,
     REPEATED,
@@ -30,7 +31,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.jsontext import may_repeat
+from mcpproxy.protocol.jsontext import may_repeat, written
 from mcpproxy.protocol.lifecycle import QUIET, TRANSITIONS, State
 from mcpproxy.protocol.methods import first_need
 from mcpproxy.protocol.revisions import (
@@ -90,7 +91,14 @@ def _read_request(passing: Passing, message: Request, history: History) -> None:
     meta = params.get("_meta", ABSENT) if isinstance(params, dict) else ABSENT
     is_marked = meta is not ABSENT or method in _OPENING
     # A client says the same in every request: to compare it costs less than to look at it again.
-    if type(meta) is dict and meta == history.familiar_meta and sender == CLIENT and method != "initialize":
+    usual = history.familiar_meta
+    if (
+        usual is not None
+        and type(meta) is dict
+        and sender == CLIENT
+        and method != "initialize"
+        and written(meta) == usual
+    ):
         passing.stateless, passing.candidates = True, _FAMILIAR
     elif is_marked or history.stateless_seq is not None or history.lasting is not None:
         _date_request(passing, message, history)
@@ -137,6 +145,8 @@ def _read_answer(passing: Passing, message: Response | ErrorResponse, history: H
         known |= UNDECLARED
     if isinstance(asked.params, dict) and "task" in asked.params:
         known |= AUGMENTED
+    if asked.noted is not None:
+        known |= NOTED
     if asked is history.initialize:
         known |= _step(passing, history)
     passing.known = known

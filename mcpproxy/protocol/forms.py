@@ -12,13 +12,14 @@ from typing import Final, NamedTuple
 
 from mcpproxy.protocol.contract import breaks
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.wording import token
 
 FORMATS: Final[Mapping[JSON, re.Pattern[str]]] = {
-    "email": re.compile(r"[^@\s]+@[^@\s]+\Z"),
-    "uri": re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S*\Z"),
-    "date": re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\Z"),
-    "date-time": re.compile(
+    "email": pattern(r"[^@\s]+@[^@\s]+\Z"),
+    "uri": pattern(r"[A-Za-z][A-Za-z0-9+.-]*:\S*\Z"),
+    "date": pattern(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\Z"),
+    "date-time": pattern(
         r"\d{4}-\d\d-\d\d[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z"
     ),
 }
@@ -44,6 +45,6 @@ def misfits(content: JSONObject, schema: JSON, revision: str) -> Iterator[Misfit
         value = content.get(name)
         if isinstance(field, dict) and isinstance(value, str) and field.get("type") == "string":
             format = field.get("format")
-            pattern = FORMATS.get(format) if isinstance(format, str) else None
-            if pattern is not None and not pattern.match(value):
+            form = FORMATS.get(format) if isinstance(format, str) else None
+            if form is not None and not form.match(value):
                 yield Misfit(token(name), f"is not of the format {format}", annotated=True)

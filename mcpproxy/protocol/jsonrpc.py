@@ -17,14 +17,13 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#mes
 """
 
 import json
-from dataclasses import field
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import orjson
 
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 JSONObject: TypeAlias = dict[str, JSON]
@@ -229,32 +228,37 @@ def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
     ``exact`` is the same object with its id as it was written, where that matters. ``repeats``: see above.
     """
     method = value.get("method", ABSENT)
-    answers = "result" in value or "error" in value
     regular = value.get("jsonrpc") == "2.0"
-    if method is not ABSENT:
-        if answers:
-            return Malformed(Flaw.MIXED_KIND, value)
-        if not isinstance(method, str):
-            return Malformed(Flaw.BAD_METHOD, value)
-        params = value.get("params", ABSENT)
-        if type(params) is not dict and params is not ABSENT:
-            regular = False
-        # A notification name with an id is a notification with one member too many: nobody answers it.
-        if "id" in value and not method.startswith("notifications/"):
-            id = value["id"]
-            if type(id) is int or type(id) is str:
-                return Request(value, method, id, params, regular, repeats)
-            return Request(value, method, request_id(_id_in(exact)), params, False, repeats)
-        return Notification(value, method, params, regular and "id" not in value, repeats)
-    if not answers and "id" not in value:
-        return Malformed(Flaw.NO_KIND, value)
+    if method is ABSENT:
+        return _answer(value, exact, regular, repeats)
+    if "result" in value or "error" in value:
+        return Malformed(Flaw.MIXED_KIND, value)
+    if not isinstance(method, str):
+        return Malformed(Flaw.BAD_METHOD, value)
+    params = value.get("params", ABSENT)
+    if type(params) is not dict and params is not ABSENT:
+        regular = False
     id = value.get("id", ABSENT)
+    if id is ABSENT:
+        return Notification(value, method, params, regular, repeats)
+    # A notification name with an id is a notification with one member too many: nobody answers it.
+    if method.startswith("notifications/"):
+        return Notification(value, method, params, False, repeats)
+    if type(id) is int or type(id) is str:
+        return Request(value, method, id, params, regular, repeats)
+    return Request(value, method, request_id(_id_in(exact)), params, False, repeats)
+
+
+def _answer(value: JSONObject, exact: Any, regular: bool, repeats: bool) -> Single:
+    id = value.get("id", ABSENT)
+    result, error = value.get("result", ABSENT), value.get("error", ABSENT)
+    if id is ABSENT and result is ABSENT and error is ABSENT:
+        return Malformed(Flaw.NO_KIND, value)
     if type(id) is not int and type(id) is not str:
         id = ABSENT if id is ABSENT else request_id(_id_in(exact))
-    if "result" in value and "error" not in value:
-        result = value["result"]
+    if result is not ABSENT and error is ABSENT:
         return Response(value, id, result, regular and type(result) is dict, repeats)
-    return ErrorResponse(value, id, value.get("error", ABSENT), repeats)
+    return ErrorResponse(value, id, error, repeats)
 
 
 def _id_in(exact: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, cast
 import orjson
 
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.wording import token
 
 LIMIT: Final = 20
@@ -18,6 +19,14 @@ LIMIT: Final = 20
 
 PREFIX_BYTES: Final = 1 << 20
 """A longer text is not looked at to see whether it stops halfway."""
+
+
+def written(value: JSON) -> bytes:
+    """``value`` as JSON without spaces, so that equal ones are equal to the letter; empty if it has none."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return b""
 
 
 def may_repeat(raw: bytes, value: JSON) -> bool:
@@ -75,7 +84,7 @@ def _walk(tree: object) -> list[str]:
     return found[:LIMIT]
 
 
-_TOKEN: Final = re.compile(
+_TOKEN: Final = pattern(
     rb"""
       (?P<space> [ \t\r\n]+ )
     | (?P<open> [\[{] )
@@ -89,7 +98,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_SPACE: Final = pattern(r"[ \t\r\n]*")
 
 
 def several_texts(raw: bytes) -> bool:

@@ -13,14 +13,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.slotted import slotted
 
 ANNOTATION: Final = "x-mcp-header"
 
-_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.6.2
-_UNSAFE: Final = re.compile(r"[^\x20-\x7E\t]")
-_SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
-_ALMOST_SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL | re.IGNORECASE)
+_TOKEN: Final = pattern(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, section 5.6.2
+_UNSAFE: Final = pattern(r"[^\x20-\x7E\t]")
+_SENTINEL: Final = pattern(r"=\?base64\?(.*)\?=", re.DOTALL)
+_ALMOST_SENTINEL: Final = pattern(r"=\?base64\?(.*)\?=", re.DOTALL | re.IGNORECASE)
 _TYPES: Final = ("integer", "string", "boolean")
 
 Path = tuple[str, ...]

@@ -6,11 +6,11 @@ but no session. ``extensions`` names what the protocol does not define; the othe
 Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
 
-import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.shapes import extras, violations
 from mcpproxy.protocol.slotted import slotted
@@ -34,7 +34,7 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """The kinds of object by which people ask, and the type each has in the schema."""
 
-SEMVER: Final = re.compile(
+SEMVER: Final = pattern(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z.-]+)?"
 )
 

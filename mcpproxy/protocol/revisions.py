@@ -9,8 +9,9 @@ What is said "from this revision on" stays within the protocol of that revision.
 Source: https://modelcontextprotocol.io/specification/versioning
 """
 
-import re
 from typing import Final, Literal
+
+from mcpproxy.protocol.patterns import pattern
 
 Era = Literal["stateful", "stateless"]
 
@@ -27,7 +28,7 @@ VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
 
 Protocol = Literal["mcp", "acp"]
 

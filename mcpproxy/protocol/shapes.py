@@ -5,14 +5,14 @@ Shapes are built once per revision, on first use, from the tables in ``shapes_ty
 that the message was evidently meant to be.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent
 from mcpproxy.protocol.methods import INPUT_REQUESTS, defined
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.shapes_messages import MESSAGES
 from mcpproxy.protocol.shapes_nodes import (
     ANY,
@@ -33,7 +33,7 @@ from mcpproxy.protocol.shapes_nodes import (
 from mcpproxy.protocol.shapes_notation import Block, read
 from mcpproxy.protocol.shapes_types import TYPES
 
-__all__ = ["LIMIT", "Part", "Violation", "expected", "extras", "violations"]
+__all__ = ["LIMIT", "Expected", "Part", "Violation", "expected", "extras", "violations"]
 
 LIMIT: Final = 20
 """No more violations than this are told of one value."""
@@ -58,13 +58,28 @@ def violations(value: "JSON | Absent", shape: str | tuple[str, Part], revision: 
     return () if built.test(value) else islice(built.report(value, prefix), LIMIT)
 
 
-def expected(method: str, part: Part, revision: str) -> tuple[Test | None, bool]:
-    """What tells whether that part of a message has no ``violations``, without saying which.
+class Expected(NamedTuple):
+    """What tells whether a part of a message has no ``violations``, without saying which.
 
-    A test of its value, ``None`` if it may be anything; and whether it may not be left out.
+    ``fits`` tests its value, ``None`` if that may be anything; ``fits_besides_meta`` takes its ``_meta`` as
+    it is. ``insists`` is whether it may not be left out.
     """
+
+    fits: Test | None
+    fits_besides_meta: Test | None
+    insists: bool
+
+
+def expected(method: str, part: Part, revision: str) -> Expected:
+    """What that part of a message of ``method`` is held against."""
     built, _ = _shape((method, part), revision)
-    return None if built is ANY else built.test, built.insistent
+    if built is ANY:
+        return Expected(None, None, built.insistent)
+    if not isinstance(built, Object):
+        return Expected(built.test, built.test, built.insistent)
+    others = {name: shape for name, shape in built.members.items() if name != "_meta"}
+    besides = Object(others, built.required - {"_meta"}, insistent=built.insistent)
+    return Expected(built.test, besides.test, built.insistent)
 
 
 def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str) -> Iterator[str]:
@@ -186,7 +201,7 @@ def _type(text: str, revision: str) -> Shape:
     return _PLAIN.get(text) or _named(text, revision)
 
 
-_ALTERNATIVE: Final = re.compile(r"(?:\{[^}]*\}|[^|{}])+")
+_ALTERNATIVE: Final = pattern(r"(?:\{[^}]*\}|[^|{}])+")
 
 
 def _literals(words: list[str]) -> Shape:

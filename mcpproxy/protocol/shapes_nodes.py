@@ -6,7 +6,7 @@ A test is a closure and answers yes or no; that is all the message that is as it
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 from mcpproxy.protocol import wording
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON
@@ -65,13 +65,13 @@ class Shape(ABC):
 class Scalar(Shape):
     """A value without parts, or one whose parts are nobody's business.
 
-    Without a ``test`` the JSON type decides, and ``plain`` is it.
+    Without a ``test`` the JSON type decides.
     """
 
     def __init__(self, expected: str, json: tuple[type, ...], test: Test | None = None) -> None:
         self.expected = expected
         self.json = json
-        self.plain = json[0] if test is None else None
+        self.told_by_type = test is None
         self.test = test or (lambda value: type(value) in json)
 
     def report(self, value: JSON, pointer: str) -> Iterator[Violation]:
@@ -138,23 +138,16 @@ class Object(Shape):
         self.members = members
         self.required = required
         self.insistent = insistent or bool(required)
-        names = tuple(required)
-        # Most members are strings and flags: their type is looked at here, without a call.
-        plain = {n: s.plain for n, s in members.items() if isinstance(s, Scalar) and s.plain}
-        tests = {n: s.test for n, s in members.items() if s is not ANY and n not in plain}
-        type_of, test_of = plain.get, tests.get
+        plans = _Plans(self)
 
         def test(value: JSON) -> bool:
             if type(value) is not dict:
                 return False
-            for name in names:
-                if name not in value:
-                    return False
-            for name, member in value.items():
-                if (kind := type_of(name)) is not None:
-                    if type(member) is not kind:
-                        return False
-                elif (test := test_of(name)) is not None and not test(member):
+            plan = plans[(*value, *map(type, value.values()))]
+            if plan is None:
+                return False
+            for name, fits in plan:  # noqa: SIM110 # a generator would cost as much as the tests
+                if not fits(value[name]):
                     return False
             return True
 
@@ -182,6 +175,49 @@ class Object(Shape):
                 yield where
             elif name not in OPEN:
                 yield from shape.extras(item, where)
+
+
+class _Plans(dict[tuple[str | type, ...], "_Plan"]):
+    """What is left to test of an object, by the names of its members followed by their types.
+
+    Peers write the same few objects again and again. What names and types decide is decided once: that it
+    cannot have the shape (``None``), or which members need a look of their own. Bounded, since peers choose
+    the names.
+    """
+
+    def __init__(self, shape: Object) -> None:
+        super().__init__()
+        self._shape = shape
+
+    def __missing__(self, key: "tuple[str | type, ...]") -> "_Plan":
+        plan = self._plan(key)
+        if len(key) <= 2 * _MOST_NAMES:
+            if len(self) >= _MOST_PLANS:
+                self.clear()
+            self[key] = plan
+        return plan
+
+    def _plan(self, key: "tuple[str | type, ...]") -> "_Plan":
+        names, types = key[: len(key) // 2], key[len(key) // 2 :]
+        if not self._shape.required.issubset(names):
+            return None
+        left: list[tuple[str, Test]] = []
+        for name, kind in zip(names, types, strict=True):
+            shape = self._shape.members.get(cast("str", name), ANY)
+            if shape is ANY:
+                continue
+            if kind not in shape.json:
+                return None
+            if not (isinstance(shape, Scalar) and shape.told_by_type):
+                left.append((cast("str", name), shape.test))
+        return tuple(left)
+
+
+_Plan: TypeAlias = "tuple[tuple[str, Test], ...] | None"
+
+_MOST_PLANS: Final = 64
+_MOST_NAMES: Final = 32
+"""So many plans are kept for one shape, of objects that have no more members than this."""
 
 
 class By(Shape):

@@ -12,7 +12,6 @@ is over, but nobody has said how.
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-status-lifecycle
 """
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
@@ -20,6 +19,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.patterns import pattern
 
 
 class State(Enum):
@@ -118,7 +118,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[State, Step]]] = MappingProxyType(
 
 _REPORTED: Final = {state.value: state for state in State if state not in (State.UNSEEN, State.SETTLED)}
 
-_LEAP_SECOND: Final = re.compile(r":60(?=[Z.,+-]|$)")
+_LEAP_SECOND: Final = pattern(r":60(?=[Z.,+-]|$)")
 
 
 def reported(status: JSON) -> State | None:

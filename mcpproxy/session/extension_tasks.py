@@ -4,12 +4,11 @@ Over HTTP every request is a session of its own, so these are kept beyond sessio
 which credentials, and by id.
 """
 
-from dataclasses import field
 from datetime import datetime
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.tasks import State
 from mcpproxy.session.history import Asked, keep
 

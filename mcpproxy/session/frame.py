@@ -7,11 +7,10 @@ the monotonic clock of the machine that recorded; the judge never looks at a clo
 Nobody changes an event. ``Frame`` alone is not frozen, because so many of them are made.
 """
 
-from dataclasses import field
 from typing import Final, Literal
 
 from mcpproxy.protocol.jsonrpc import JSONObject, Message, parse
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 
 Sender = Literal["client", "server"]
 Blame = Literal["client", "server", "proxy"]
@@ -74,6 +73,11 @@ class Frame:
         if self._message is None:
             self._message = parse(self.raw)
         return self._message
+
+    def understood(self, message: Message) -> "Frame":
+        """This frame, of which is known already that ``parse`` reads ``message`` from its bytes."""
+        self._message = message
+        return self
 
 
 Headers = tuple[tuple[str, str], ...]

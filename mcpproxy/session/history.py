@@ -6,8 +6,7 @@ only the observer writes it.
 """
 
 from bisect import bisect_right
-from collections import OrderedDict, deque
-from dataclasses import field
+from collections import deque
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -15,7 +14,7 @@ from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
 from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.methods import Need
 from mcpproxy.protocol.revisions import REVISIONS, Protocol
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import CLIENT, Sender
 from mcpproxy.session.split import SplitMessage
 
@@ -40,7 +39,8 @@ class Asked:
     method, nobody can tell which of them an answer means, and ``method`` is empty. ``answered_seq`` is
     the frame of its latest answer, 0 while there is none, and ``answered_ns`` when that came.
     ``taken_back`` is set when HTTP refused the frame: the request was never made. The ``_meta`` of a
-    ``familiar`` one was that of the session, see there.
+    ``familiar`` one was that of the session, see there. ``noted`` is what the checks of its method have to
+    remember of it until it is answered.
     """
 
     seq: int
@@ -58,6 +58,7 @@ class Asked:
     answered_ns: int = 0
     taken_back: bool = False
     familiar: bool = False
+    noted: object = None
 
 
 def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
@@ -76,12 +77,14 @@ def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
 class UsedIds:
     """Every id one side has used, in little room however long the session.
 
-    The last ``RECENT_IDS`` remember their frame. Older whole numbers shrink to ranges (ids mostly
-    count up), older texts stay as they are.
+    The last ``RECENT_IDS``, and up to an eighth more, remember their frame. Older whole numbers shrink to
+    ranges (ids mostly count up), older texts stay as they are.
     """
 
+    __slots__ = ("_ends", "_recent", "_starts", "_texts")
+
     def __init__(self) -> None:
-        self._recent: OrderedDict[RequestId, int] = OrderedDict()
+        self._recent: dict[RequestId, int] = {}
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._texts: set[str] = set()
@@ -91,12 +94,8 @@ class UsedIds:
         if id in self._recent:
             return
         self._recent[id] = seq
-        if len(self._recent) > RECENT_IDS:
-            oldest, _ = self._recent.popitem(last=False)
-            if isinstance(oldest, str):
-                self._texts.add(oldest)
-            else:
-                self._add_number(oldest)
+        if len(self._recent) > RECENT_IDS + (RECENT_IDS >> 3):
+            self._shrink()
 
     def discard(self, id: RequestId, seq: int) -> None:
         """Forget that frame ``seq`` used ``id``, if it was the first and is not too long ago."""
@@ -113,6 +112,15 @@ class UsedIds:
     def __contains__(self, id: RequestId) -> bool:
         """Whether ``id`` was ever used."""
         return id in self._recent or (id in self._texts if isinstance(id, str) else self._has_number(id))
+
+    def _shrink(self) -> None:
+        """Keep the ids that came before the last ``RECENT_IDS`` in less room, in batches as ``keep`` does."""
+        for oldest in tuple(islice(self._recent, len(self._recent) - RECENT_IDS)):
+            del self._recent[oldest]
+            if isinstance(oldest, str):
+                self._texts.add(oldest)
+            else:
+                self._add_number(oldest)
 
     def _has_number(self, number: int) -> bool:
         if not self._starts:
@@ -165,7 +173,8 @@ class History:
 
     ``protocol`` is the one that its first messages speak. ``candidates`` are the revisions it may
     speak: all at first, the stateful ones after initialize, one once it is negotiated. ``blind`` is set
-    when something passed unseen: from then on nothing is concluded from what is missing.
+    when something passed unseen: from then on nothing is concluded from what is missing. What looks like a
+    mask is one only where it says ``masked``; anywhere else it is what a peer wrote.
     """
 
     client: Side = field(default_factory=Side)
@@ -175,6 +184,7 @@ class History:
     candidates: tuple[str, ...] = REVISIONS
     negotiated: str | None = None
     blind: bool = False
+    masked: bool = False
     over_http: bool = False
     scattered: bool = False  # over HTTP: what it sent may be counted elsewhere, or have passed unseen
     caller: str = ""  # of a stateless request over HTTP: the server asked, a blank, Authorization
@@ -199,7 +209,7 @@ class History:
     stateful_seq: int | None = None  # the first initialize
     stateless_seq: int | None = None  # the first request with its own protocol version
     stateless_revision: str | None = None  # the version that the latest of them named
-    familiar_meta: JSONObject | None = None  # of stateless requests: one that was found to lack nothing
+    familiar_meta: bytes | None = None  # of stateless requests: one (as JSON) that was found to lack nothing
     modern_answer: "ModernAnswer | None" = None
     supported: dict[str, int] = field(default_factory=dict[str, int])  # version -> frame that listed it
 

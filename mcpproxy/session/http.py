@@ -6,7 +6,6 @@ stream is what one POST or GET opened; a GET with Last-Event-ID goes on with it 
 Order is certain only within one body or one SSE stream.
 """
 
-from dataclasses import field
 from typing import Final, Literal, Protocol, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import (
@@ -21,7 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATELESS
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead, Sender
 from mcpproxy.session.history import Asked, History, ModernAnswer
 
@@ -167,6 +166,7 @@ class HttpExchange:
     session: HttpSession | None = None
     body: Frame | None = None
     settled: bool = False
+    masked: bool = False  # values in what it carries were masked
     messages: tuple[Proper, ...] = ()
     requests: tuple[Request, ...] = ()
     initialize: Request | None = None

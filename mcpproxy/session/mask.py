@@ -5,20 +5,20 @@ length in bytes, whether all of them are visible ASCII, and a hash, so that equa
 within one recording. ``facts`` reads the same things off a value that was not masked.
 """
 
-import re
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.slotted import slotted
 
 _HASH_BYTES: Final = 6
 
-_MASK: Final = re.compile(r"masked\(len=(\d{1,9}),visible=(yes|no),hash=([0-9a-f]{12})\)")
+_MASK: Final = pattern(r"masked\(len=(\d{1,9}),visible=(yes|no),hash=([0-9a-f]{12})\)")
 
-ANY: Final = re.compile(r"masked\(len=\d{1,9},visible=(?:yes|no),hash=[0-9a-f]{12}\)")
+ANY: Final = pattern(r"masked\(len=\d{1,9},visible=(?:yes|no),hash=[0-9a-f]{12}\)")
 """A mask within a text."""
 
-_INVISIBLE: Final = re.compile(r"[^\x21-\x7E]")
+_INVISIBLE: Final = pattern(r"[^\x21-\x7E]")
 
 
 @slotted(frozen=True)

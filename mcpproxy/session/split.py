@@ -5,12 +5,11 @@ garbage. Lines that could be the start of one message are held until they close,
 something else, or grow past a bound.
 """
 
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed, Message, parse
 from mcpproxy.protocol.jsontext import unclosed
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import Frame
 
 MAX_BYTES: Final = 1 << 20

@@ -3,11 +3,10 @@
 A subscription goes by the id of the request that opened it; ``1`` and ``"1"`` are two of them.
 """
 
-from dataclasses import field
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.history import Asked
 
 MAX_REMEMBERED: Final = 1_024

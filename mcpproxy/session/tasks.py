@@ -5,11 +5,10 @@ may overtake itself on the way: a report is later than another only if it was as
 come, or if it says so by its time.
 """
 
-from dataclasses import field
 from datetime import datetime
 from typing import Final
 
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.tasks import State
 from mcpproxy.session.frame import Sender
 from mcpproxy.session.history import Asked

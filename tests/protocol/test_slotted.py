@@ -1,11 +1,14 @@
 """Classes that are slotted behave as dataclasses do, whichever of their methods is asked for first."""
 
 import pickle
-from dataclasses import FrozenInstanceError, asdict, dataclass, field, replace
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import field as usual_field
 
 import pytest
 
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.slotted import field, slotted
 
 
 @slotted(frozen=True)
@@ -22,8 +25,8 @@ class Usual:
     """The same, the usual way."""
 
     rule: str
-    related: list[int] = field(default_factory=list[int])
-    seen: int = field(default=0, compare=False, repr=False)
+    related: list[int] = usual_field(default_factory=list[int])
+    seen: int = usual_field(default=0, compare=False, repr=False)
 
 
 @slotted()
@@ -108,3 +111,20 @@ def test_wrong_arguments_are_told_by_the_class() -> None:
 
 def test_a_method_of_its_own_is_kept() -> None:
     assert repr(Named("a")) == "<a>"
+
+
+def test_it_copies_and_describes_itself_as_a_dataclass_does() -> None:
+    described = {f.name: (f.init, f.repr, f.compare) for f in fields(Slotted)}
+    assert described == {f.name: (f.init, f.repr, f.compare) for f in fields(Usual)}
+    assert is_dataclass(Changing(1))
+    assert replace(Changing(1), seq=2) == Changing(2)
+
+
+def test_defining_and_making_one_needs_no_dataclasses() -> None:
+    code = (
+        "import sys; from mcpproxy.protocol.slotted import field, slotted\n"
+        "@slotted(frozen=True)\nclass A:\n  x: int\n  y: list[int] = field(default_factory=list)\n"
+        "print(A(1).y, 'dataclasses' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == ("[] False\n", "")

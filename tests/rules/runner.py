@@ -3,7 +3,8 @@
 A fixture is JSON Lines. The first line is its header, every other line one event of a session:
 
     {"about": "one sentence", "revisions": ["2025-06-18"]}    (and "ranges", as check --versions reads,
-                                                               or "pins": server -> instructions, tools)
+                                                               or "pins": server -> instructions, tools;
+                                                               "redacted": values in it were masked)
     {"handshake": {"client": {}, "server": {"tools": {}}}}
     {"ask": {"id": 1, "method": "tools/list"}, "capabilities": {}}
     {"from": "client", "message": {...}}      or "raw": "text", or "base64": "..."; "terminated": false
@@ -79,6 +80,7 @@ class Fixture:
     lines: tuple[Line, ...]
     ranges: Mapping[str, object] = field(default_factory=dict[str, object])
     pins: Mapping[str, Any] | None = None
+    redacted: bool = False
 
     @property
     def rule(self) -> str:
@@ -131,6 +133,7 @@ def read(path: Path) -> Fixture:
         tuple(lines),
         header.get("ranges", {}),
         header.get("pins"),
+        header.get("redacted", False),
     )
 
 
@@ -289,7 +292,7 @@ def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
     ruleset = Ruleset(catalogue.load()).and_also({fixture.rule}, families)
     if not narrowed:
         ruleset = replace(ruleset, dispatch=_wide(ruleset.dispatch.families))
-    observer = ruleset.observer()
+    observer = ruleset.observer(redacted=fixture.redacted)
     verdict = Verdict()
     told: list[str] = [f"{fixture} in {revision}: {fixture.about}"]
     for step in steps(fixture, revision):
