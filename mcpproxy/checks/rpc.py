@@ -239,11 +239,10 @@ def _no_response_id(passing: Passing, history: History) -> Iterator[Breach]:
         return
     if history.blind or not asker.was_read or history.over_http:
         return  # It may answer what could not be read. Over HTTP the exchange tells what it answers.
-    if asker.last_was_notification and not asker.pending:
-        said = (
-            f"{passing.sender} answered the notification in frame {asker.last_seq} (a response with {id_is})"
-        )
-        yield Breach("RPC-015", "R-017", said, pointer, (asker.last_seq,))
+    if asker.notified_seq and not asker.pending:
+        seq = asker.notified_seq
+        said = f"{passing.sender} answered the notification in frame {seq} (a response with {id_is})"
+        yield Breach("RPC-015", "R-017", said, pointer, (seq,))
     elif isinstance(message, Response):
         yield Breach(
             "PROTO-007",

@@ -162,7 +162,6 @@ class MessageJudge:
             return self._unsure(frame)
         if isinstance(message, Batch):
             return self._judge(frame, message)
-        history.last_ns = frame.observed_at_ns
         return self._single(frame, message, "")
 
     def _unsure(self, frame: Frame) -> list[Finding]:
@@ -208,7 +207,6 @@ class MessageJudge:
 
     def _judge(self, frame: Frame, message: Message) -> list[Finding]:
         history = self._history
-        history.last_ns = frame.observed_at_ns
         if not isinstance(message, Batch):
             return self._single(frame, message, "")
         passing = Passing(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)

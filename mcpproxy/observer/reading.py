@@ -33,7 +33,6 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.jsontext import may_repeat, written
 from mcpproxy.protocol.lifecycle import QUIET, TRANSITIONS, State
-from mcpproxy.protocol.methods import first_need
 from mcpproxy.protocol.revisions import (
     CAPABILITIES_KEY,
     REVISIONS,
@@ -88,7 +87,7 @@ def _read_request(passing: Passing, message: Request, history: History) -> None:
     method, params, sender = message.method, message.params, passing.sender
     passing.method, passing.contents = method, params
     known = 0 if message.regular else ODD
-    meta = params.get("_meta", ABSENT) if isinstance(params, dict) else ABSENT
+    meta = params.get("_meta", ABSENT) if type(params) is dict else ABSENT
     is_marked = meta is not ABSENT or method in _OPENING
     # A client says the same in every request: to compare it costs less than to look at it again.
     usual = history.familiar_meta
@@ -106,13 +105,14 @@ def _read_request(passing: Passing, message: Request, history: History) -> None:
     side = history.client if sender == CLIENT else history.server
     if message.id is not None and message.id in side.used:
         known |= REUSED
-    needs = history.unmet.get((sender, method))
-    if needs is not None and first_need(needs, params) is not None:
+    augmented = type(params) is dict and "task" in params
+    if augmented:
+        known |= AUGMENTED
+    one = (sender, method)
+    if one in history.unmet and (augmented or one not in history.unmet_for_tasks):
         known |= UNDECLARED
     if history.state not in QUIET or method == "initialize":
         known |= _step(passing, history)
-    if isinstance(params, dict) and "task" in params:
-        known |= AUGMENTED
     passing.known = known
 
 

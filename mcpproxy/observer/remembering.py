@@ -13,7 +13,7 @@ from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Request, Respons
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS
 from mcpproxy.session.frame import CLIENT
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import Asked, History, Side
 
 _EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
 """The states in which a request came before the handshake was through."""
@@ -24,13 +24,13 @@ def remember(passing: Passing, history: History) -> None:
     message, happened = passing.message, passing.happened
     kind = type(message)
     side = history.client if passing.sender == CLIENT else history.server
-    side.last_seq = passing.frame.seq
-    side.last_was_notification = kind is Notification
+    side.notified_seq = 0
     if type(message) is Request:
-        _remember_request(passing, message, history)
+        _remember_request(passing, message, side, history)
     elif passing.answers is not None:
         _remember_answer(passing, passing.answers, history)
     elif type(message) is Notification:
+        side.notified_seq = passing.frame.seq
         if message.method == "notifications/cancelled":
             _remember_cancellation(passing, message, history)
         elif happened is Input.INITIALIZED and not history.initialized:
@@ -43,9 +43,8 @@ def remember(passing: Passing, history: History) -> None:
             history.unconfirmed_seq = passing.seq
 
 
-def _remember_request(passing: Passing, message: Request, history: History) -> None:
+def _remember_request(passing: Passing, message: Request, side: Side, history: History) -> None:
     frame, id = passing.frame, message.id
-    side = history.client if passing.sender == CLIENT else history.server
     if passing.stateless:
         if history.stateless_seq is None:
             history.stateless_seq = frame.seq
@@ -120,6 +119,9 @@ def _negotiate(result: JSONObject, history: History) -> None:
         history.candidates = (version,)
         history.unmet = unmet_needs(history, version)
         history.unserved = unserved(history.unmet)
+        history.unmet_for_tasks = frozenset(
+            one for one, needs in history.unmet.items() if all(need.condition == "task" for need in needs)
+        )
 
 
 def _remember_cancellation(passing: Passing, message: Notification, history: History) -> None:

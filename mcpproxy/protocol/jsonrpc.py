@@ -229,8 +229,16 @@ def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
     """
     method = value.get("method", ABSENT)
     regular = value.get("jsonrpc") == "2.0"
+    id = value.get("id", ABSENT)
     if method is ABSENT:
-        return _answer(value, exact, regular, repeats)
+        result, error = value.get("result", ABSENT), value.get("error", ABSENT)
+        if id is ABSENT and result is ABSENT and error is ABSENT:
+            return Malformed(Flaw.NO_KIND, value)
+        if type(id) is not int and type(id) is not str:
+            id = ABSENT if id is ABSENT else request_id(_id_in(exact))
+        if result is not ABSENT and error is ABSENT:
+            return Response(value, id, result, regular and type(result) is dict, repeats)
+        return ErrorResponse(value, id, error, repeats)
     if "result" in value or "error" in value:
         return Malformed(Flaw.MIXED_KIND, value)
     if not isinstance(method, str):
@@ -238,7 +246,6 @@ def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
     params = value.get("params", ABSENT)
     if type(params) is not dict and params is not ABSENT:
         regular = False
-    id = value.get("id", ABSENT)
     if id is ABSENT:
         return Notification(value, method, params, regular, repeats)
     # A notification name with an id is a notification with one member too many: nobody answers it.
@@ -247,18 +254,6 @@ def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
     if type(id) is int or type(id) is str:
         return Request(value, method, id, params, regular, repeats)
     return Request(value, method, request_id(_id_in(exact)), params, False, repeats)
-
-
-def _answer(value: JSONObject, exact: Any, regular: bool, repeats: bool) -> Single:
-    id = value.get("id", ABSENT)
-    result, error = value.get("result", ABSENT), value.get("error", ABSENT)
-    if id is ABSENT and result is ABSENT and error is ABSENT:
-        return Malformed(Flaw.NO_KIND, value)
-    if type(id) is not int and type(id) is not str:
-        id = ABSENT if id is ABSENT else request_id(_id_in(exact))
-    if result is not ABSENT and error is ABSENT:
-        return Response(value, id, result, regular and type(result) is dict, repeats)
-    return ErrorResponse(value, id, error, repeats)
 
 
 def _id_in(exact: Any) -> Any:

@@ -155,8 +155,7 @@ class Side:
     withdrawn: UsedIds = field(default_factory=UsedIds)  # the ids of requests that were taken back
     held: SplitMessage = field(default_factory=SplitMessage)
     closed_ns: int | None = None
-    last_seq: int = 0
-    last_was_notification: bool = False
+    notified_seq: int = 0  # its latest frame if that is a notification, otherwise 0
     last_answered_seq: int = 0  # the latest of its requests that was answered
     unreadable: bool = False  # it sent something meant as a message that nobody could read
     in_pieces: bool = False  # it is in the middle of a line too long to hold
@@ -196,13 +195,13 @@ class History:
     answered: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=RECENT_ANSWERS))  # the latest
     eager: Asked | None = None  # the first client request between the result and initialized
     unconfirmed_seq: int | None = None  # what the client sent, instead of initialized, after the result
-    last_ns: int = 0
     facts: int = 0  # those (see checks.table) that are known of every message from now on
 
     client_capabilities: JSONObject | None = None
     unmet: dict[tuple[Sender, str], tuple[Need, ...]] = field(
         default_factory=dict[tuple[Sender, str], tuple[Need, ...]]
     )  # what each peer needs for its methods and was not declared
+    unmet_for_tasks: frozenset[tuple[Sender, str]] = frozenset()  # those that need it for tasks alone
     unserved: frozenset[str] = frozenset()  # methods of the client that need what the server never declared
     server_capabilities: JSONObject | None = None
 
