@@ -42,7 +42,7 @@ from mcpproxy.protocol.revisions import (
     is_later,
 )
 from mcpproxy.session.frame import CLIENT, Frame
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import Asked, History, Side
 
 _OPENING: Final = ("initialize", "server/discover")
 """Requests that by their name alone tell the era."""
@@ -130,7 +130,11 @@ def _read_notification(passing: Passing, message: Notification, history: History
 
 
 def _read_answer(passing: Passing, message: Response | ErrorResponse, history: History) -> None:
-    asked = _asked(passing, message, history)
+    id = message.id
+    asked = None
+    if id is not None and id is not ABSENT:
+        asker = history.server if passing.sender == CLIENT else history.client
+        asked = asker.pending.get(id) or _meant(passing, message, id, asker, history)
     if asked is None:
         passing.known = UNMATCHED
         return
@@ -213,14 +217,10 @@ def _date_answer(asked: Asked, message: Response | ErrorResponse, history: Histo
 # Requests
 
 
-def _asked(passing: Passing, message: Response | ErrorResponse, history: History) -> Asked | None:
-    """The request that an answer means, its id given as the wrong JSON type included."""
-    id = message.id
-    if id is ABSENT or id is None:
-        return None
-    asker = history.server if passing.sender == CLIENT else history.client
-    if (asked := asker.pending.get(id)) is not None:
-        return asked
+def _meant(
+    passing: Passing, message: Response | ErrorResponse, id: RequestId, asker: Side, history: History
+) -> Asked | None:
+    """The request that an answer means whose id is of none under way: it may have the wrong JSON type."""
     if asker.used.first_use(id) is not None:
         return None
     asked = asker.pending.get(_retyped(id))

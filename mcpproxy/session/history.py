@@ -111,7 +111,9 @@ class UsedIds:
 
     def __contains__(self, id: RequestId) -> bool:
         """Whether ``id`` was ever used."""
-        return id in self._recent or (id in self._texts if isinstance(id, str) else self._has_number(id))
+        if id in self._recent:
+            return True
+        return id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
 
     def _shrink(self) -> None:
         """Keep the ids that came before the last ``RECENT_IDS`` in less room, in batches as ``keep`` does."""
@@ -123,8 +125,6 @@ class UsedIds:
                 self._add_number(oldest)
 
     def _has_number(self, number: int) -> bool:
-        if not self._starts:
-            return False
         at = bisect_right(self._starts, number) - 1
         return at >= 0 and number <= self._ends[at]
 
