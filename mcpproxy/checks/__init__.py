@@ -19,20 +19,17 @@ from mcpproxy.checks import (
     deprecated,
     discovery,
     elicitation,
-    envelope,
     era,
     errors,
-    extensions,
+    frames,
     headers,
     http,
     icons,
-    implementations,
     input_required,
     lifecycle,
     logging,
     meta,
     pagination,
-    pins,
     progress,
     prompts,
     resources,
@@ -56,6 +53,7 @@ from mcpproxy.checks.table import Family
 
 FAMILIES: Final[tuple[Family, ...]] = (
     # JSON-RPC framing and what carries it
+    frames.FAMILY,
     rpc.FAMILY,
     stdio.FAMILY,
     shapes.FAMILY,
@@ -103,25 +101,17 @@ FAMILIES: Final[tuple[Family, ...]] = (
     acp_sessions.FAMILY,
 )
 
-OPT_IN: Final[tuple[Family, ...]] = (
-    extensions.FAMILY,
-    envelope.FAMILY,
-    implementations.FAMILY,
-    pins.FAMILY,
-)
-"""What a session is judged by only if somebody asks for it."""
-
 STANDARD: Final = Dispatch(FAMILIES)
 """What every session is judged by."""
 
 FRAME_CHECKS: Final[tuple[tuple[tuple[str, ...], Check], ...]] = (
-    (("RPC-021",), rpc.utf8),
-    (("RPC-001",), rpc.lenient_json),
+    (("RPC-021",), frames.utf8),
+    (("RPC-001",), frames.lenient_json),
 )
 """Checks of bytes that are no proper JSON text, told once per frame."""
 
 BATCH_CHECKS: Final = (
-    (("RPC-017", "RPC-018"), rpc.batch),
+    (("RPC-017", "RPC-018"), frames.batch),
     (("LIFE-001",), lifecycle.batched_initialize),
 )
 """Checks of an array as a whole."""
@@ -132,6 +122,8 @@ SPLIT_CHECKS: Final = ((("STDIO-001",), stdio.split_message),)
 
 def decided_rules() -> frozenset[str]:
     """The codes of all rules that some check decides."""
-    return Dispatch((*FAMILIES, *OPT_IN)).rules.union(
+    from mcpproxy.checks import opt_in
+
+    return Dispatch((*FAMILIES, *opt_in.FAMILIES)).rules.union(
         code for codes, _ in (*FRAME_CHECKS, *BATCH_CHECKS, *SPLIT_CHECKS) for code in codes
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, shortened
-from mcpproxy.checks.rpc import looks_meant
+from mcpproxy.checks.frames import looks_meant
 from mcpproxy.checks.table import ANY_PROTOCOL, Decider, EventDecider, Family
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.session.frame import SERVER, Close, Frame, Sender, Signal

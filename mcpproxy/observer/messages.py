@@ -10,7 +10,7 @@ from typing import Final, cast
 from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
 from mcpproxy.checks.breach import Passing, member
 from mcpproxy.checks.dispatch import Dispatch, is_plain
-from mcpproxy.checks.rpc import BOM, looks_meant
+from mcpproxy.checks.frames import BOM, looks_meant
 from mcpproxy.checks.stdio import split_message
 from mcpproxy.checks.table import ANEW, MISSHAPEN, UNFAMILIAR, Kind
 from mcpproxy.observer.reading import is_acp, read
