@@ -17,13 +17,15 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#mes
 """
 
 import json
-from decimal import Decimal
 from enum import Enum
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 import orjson
 
 from mcpproxy.protocol.slotted import field, slotted
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 JSONObject: TypeAlias = dict[str, JSON]
@@ -178,6 +180,8 @@ def _is_rounded(value: JSON) -> bool:
 
 def _exact(raw: bytes) -> Any:
     """The frame read once more, with numbers as they were written."""
+    from decimal import Decimal  # a third of a megabyte, for ids that hardly anybody writes
+
     try:
         return json.loads(raw, parse_float=Decimal)
     except (ValueError, RecursionError):
@@ -267,9 +271,9 @@ def request_id(value: "JSON | Decimal") -> RequestId | None:
     """
     if type(value) is int or type(value) is str:
         return value
-    if isinstance(value, Decimal):
-        is_whole = value.is_finite() and value.adjusted() < 4096 and value == value.to_integral_value()
-        return int(value) if is_whole else None
-    if type(value) is float and value.is_integer():
-        return int(value)
-    return None
+    if value is None or isinstance(value, bool | list | dict):
+        return None
+    if isinstance(value, int | str | float):
+        return int(value) if isinstance(value, float) and value.is_integer() else None
+    is_whole = value.is_finite() and value.adjusted() < 4096 and value == value.to_integral_value()
+    return int(value) if is_whole else None
