@@ -1,10 +1,10 @@
 """Find and load the rule tables that ship with mcpproxy.
 
-In an installed package they lie in ``mcpproxy/_rules``; in a checkout in ``rules/`` beside it. A table is
-read when somebody asks for a rule of its family: a session that breaks nothing reads none.
+A table is read when somebody asks for a rule of its family: a session that breaks nothing reads none.
 
-To parse all tables takes longer than Python and a command to start, so a table is imported as a module is:
-compiled once and kept in ``__pycache__``, where Python sees to it that nothing outdated is used.
+To parse all tables takes longer than Python and a command to start. So in an installed package they are
+modules in ``mcpproxy/_rules``. In a checkout they are TOML in ``rules/`` beside it, and imported as modules
+are: compiled once and kept in ``__pycache__``, where Python sees to it that nothing outdated is used.
 """
 
 import os
@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 from mcpproxy.protocol.rules import Catalogue, RuleError
 
 _HERE: Final = os.path.dirname(os.path.realpath(__file__))
-_SUFFIX: Final = ".toml"
 
 T = TypeVar("T")
 
@@ -52,32 +51,37 @@ class _Tables:
 
     @cached_property
     def families(self) -> tuple[str, ...]:
-        return tuple(
-            sorted(name.removesuffix(_SUFFIX) for name in os.listdir(self._folder) if name.endswith(_SUFFIX))
-        )
+        return tuple(sorted(self._files))
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        """The name of a family -> its file."""
+        files = (os.path.splitext(name) for name in os.listdir(self._folder))
+        return {name: name + suffix for name, suffix in files if suffix in _LOADERS}
 
     def family(self, name: str) -> Catalogue | None:
         """The rules of one file; ``None`` if there is no such file."""
         if name not in self._read:
-            if name not in self.families:
+            file = self._files.get(name)
+            if file is None:
                 return None
-            tables = _imported(os.path.join(self._folder, name + _SUFFIX))
+            tables = _imported(os.path.join(self._folder, file))
             strangers = [code for code in tables if _family(code) != name]
             if strangers:
-                raise RuleError(f"{name}{_SUFFIX}: rule {strangers[0]} belongs into another table")
+                raise RuleError(f"{file}: rule {strangers[0]} belongs into another table")
             self._read[name] = Catalogue.from_tables(tables)
         return self._read[name]
 
 
 def _imported(file: str) -> dict[str, object]:
     """What a table says, as ``tomllib`` reads it."""
-    code: Any = _Loader("", file).get_code("")
+    code: Any = _LOADERS[os.path.splitext(file)[1]]("", file).get_code("")
     module: dict[str, Any] = {}
     exec(code, module)
     return module["TABLES"]
 
 
-class _Loader(SourceFileLoader):
+class _TomlLoader(SourceFileLoader):
     """Takes a table for the source of a module that holds it as ``TABLES``."""
 
     def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:
@@ -85,6 +89,9 @@ class _Loader(SourceFileLoader):
 
         # Texts and truth values are all that a table has, so it is a literal of Python, too.
         return compile(f"TABLES = {tomllib.loads(data.decode())!r}", path, "exec", dont_inherit=True)
+
+
+_LOADERS: Final = {".toml": _TomlLoader, ".py": SourceFileLoader}
 
 
 class _Shelf(Mapping[str, T]):

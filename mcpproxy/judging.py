@@ -34,17 +34,21 @@ def judge(
         CustomRuleError: a rule of the user's own failed.
     """
     observer = rules.observer(joined_late=trace.joined_late, redacted=trace.redacted)
+    observe = observer.observe
     frames = 0
     findings: list[Finding] = []
     for event in trace.events():
-        if isinstance(event, Finding):
-            continue
-        counts = shown is None or shown(event)
-        if isinstance(event, Frame):
-            frames += counts
+        # Nearly all are frames, and nearly all of those are as they should be.
+        if type(event) is Frame:
+            frames += shown is None or shown(event)
             if progress is not None and event.seq % _OFTEN == 0:
                 progress(trace.read_bytes)
-        found = [f for f in observer.observe(event) if selection.takes(f.rule)]
-        findings += found if shown is None else filter(shown, found)
+        elif isinstance(event, Finding):
+            continue
+        elif shown is not None:
+            shown(event)
+        if found := observe(event):
+            found = [f for f in found if selection.takes(f.rule)]
+            findings += found if shown is None else filter(shown, found)
     revision, notes = observer.revision, tuple(trace.notes)
     return JudgedTrace(trace.path, trace.complete, revision, frames, tuple(findings), notes)

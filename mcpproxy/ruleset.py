@@ -4,10 +4,10 @@ The built-in rules that are on, those that somebody asked for beside them, and r
 """
 
 import os
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 
 from mcpproxy import catalogue
-from mcpproxy.checks import FAMILIES, OPT_IN, STANDARD
+from mcpproxy.checks import FAMILIES, STANDARD
 from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.checks.table import Family
 from mcpproxy.guards import CustomRuleError, OnFault
@@ -31,9 +31,18 @@ class Ruleset:
 
     def and_also(self, wanted: Container[str], families: Iterable[Family] = ()) -> "Ruleset":
         """This one with the opt-in rules among ``wanted``, and with ``families`` beside its own."""
-        asked_for = (f for f in OPT_IN if any(code in wanted for row in f.checks for code in row.rules))
-        more = (*asked_for, *families)
+        more = (*_opted_in(wanted), *families)
         return Ruleset(self.catalogue, Dispatch((*self.dispatch.families, *more))) if more else self
+
+
+def _opted_in(wanted: Container[str]) -> Iterator[Family]:
+    """The families with opt-in rules that are among ``wanted``."""
+    if wanted:
+        from mcpproxy.checks import opt_in
+
+        for family in opt_in.FAMILIES:
+            if any(code in wanted for row in family.checks for code in row.rules):
+                yield family
 
 
 def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | None = None) -> Ruleset:

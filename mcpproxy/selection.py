@@ -1,16 +1,15 @@
 """Which rules a run is about: codes, names and families as people write them."""
 
-import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Final
 
 from mcpproxy import catalogue
 from mcpproxy.errors import UsageError, nearest
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.protocol.slotted import slotted
 
-_CODE: Final = re.compile(r"[A-Z]+-\d+")
+_CODE: Final = pattern(r"[A-Z]+-\d+")
 
 
 @slotted(frozen=True)
@@ -61,7 +60,7 @@ def known_rules(folders: list[str]) -> Catalogue:
         return catalogue.load()
     from mcpproxy import ruleset  # all checks, which a list of the built-in rules does not need
 
-    return ruleset.load(map(Path, folders)).catalogue
+    return ruleset.load(folders).catalogue
 
 
 def family(code: str) -> str:

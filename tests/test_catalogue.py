@@ -3,6 +3,8 @@
 import ast
 import json
 import re
+import shutil
+import sys
 import tomllib
 from collections.abc import Iterator
 from copy import deepcopy
@@ -56,7 +58,7 @@ def is_permission(rule: Rule) -> bool:
 
 
 def test_every_file_holds_its_own_family_in_order() -> None:
-    for file in catalogue.rules_folder().glob("*.toml"):
+    for file in Path(catalogue.rules_folder()).glob("*.toml"):
         codes = list(tomllib.loads(file.read_text(encoding="utf-8")))
         families = {found[1] for code in codes if (found := CODE.fullmatch(code))}
         assert families == {file.stem.upper()}, file.name
@@ -331,16 +333,43 @@ def test_a_broken_table_is_refused_and_named(complaint: str, table: object) -> N
 def test_a_rule_stands_in_the_table_of_its_family(tmp_path: Path) -> None:
     (tmp_path / "noise.toml").write_text("[LOUD-001]\n", encoding="utf-8")
     with pytest.raises(RuleError, match=r"^noise\.toml: rule LOUD-001 belongs into another table$"):
-        list(catalogue.read(tmp_path).rules)
+        list(catalogue.read(str(tmp_path)).rules)
 
 
 def test_a_table_is_read_when_its_family_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "proto.toml").write_text(
-        (catalogue.rules_folder() / "proto.toml").read_text("utf-8"), "utf-8"
+        Path(catalogue.rules_folder(), "proto.toml").read_text("utf-8"), "utf-8"
     )
     (tmp_path / "loud.toml").write_text("[", encoding="utf-8")
-    found = catalogue.read(tmp_path)
+    found = catalogue.read(str(tmp_path))
     assert found.rules["PROTO-007"].name == BUILT_IN.rules["PROTO-007"].name
     assert "QUIET-001" not in found.rules
     with pytest.raises(tomllib.TOMLDecodeError):
         found.rules["LOUD-001"]
+
+
+def test_a_table_that_was_edited_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    text = Path(catalogue.rules_folder(), "proto.toml").read_text("utf-8")
+    table = tmp_path / "proto.toml"
+    for name in ("incomplete-handshake", "half-a-handshake"):
+        table.write_text(text.replace('"incomplete-handshake"', f'"{name}"'), "utf-8")
+        for _ in range(2):  # from the text, and from what was compiled
+            assert catalogue.read(str(tmp_path)).rules["PROTO-001"].name == name
+    assert [path.name.partition(".")[0] for path in (tmp_path / "__pycache__").iterdir()] == ["proto"]
+
+
+def test_a_compiled_table_says_what_its_text_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    shutil.copytree(catalogue.rules_folder(), tmp_path, dirs_exist_ok=True)
+    list(catalogue.read(str(tmp_path)).rules)
+    monkeypatch.setattr(tomllib, "loads", None)
+    compiled = catalogue.read(str(tmp_path))
+    assert dict(compiled.rules) == {
+        code: rule for file in tmp_path.glob("*.toml") for code, rule in parsed(file).rules.items()
+    }
+
+
+def parsed(file: Path) -> Catalogue:
+    with file.open("rb") as opened:
+        return Catalogue.from_tables(tomllib.load(opened))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy import catalogue
-from mcpproxy.observer import Observer, attribution
+from mcpproxy.observer import Observer, attribution, remembering_http
 from mcpproxy.observer import http as judge
 from mcpproxy.protocol.jsontext import several_texts
 from mcpproxy.protocol.mirrors import mirrors
@@ -92,7 +92,8 @@ def test_events_of_exchanges_that_nobody_began_are_let_pass() -> None:
 
 
 def test_only_so_many_things_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "MAX_REMEMBERED", 2)
+    for module in (judge, remembering_http):
+        monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
     observer = Observer(CATALOGUE)
     observer.observe(RequestHead(1, 1, 1, "GET", "/mcp", (("Mcp-Session-Id", "from-before"),)))
     observer.observe(ResponseHead(2, 1, 1, 200, SSE))

@@ -24,6 +24,9 @@ PURE: Final = frozenset(
 """What a judge without files, clocks and sockets may use."""
 
 
+PATHS: Final = f"import sys; sys.path += {[str(PACKAGE.parent), *filter(None, sys.path)]!r}; "
+
+
 def layer(module: str) -> str:
     """``protocol`` for ``mcpproxy.protocol.rules``; empty for what lies outside the package."""
     package, _, rest = module.partition(".")
@@ -80,6 +83,30 @@ def test_the_package_itself_imports_nothing() -> None:
     code = "import sys; before = set(sys.modules); import mcpproxy; print(*(set(sys.modules) - before))"
     ran = subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, capture_output=True, text=True)
     assert (ran.stderr, ran.stdout.split()) == ("", ["mcpproxy"])
+
+
+@pytest.mark.parametrize(
+    ("code", "spared"),
+    [
+        (
+            "from mcpproxy.cli import run; from mcpproxy.relay import stdio",
+            {"typing", "re", "enum", "signal", "json"},
+        ),
+        ("from mcpproxy.recorder import process", {"mcpproxy.recorder.http", "hashlib", "urllib.parse"}),
+        (
+            "from mcpproxy.cli import check",
+            {"mcpproxy.checks.opt_in", "jsonschema_rs", "pathlib", "urllib.parse"},
+        ),
+        ("from mcpproxy.cli import rules", {"dataclasses", "orjson", "tomllib", "pathlib", "json"}),
+        ("from mcpproxy.cli import explain", {"dataclasses", "orjson", "tomllib", "pathlib", "json"}),
+    ],
+)
+def test_what_takes_long_to_import_waits_until_it_is_needed(code: str, spared: set[str]) -> None:
+    code = f"import sys; before = set(sys.modules); {code}; print(*(set(sys.modules) - before))"
+    # Without what other packages import as the interpreter starts.
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", PATHS + code], capture_output=True, text=True)
+    assert ran.stderr == ""
+    assert spared & set(ran.stdout.split()) == set()
 
 
 def test_the_walk_sees_what_hides_in_a_function(tmp_path: Path) -> None:

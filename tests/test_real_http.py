@@ -12,18 +12,7 @@ import pytest
 import mcpproxy
 from tests.peers.fixtures import Peers
 from tests.peers.processes import Proxy, run, server
-from tests.peers.sessions import Sessions
-
-PAIRS: Final = [
-    *((client, "everything") for client in Peers.CLIENTS),
-    ("python 1", "python 1"),
-    ("python 2 auto", "python 1"),
-    ("typescript 2 auto", "python 1"),
-    ("python 1", "python 2"),
-    ("python 2 auto", "python 2"),
-    ("typescript 1", "python 2"),
-    ("typescript 2 auto", "python 2"),
-]
+from tests.peers.sessions import PAIRS, Sessions
 
 NOT_DECLARED: Final = (
     "Our scripts subscribe without looking at what the server declared, and these servers do not declare "

@@ -10,19 +10,7 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy import Report
-from tests.peers.fixtures import Peers
-from tests.peers.sessions import Sessions
-
-PAIRS: Final = [
-    *((client, "everything") for client in Peers.CLIENTS),
-    ("python 1", "python 1"),
-    ("python 2 auto", "python 1"),
-    ("typescript 2 auto", "python 1"),
-    ("python 1", "python 2"),
-    ("python 2 auto", "python 2"),
-    ("typescript 1", "python 2"),
-    ("typescript 2 auto", "python 2"),
-]
+from tests.peers.sessions import PAIRS, Sessions
 
 NOT_DECLARED: Final = (
     "Our scripts subscribe and set a log level without looking at what the server declared, and these "

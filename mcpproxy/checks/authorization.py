@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, as_object, member
+from mcpproxy.checks.http_facts import CHALLENGED, QUERIED, WITH_TOKEN
 from mcpproxy.checks.table import MCP, OTHER, STREAMABLE, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import JSON, Batch
 from mcpproxy.protocol.patterns import pattern
@@ -232,13 +233,13 @@ def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 FAMILY: Final = Family(
     http=(
-        HttpDecider(("AUTH-001",), expired_token, ("success",), MCP),
-        HttpDecider(("AUTH-001",), invalid_token_status, ("refusal",), MCP),
+        HttpDecider(("AUTH-001",), expired_token, ("success",), MCP, given=WITH_TOKEN),
+        HttpDecider(("AUTH-001",), invalid_token_status, ("refusal",), MCP, given=WITH_TOKEN),
         HttpDecider(("AUTH-002",), unguided_challenge, ("refusal",), STREAMABLE),
         HttpDecider(("AUTH-002",), undiscoverable, ("refusal",), OTHER, ("GET",)),
-        HttpDecider(("AUTH-003",), dropped_token, ("request",), STREAMABLE),
-        HttpDecider(("AUTH-004",), token_in_query, ("request",), MCP),
-        HttpDecider(("AUTH-005",), unexplained_refusal, ("refusal",), STREAMABLE),
+        HttpDecider(("AUTH-003",), dropped_token, ("request",), STREAMABLE, given=CHALLENGED),
+        HttpDecider(("AUTH-004",), token_in_query, ("request",), MCP, given=QUERIED),
+        HttpDecider(("AUTH-005",), unexplained_refusal, ("refusal",), STREAMABLE, given=WITH_TOKEN),
         HttpDecider(("AUTH-006",), unscoped_challenge, ("refusal",), STREAMABLE),
         HttpDecider(("AUTH-007",), empty_metadata, ("body",), OTHER, ("GET",)),
     ),

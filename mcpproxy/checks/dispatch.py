@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from mcpproxy.checks.breach import Check, HttpCheck
+from mcpproxy.checks.http_facts import HttpFact
 from mcpproxy.checks.table import (
     FACTS,
     Decider,
@@ -237,9 +238,9 @@ class Dispatch:
         )
         self._speaking: Final[dict[Protocol, Dispatch]] = {protocol: self}
         self.courses: Final = Kept(self._course, REMEMBERED)
-        self.http_checks_for: Final[Callable[[Moment, Traffic, str], tuple[HttpCheck, ...]]] = lru_cache(
-            maxsize=REMEMBERED
-        )(self._http_checks)
+        self.http_checks_for: Final[Callable[[Moment, Traffic, str, HttpFact], tuple[HttpCheck, ...]]] = (
+            lru_cache(maxsize=REMEMBERED)(self._http_checks)
+        )
 
     def speaking(self, protocol: Protocol) -> "Dispatch":
         """What the same families say of a session of ``protocol``; made when first asked for."""
@@ -274,10 +275,15 @@ class Dispatch:
             )
         )
 
-    def _http_checks(self, moment: Moment, traffic: Traffic, method: str) -> tuple[HttpCheck, ...]:
-        """The checks of an exchange of this kind at this moment."""
+    def _http_checks(
+        self, moment: Moment, traffic: Traffic, method: str, known: HttpFact
+    ) -> tuple[HttpCheck, ...]:
+        """The checks of an exchange of this kind at this moment, when so much is known of it."""
         return tuple(
             row.check
             for row in self.exchanges
-            if moment in row.moments and traffic in row.traffic and (not row.methods or method in row.methods)
+            if moment in row.moments
+            and traffic in row.traffic
+            and (not row.methods or method in row.methods)
+            and (not row.given or not self._narrowed or known & row.given)
         )

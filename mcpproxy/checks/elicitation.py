@@ -13,21 +13,11 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.checks import embedded
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.credentials import names_secret
-from mcpproxy.checks.embedded import (
-    ASK_CARRIERS,
-    ASKING,
-    BRINGING,
-    REPLY_CARRIERS,
-    Ask,
-    Reply,
-    judge_asks,
-    judge_replies,
-)
+from mcpproxy.checks.embedded import Ask, Reply, either_way, judge_asks, judge_replies
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.forms import misfits
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Notification, Request
 from mcpproxy.protocol.patterns import pattern
-from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.shapes import violations
 from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import shown, token
@@ -286,10 +276,7 @@ _ANSWERED: Final = ("ELIC-006", "ELIC-007")
 
 FAMILY: Final = Family(
     checks=(
-        Decider(_ASKED, asked, ("request",), CREATE),
-        Decider(_ASKED, asked, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
-        Decider(_ANSWERED, answered, ("response",), CREATE),
-        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS, within=STATELESS, members=BRINGING),
+        *either_way(CREATE, (_ASKED, asked), (_ANSWERED, answered)),
         Decider(("ELIC-009",), unknown_completion, ("notification",), COMPLETE),
         Decider(("ELIC-010",), incomplete_error, ("error",), sender=SERVER, mentions=MENTIONED),
     ),

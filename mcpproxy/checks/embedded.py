@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
-from mcpproxy.checks.table import Note
+from mcpproxy.checks.table import Check, Decider, Note
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.slotted import field, slotted
@@ -194,6 +194,18 @@ def judge_asks(
         if ask.method == method
         for judge in judges
         for breach in judge(ask, passing, history)
+    )
+
+
+def either_way(
+    methods: tuple[str, ...], asked: tuple[tuple[str, ...], Check], answered: tuple[tuple[str, ...], Check]
+) -> tuple[Decider, ...]:
+    """The rows of checks of what is asked for and of what comes back, each with its rules, in both eras."""
+    return (
+        Decider(*asked, ("request",), methods),
+        Decider(*asked, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
+        Decider(*answered, ("response",), methods),
+        Decider(*answered, ("request",), REPLY_CARRIERS, within=STATELESS, members=BRINGING),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.era import shows_modern
+from mcpproxy.checks.http_facts import CONTRADICTED, FAILING
 from mcpproxy.checks.servers import missing_meta
 from mcpproxy.checks.table import CONTENT, STATELESS, Decider, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
@@ -283,10 +284,19 @@ FAMILY: Final = Family(
             ("POST",),
         ),
         HttpDecider(("PROTO-008",), unlisted_version, ("request",), STATELESS, ("POST",)),
-        HttpDecider(("HDR-007",), accepted_mismatch, CONTENT, STATELESS, ("POST",)),
-        HttpDecider(("HDR-007",), other_refusal, ("body",), STATELESS, ("POST",)),
         HttpDecider(
-            ("ERR-002", "PROTO-008", "PROTO-009", "HDR-007"), error_status, CONTENT, STATELESS, ("POST",)
+            ("HDR-007",), accepted_mismatch, CONTENT, STATELESS, ("POST",), given=CONTRADICTED | FAILING
+        ),
+        HttpDecider(
+            ("HDR-007",), other_refusal, ("body",), STATELESS, ("POST",), given=CONTRADICTED | FAILING
+        ),
+        HttpDecider(
+            ("ERR-002", "PROTO-008", "PROTO-009", "HDR-007"),
+            error_status,
+            CONTENT,
+            STATELESS,
+            ("POST",),
+            given=FAILING,
         ),
     ),
 )

@@ -10,6 +10,17 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, as_object, shortened, spelled
+from mcpproxy.checks.http_facts import (
+    DIVERTED,
+    FOREIGN,
+    MISPLACED,
+    NAMED,
+    NOTIFIES,
+    STRANGE,
+    UNANSWERED,
+    UNFIT,
+    UNUSUAL,
+)
 from mcpproxy.checks.table import CONTENT, HEAD, LEGACY, MCP, OTHER, STATEFUL, STREAMABLE, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -47,7 +58,7 @@ def other_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
 def post_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """HTTP-005"""
     values = exchange.fields.all("accept")
-    if values in _COMMON_ACCEPT:
+    if values in COMMON_ACCEPT:
         return
     listed = accepted(exchange.fields)
     missing = [type_ for type_ in (JSON_TYPE, SSE_TYPE) if type_ not in listed]
@@ -58,13 +69,14 @@ def post_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         yield Breach("HTTP-005", "R-066", said, at_most="warning" if covered else None)
 
 
-_COMMON_ACCEPT: Final = frozenset(
+COMMON_ACCEPT: Final = frozenset(
     {
         ("application/json, text/event-stream",),
         ("application/json,text/event-stream",),
         ("text/event-stream, application/json",),
     }
 )
+"""What nearly all clients accept, as they write it."""
 
 
 def get_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -306,22 +318,31 @@ def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 FAMILY: Final = Family(
     http=(
-        HttpDecider(("HTTP-001",), endpoint_first, ("event",), LEGACY, ("GET",)),
-        HttpDecider(("HTTP-002",), posted_elsewhere, ("request",), (*STATEFUL, *OTHER), ("POST",)),
+        HttpDecider(("HTTP-001",), endpoint_first, ("event",), LEGACY, ("GET",), given=NAMED),
+        HttpDecider(
+            ("HTTP-002",), posted_elsewhere, ("request",), (*STATEFUL, *OTHER), ("POST",), given=DIVERTED
+        ),
         HttpDecider(("HTTP-003",), legacy_message, CONTENT, LEGACY),
-        HttpDecider(("HTTP-004",), other_method, ("request",), STREAMABLE),
-        HttpDecider(("HTTP-005",), post_accept, ("request",), STREAMABLE, ("POST",)),
+        HttpDecider(("HTTP-004",), other_method, ("request",), STREAMABLE, given=MISPLACED),
+        HttpDecider(("HTTP-005",), post_accept, ("request",), STREAMABLE, ("POST",), given=UNUSUAL),
         HttpDecider(("HTTP-006",), get_accept, ("request",), STATEFUL, ("GET",)),
-        HttpDecider(("HTTP-007",), post_content_type, ("request",), STREAMABLE, ("POST",)),
-        HttpDecider(("HTTP-008", "HTTP-009", "RPC-015"), notification_answer, CONTENT, STREAMABLE, ("POST",)),
-        HttpDecider(("HTTP-008",), notification_status, ("end",), STREAMABLE, ("POST",)),
-        HttpDecider(("HTTP-010",), answer_type, ("success",), STREAMABLE, ("POST",)),
-        HttpDecider(("HTTP-011", "RPC-012"), json_answer, ("body",), STREAMABLE, ("POST",)),
-        HttpDecider(("HTTP-011",), missing_json_answer, ("end",), STREAMABLE, ("POST",)),
+        HttpDecider(("HTTP-007",), post_content_type, ("request",), STREAMABLE, ("POST",), given=UNUSUAL),
+        HttpDecider(
+            ("HTTP-008", "HTTP-009", "RPC-015"),
+            notification_answer,
+            CONTENT,
+            STREAMABLE,
+            ("POST",),
+            given=NOTIFIES,
+        ),
+        HttpDecider(("HTTP-008",), notification_status, ("end",), STREAMABLE, ("POST",), given=NOTIFIES),
+        HttpDecider(("HTTP-010",), answer_type, ("success",), STREAMABLE, ("POST",), given=UNFIT),
+        HttpDecider(("HTTP-011", "RPC-012"), json_answer, ("body",), STREAMABLE, ("POST",), given=STRANGE),
+        HttpDecider(("HTTP-011",), missing_json_answer, ("end",), STREAMABLE, ("POST",), given=UNANSWERED),
         HttpDecider(("HTTP-016",), get_answer, ("success",), STATEFUL, ("GET",)),
-        HttpDecider(("HTTP-019",), foreign_origin, ("success",), MCP),
-        HttpDecider(("HTTP-019",), foreign_stream, ("event",), LEGACY, ("GET",)),
+        HttpDecider(("HTTP-019",), foreign_origin, ("success",), MCP, given=FOREIGN),
+        HttpDecider(("HTTP-019",), foreign_stream, ("event",), LEGACY, ("GET",), given=NAMED),
         HttpDecider(("HTTP-020",), retired_method, HEAD, STATEFUL, ("GET", "DELETE")),
-        HttpDecider(("SEQ-001",), unanswered_initialize, ("end",), STATEFUL, ("POST",)),
+        HttpDecider(("SEQ-001",), unanswered_initialize, ("end",), STATEFUL, ("POST",), given=UNANSWERED),
     ),
 )

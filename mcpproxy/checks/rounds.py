@@ -11,7 +11,7 @@ from mcpproxy.checks.breach import Passing, as_object, member
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.slotted import field, slotted
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import Asked, History, keep
 
 SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")
 """The requests whose answer may ask for input."""
@@ -83,9 +83,8 @@ def rounds(history: History) -> Rounds:
     by_caller = history.beyond(AllRounds).by_caller
     found = by_caller.get(history.caller)
     if found is None:
-        found = by_caller[history.caller] = Rounds()
-        if len(by_caller) > MAX_CALLERS:
-            del by_caller[next(iter(by_caller))]
+        found = Rounds()
+        keep(by_caller, history.caller, found, MAX_CALLERS)
     return found
 
 
@@ -123,9 +122,7 @@ def note_retry(passing: Passing, history: History) -> None:
         repeated = found.repeated(message, passing.frame.connection)
         meant = [known for known in repeated if known.state is None]
     for known in meant[-1:]:
-        found.taken_up[passing.seq] = known
-        if len(found.taken_up) > MAX_ROUNDS:
-            del found.taken_up[next(iter(found.taken_up))]
+        keep(found.taken_up, passing.seq, known, MAX_ROUNDS)
 
 
 def note_round(passing: Passing, history: History) -> None:

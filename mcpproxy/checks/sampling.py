@@ -10,20 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
-from mcpproxy.checks.embedded import (
-    ASK_CARRIERS,
-    ASKING,
-    BRINGING,
-    REPLY_CARRIERS,
-    Ask,
-    Reply,
-    judge_asks,
-    judge_replies,
-)
+from mcpproxy.checks.embedded import Ask, Reply, either_way, judge_asks, judge_replies
 from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request
 from mcpproxy.protocol.methods import defined
-from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
@@ -197,10 +187,7 @@ _ANSWERED: Final = ("SAMP-004", "SAMP-005")
 
 FAMILY: Final = Family(
     checks=(
-        Decider(_ASKED, asked, ("request",), SAMPLING),
-        Decider(_ASKED, asked, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
-        Decider(_ANSWERED, answered, ("response",), SAMPLING),
-        Decider(_ANSWERED, answered, ("request",), REPLY_CARRIERS, within=STATELESS, members=BRINGING),
+        *either_way(SAMPLING, (_ASKED, asked), (_ANSWERED, answered)),
         Decider(("SAMP-006",), unprompted, ("request",), (*SAMPLING, "elicitation/create")),
     ),
 )

@@ -16,7 +16,7 @@ from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from mcpproxy.protocol.slotted import field, slotted
-from mcpproxy.session.history import History
+from mcpproxy.session.history import History, keep
 
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
@@ -80,9 +80,8 @@ def server(history: History) -> Server:
     known = history.beyond(Servers).known
     found = known.get(history.caller)
     if found is None:
-        found = known[history.caller] = Server()
-        if len(known) > MAX_CALLERS:
-            del known[next(iter(known))]
+        found = Server()
+        keep(known, history.caller, found, MAX_CALLERS)
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.checks.breach import Breach, shortened
 from mcpproxy.checks.era import shows_modern
+from mcpproxy.checks.http_facts import ASTRAY, ISSUING, OVER
 from mcpproxy.checks.table import CONTENT, HEAD, STATEFUL, STATELESS, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.patterns import pattern
@@ -224,17 +225,17 @@ def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 FAMILY: Final = Family(
     http=(
-        HttpDecider(("PROTO-010",), issued_elsewhere, HEAD, STATEFUL),
-        HttpDecider(("PROTO-010",), issued_with_error, CONTENT, STATEFUL, ("POST",)),
-        HttpDecider(("PROTO-010",), unfit_id, ("success",), STATEFUL, ("POST",)),
-        HttpDecider(("PROTO-010",), missing_id, ("request",), STATEFUL),
+        HttpDecider(("PROTO-010",), issued_elsewhere, HEAD, STATEFUL, given=ISSUING),
+        HttpDecider(("PROTO-010",), issued_with_error, CONTENT, STATEFUL, ("POST",), given=ISSUING),
+        HttpDecider(("PROTO-010",), unfit_id, ("success",), STATEFUL, ("POST",), given=ISSUING),
+        HttpDecider(("PROTO-010",), missing_id, ("request",), STATEFUL, given=ASTRAY),
         HttpDecider(("PROTO-010",), missing_id_refused, ("refusal",), STATEFUL),
         HttpDecider(("PROTO-010",), invented_id, ("refusal",), STATEFUL),
-        HttpDecider(("PROTO-010",), outlived_session, ("success",), STATEFUL),
-        HttpDecider(("PROTO-010",), dead_id, ("request",), STATEFUL),
+        HttpDecider(("PROTO-010",), outlived_session, ("success",), STATEFUL, given=OVER),
+        HttpDecider(("PROTO-010",), dead_id, ("request",), STATEFUL, given=ASTRAY),
         HttpDecider(("PROTO-010",), abandoned_session, ("over",), STATEFUL),
-        HttpDecider(("PROTO-010",), stateless_id, CONTENT, STATELESS),
-        HttpDecider(("PROTO-008",), version_header, ("request",), STATEFUL),
-        HttpDecider(("PROTO-008",), unfit_version, ("success",), STATEFUL),
+        HttpDecider(("PROTO-010",), stateless_id, CONTENT, STATELESS, given=ISSUING),
+        HttpDecider(("PROTO-008",), version_header, ("request",), STATEFUL, given=ASTRAY),
+        HttpDecider(("PROTO-008",), unfit_version, ("success",), STATEFUL, given=ASTRAY),
     ),
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, member, shortened, spelled
+from mcpproxy.checks.http_facts import FIRST, LATE, NAMED, RELATED, STREAMING, TWICE, UNANSWERED
 from mcpproxy.checks.table import STATEFUL, STATELESS, STREAMABLE, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
 from mcpproxy.session.frame import Frame
@@ -229,17 +230,21 @@ def _quoted(id: str | None) -> str:
 
 FAMILY: Final = Family(
     http=(
-        HttpDecider(("HTTP-012", "SSE-005"), unanswered_stream, ("end",), STATEFUL, ("POST",)),
-        HttpDecider(("HTTP-013", "HTTP-017"), unrelated_message, ("event",), STREAMABLE),
-        HttpDecider(("HTTP-014",), message_after_response, ("event",), STREAMABLE, ("POST",)),
-        HttpDecider(("HTTP-014",), lingering_stream, ("end", "close"), STREAMABLE, ("POST",)),
-        HttpDecider(("HTTP-018",), broadcast, ("event",), STATEFUL),
-        HttpDecider(("SSE-001",), event_id_reused, ("event",), STATEFUL),
+        HttpDecider(
+            ("HTTP-012", "SSE-005"), unanswered_stream, ("end",), STATEFUL, ("POST",), given=UNANSWERED
+        ),
+        HttpDecider(("HTTP-013", "HTTP-017"), unrelated_message, ("event",), STREAMABLE, given=RELATED),
+        HttpDecider(("HTTP-014",), message_after_response, ("event",), STREAMABLE, ("POST",), given=LATE),
+        HttpDecider(
+            ("HTTP-014",), lingering_stream, ("end", "close"), STREAMABLE, ("POST",), given=STREAMING
+        ),
+        HttpDecider(("HTTP-018",), broadcast, ("event",), STATEFUL, given=TWICE),
+        HttpDecider(("SSE-001",), event_id_reused, ("event",), STATEFUL, given=TWICE),
         HttpDecider(("SSE-002",), unknown_cursor, ("request",), STATEFUL, ("GET",)),
         HttpDecider(("SSE-003",), foreign_replay, ("event",), STATEFUL, ("GET",)),
-        HttpDecider(("SSE-004",), missing_priming, ("event",), STATEFUL, ("POST",)),
+        HttpDecider(("SSE-004",), missing_priming, ("event",), STATEFUL, ("POST",), given=FIRST),
         HttpDecider(("SSE-006",), hasty_reconnect, ("request",), STATEFUL, ("GET",)),
-        HttpDecider(("SSE-007",), event_name, ("event",), STREAMABLE),
-        HttpDecider(("SSE-008",), buffered_stream, ("success",), STATELESS, ("POST",)),
+        HttpDecider(("SSE-007",), event_name, ("event",), STREAMABLE, given=NAMED),
+        HttpDecider(("SSE-008",), buffered_stream, ("success",), STATELESS, ("POST",), given=STREAMING),
     ),
 )

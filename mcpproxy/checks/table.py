@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.checks.breach import Check, EventCheck, HttpCheck, Passing
+from mcpproxy.checks.http_facts import HttpFact
 from mcpproxy.protocol.methods import sends_in_any
 from mcpproxy.protocol.revisions import Protocol
 from mcpproxy.protocol.slotted import slotted
@@ -152,7 +153,8 @@ MCP: Final[tuple[Traffic, ...]] = (*STREAMABLE, *LEGACY)
 class HttpDecider:
     """One check of an exchange, the moments at which it looks, and where it applies.
 
-    ``methods`` narrows it to requests with these HTTP methods; empty means all.
+    ``methods`` narrows it to requests with these HTTP methods; empty means all. ``given`` narrows it to
+    exchanges of which one of these facts is known.
     """
 
     rules: tuple[str, ...]
@@ -160,6 +162,7 @@ class HttpDecider:
     moments: tuple[Moment, ...]
     traffic: tuple[Traffic, ...]
     methods: tuple[str, ...] = ()
+    given: HttpFact = 0
 
 
 @slotted(frozen=True)

@@ -7,10 +7,9 @@ this one, and nobody has to trust a trace about itself.
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mcpproxy import judging, ruleset
-from mcpproxy.baseline import Baseline
-from mcpproxy.checks.implementations import pinned
 from mcpproxy.checks.table import Family
 from mcpproxy.cli import accepting, output, parallel, progress, reporting, sessions, traces
 from mcpproxy.cli.progress import Progress
@@ -19,12 +18,14 @@ from mcpproxy.cli.usage import Parser
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
-from mcpproxy.reports.located import locate
 from mcpproxy.reports.style import count
 from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
 from mcpproxy.ruleset import Ruleset
 from mcpproxy.selection import Selection
 from mcpproxy.trace.reader import open_trace
+
+if TYPE_CHECKING:
+    from mcpproxy.baseline import Baseline
 
 EPILOG = """\
 A RULE is a code (PROTO-007), a name (mismatched-response-id) or a family (PROTO).
@@ -97,6 +98,7 @@ def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
     families: list[Family] = []
     if options.versions:
         extend.append("VER")
+        from mcpproxy.checks.implementations import pinned
         from mcpproxy.cli import ranges
 
         families.append(pinned(ranges.read(options.versions)))
@@ -111,7 +113,11 @@ def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
 
 
 def _compared(
-    verdict: Verdict, accepted: Baseline, known: Catalogue, selection: Selection, options: argparse.Namespace
+    verdict: Verdict,
+    accepted: "Baseline",
+    known: Catalogue,
+    selection: Selection,
+    options: argparse.Namespace,
 ) -> Verdict:
     """The verdict against the baseline, which is written first if that was asked for."""
 
@@ -137,7 +143,7 @@ def _compared(
     return replace(verdict, traces=tuple(_marked(trace, renewed) for trace in verdict.traces), fixed=())
 
 
-def _marked(judged: JudgedTrace, accepted: Baseline) -> JudgedTrace:
+def _marked(judged: JudgedTrace, accepted: "Baseline") -> JudgedTrace:
     located = accepted.marked(judged.located)
     return replace(
         judged, located=located, findings=tuple(one.finding for one in located if not one.is_known)
@@ -153,7 +159,7 @@ def judge_all(
     each: Callable[[JudgedTrace], None],
     session: str = "",
     located: bool = False,
-    accepted: Baseline | None = None,
+    accepted: "Baseline | None" = None,
 ) -> Verdict:
     """Judge all, in their order; ``each`` gets a trace as soon as it is judged.
 
@@ -203,4 +209,8 @@ def judge(
     trace = open_trace(path)
     only = sessions.only(trace, session) if session else None
     judged = judging.judge(trace, rules, selection, only, progress.within if progress else None)
-    return replace(judged, located=locate(trace, judged.findings)) if located else judged
+    if not located:
+        return judged
+    from mcpproxy.reports.located import locate
+
+    return replace(judged, located=locate(trace, judged.findings))

@@ -5,8 +5,6 @@ server passes through here. The other commands are a table of names; only the on
 imported. Errors meant for people leave here as one line and exit code 2.
 """
 
-from __future__ import annotations
-
 import sys
 
 TYPE_CHECKING = False
@@ -119,7 +117,7 @@ def _dispatch(args: list[str]) -> int:
     raise _unknown(args)
 
 
-def _imported(name: str) -> Any:
+def _imported(name: str) -> "Any":
     """The module of a command, of which nothing will ever be garbage: that is not looked for."""
     import gc
     from importlib import import_module

@@ -4,7 +4,6 @@ Where processes cannot be forked, one after another does it too.
 """
 
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar, cast
 
@@ -51,6 +50,8 @@ def _run(path: str) -> object:
 
 def _ignore_interrupts() -> None:
     """The terminal sends an interrupt to all; one of us is to speak of it."""
+    import signal
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -5,18 +5,16 @@ never changed by the way: where something is not as approved, that is told, and 
 """
 
 import argparse
-import asyncio
 import os
-import signal
 import tempfile
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy import pins
 from mcpproxy.checks.pins import Pins
-from mcpproxy.cli import traces
+from mcpproxy.cli import running, traces
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.cli.usage import Parser, UsageError, header, seconds, split_command
 from mcpproxy.errors import McpProxyError
@@ -136,7 +134,7 @@ def _live(command: list[str], url: str, options: argparse.Namespace) -> tuple[st
             trace = os.path.join(folder, f"{revision}.jsonl")
             client = _client(command, url, revision, trace, options)
             try:
-                _run(client)
+                running.to_the_end(_list(client))
             except McpProxyError as fault:
                 faults.append(str(fault))
                 if not _is_refusal(fault):
@@ -166,33 +164,18 @@ def _client(
     return connected_stdio(command, revision=revision, timeout_s=options.timeout, trace=trace)
 
 
-def _run(client: "AbstractAsyncContextManager[Client]") -> None:
-    """List the tools; a request to terminate ends that in order, like an interrupt."""
-
-    async def main() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, and threads
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        async with client as connected:
-            await _list(connected)
-
-    try:
-        asyncio.run(main())
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-
-
-async def _list(client: "Client") -> None:
-    await client.connect()
-    capabilities = client.server.get("capabilities")
-    if not isinstance(capabilities, dict) or capabilities.get("tools") is None:
-        raise McpProxyError("the server declares no tools; there is nothing to pin")
-    for _ in range(_LISTINGS):
-        before = _announced(client)
-        await client.list("tools/list")
-        if _announced(client) == before:
-            return
+async def _list(connection: "AbstractAsyncContextManager[Client]") -> None:
+    """List the tools, again if they change meanwhile; what is said is recorded."""
+    async with connection as client:
+        await client.connect()
+        capabilities = client.server.get("capabilities")
+        if not isinstance(capabilities, dict) or capabilities.get("tools") is None:
+            raise McpProxyError("the server declares no tools; there is nothing to pin")
+        for _ in range(_LISTINGS):
+            before = _announced(client)
+            await client.list("tools/list")
+            if _announced(client) == before:
+                return
 
 
 def _announced(client: "Client") -> int:

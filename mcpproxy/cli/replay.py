@@ -10,7 +10,7 @@ from typing import Final
 from mcpproxy.cli import sessions, traces
 from mcpproxy.cli.http import split_listen
 from mcpproxy.cli.terminal import tell
-from mcpproxy.cli.usage import Parser, UsageError, nearest
+from mcpproxy.cli.usage import Parser, UsageError, nearest, split_command
 from mcpproxy.errors import TraceError
 from mcpproxy.replay.live import Options
 from mcpproxy.replay.match import LEVELS
@@ -129,8 +129,7 @@ def _over_http(where: str, found: Material, how: Options, command: Sequence[str]
 
 
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    at = argv.index("--") if "--" in argv else len(argv)
-    argv, command = argv[:at], argv[at + 1 :]
+    argv, command = split_command(argv)
     parser = Parser("replay server", DESCRIPTION, EPILOG)
     add = parser.add_argument
     add(

@@ -1,14 +1,11 @@
 """``mcpproxy replay client``: a recording stands in for the client, and a live server is compared."""
 
 import argparse
-import asyncio
-import signal
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
-from mcpproxy.cli import comparing, renewal, traces
+from mcpproxy.cli import comparing, renewal, running, traces
 from mcpproxy.cli.comparing import Counting
 from mcpproxy.cli.terminal import tell
 from mcpproxy.cli.usage import Parser, UsageError, header, seconds, split_command, url
@@ -76,7 +73,7 @@ def _play_all(
     for session in sessions:
         player = Player(session)
         link: Link = _http(url, session, options.header) if url else StdioLink(command)
-        _run(play(player, link, options.timeout))
+        running.to_the_end(play(player, link, options.timeout))
         heard += player.heard
         comparison.notes += player.notes
         whole = whole and not player.is_stopped
@@ -85,22 +82,6 @@ def _play_all(
         why = "; ".join(dict.fromkeys(comparison.notes[-1:])) or "the server said nothing"
         raise McpProxyError(f"{comparison.found}: {why}; nothing could be compared")
     return whole
-
-
-def _run(coroutine: Coroutine[None, None, None]) -> None:
-    """Run it to its end; a request to terminate ends it in order, like an interrupt."""
-
-    async def main() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, and threads
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        await coroutine
-
-    try:
-        asyncio.run(main())
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
 
 
 def _http(url: str, session: Session, headers: Sequence[tuple[str, str]]) -> Link:

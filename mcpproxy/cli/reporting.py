@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.cli import output
 from mcpproxy.cli.terminal import emit
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.reports import json, text
+from mcpproxy.reports import text
 from mcpproxy.reports.style import PLAIN, Style
 from mcpproxy.reports.verdict import Verdict
 
@@ -40,6 +40,8 @@ def report(
 def _lines(verdict: Verdict, known: Catalogue, format: str, look: Style) -> Iterable[str]:
     match format:
         case "json":
+            from mcpproxy.reports import json
+
             return json.lines(verdict)
         case "junit":
             from mcpproxy.reports import junit, suites

@@ -89,9 +89,9 @@ def in_place(trace: Trace) -> Iterator[Event | Finding]:
     first for its findings alone.
     """
     waiting: dict[int, list[Finding]] = {}
-    for event in trace.events():
-        if isinstance(event, Finding) and event.frame:
-            waiting.setdefault(event.frame, []).append(event)
+    for finding in trace.findings():
+        if finding.frame:
+            waiting.setdefault(finding.frame, []).append(finding)
     for event in trace.events():
         if isinstance(event, Frame | RequestHead | ResponseHead):
             yield event

@@ -1,11 +1,8 @@
 """``mcpproxy validate``: connect to a server as a client, probe it, and report."""
 
 import argparse
-import asyncio
 import json
-import signal
 import sys
-from contextlib import suppress
 from importlib.util import find_spec
 from typing import Final
 
@@ -13,7 +10,7 @@ from mcpproxy import paths, pins, ruleset
 from mcpproxy.baseline import Entry
 from mcpproxy.checks.breach import as_object
 from mcpproxy.checks.pins import held
-from mcpproxy.cli import accepting, output, reporting, validation_report
+from mcpproxy.cli import accepting, output, reporting, running, validation_report
 from mcpproxy.cli.terminal import style
 from mcpproxy.cli.usage import Parser, UsageError, header, seconds, split_command, url
 from mcpproxy.protocol.jsonrpc import JSONObject
@@ -77,26 +74,18 @@ def _run(
 ) -> Validation:
     how = Options(options.timeout, options.time_limit, tuple(options.call), options.call_all)
     showing = _Showing()
-
-    async def main() -> Validation:
-        task = asyncio.current_task()
-        assert task is not None
-        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, and threads
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        return await validate(
-            target,
-            probes,
-            recordings,
-            revision=options.revision,
-            options=how,
-            strict=options.strict,
-            progress=Progress(showing.begins, showing.ends),
-        )
-
     try:
-        return asyncio.run(main())
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+        return running.to_the_end(
+            validate(
+                target,
+                probes,
+                recordings,
+                revision=options.revision,
+                options=how,
+                strict=options.strict,
+                progress=Progress(showing.begins, showing.ends),
+            )
+        )
     finally:
         showing.clear()
 

@@ -93,8 +93,8 @@ class Chunked:
         self.trailers: Headers = ()
         self.rest = b""
         self._left = 0  # of the chunk that is being read
-        self._line = bytearray()  # the beginning of a line that is not over yet
-        self._lines = bytearray()  # the trailer lines so far
+        self._line = b""  # the beginning of a line that is not over yet
+        self._lines: bytearray | None = None  # the trailer lines so far
         self._read = Chunked._size  # takes the next line
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
@@ -106,6 +106,16 @@ class Chunked:
                 parts.append(part)
                 self._left -= len(part)
                 position += len(part)
+                # Mostly the chunk is there whole, with the line end behind it.
+                if not self._left and data.startswith(b"\r\n", position):
+                    position += 2
+                    self._read = Chunked._size
+                continue
+            # And so is the line before it.
+            size = None if self._line or self._read != Chunked._size else _CHUNK_LINE.match(data, position)
+            if size is not None and size.end() - position <= LINE_LIMIT_BYTES:
+                self._begin(int(size[1], 16))
+                position = size.end()
             else:
                 position = self._take_line(data, position)
         return (parts[0] if len(parts) == 1 else b"".join(parts)), position
@@ -121,8 +131,7 @@ class Chunked:
             self._line += data[start : stop or len(data)]
             if not stop and len(self._line) <= LINE_LIMIT_BYTES:
                 return len(data)
-            line = bytes(self._line)
-            self._line.clear()
+            line, self._line = self._line, b""
         if len(line) > LINE_LIMIT_BYTES:
             self._break("a line of the chunked body is too long", line)
         else:
@@ -133,8 +142,11 @@ class Chunked:
         match = _CHUNK_LINE.fullmatch(line)
         if match is None:
             self._break("the size of a chunk cannot be read", line)
-            return
-        self._left = int(match[1], 16)
+        else:
+            self._begin(int(match[1], 16))
+
+    def _begin(self, size: int) -> None:
+        self._left = size
         self._read = Chunked._after_chunk if self._left else Chunked._trailer
 
     def _after_chunk(self, line: bytes) -> None:
@@ -144,13 +156,14 @@ class Chunked:
             self._break("a chunk is longer than its size says", line)
 
     def _trailer(self, line: bytes) -> None:
-        self._lines += line
-        if len(self._lines) > LIMIT_BYTES:
-            self._break("the trailers are too long", bytes(self._lines))
+        lines = self._lines = bytearray() if self._lines is None else self._lines
+        lines += line
+        if len(lines) > LIMIT_BYTES:
+            self._break("the trailers are too long", bytes(lines))
         elif line in _BLANK:
-            read = trailers(bytes(self._lines))
+            read = trailers(bytes(lines))
             if isinstance(read, str):
-                self._break(read, bytes(self._lines))
+                self._break(read, bytes(lines))
             else:
                 self.trailers = read
                 self.over = True

@@ -48,9 +48,24 @@ _FRAMING_FIELDS = frozenset({"content-length", "transfer-encoding", "upgrade"})
 _SMALL_HEAD_BYTES: Final = 4 << 10
 _remember = lru_cache(maxsize=512)
 
+# On one connection whole heads come again, as long as the bodies are equally long.
+USUAL_HEAD_BYTES: Final = 1 << 10
+"""Of longer heads nothing is remembered as a whole, here or elsewhere."""
+_remember_whole = lru_cache(maxsize=256)
+
 
 def request_head(raw: bytes) -> RequestHead | str:
     """Read a whole head, blank line included, or say why it cannot be read."""
+    return (_request_head if len(raw) <= USUAL_HEAD_BYTES else _request_head.__wrapped__)(raw)
+
+
+def response_head(raw: bytes) -> ResponseHead | str:
+    """Read a whole head, blank line included, or say why it cannot be read."""
+    return (_response_head if len(raw) <= USUAL_HEAD_BYTES else _response_head.__wrapped__)(raw)
+
+
+@_remember_whole
+def _request_head(raw: bytes) -> RequestHead | str:
     lines = _lines(raw)
     small = len(raw) <= _SMALL_HEAD_BYTES
     line = (_request_line if small else _request_line.__wrapped__)(lines[0])
@@ -60,8 +75,8 @@ def request_head(raw: bytes) -> RequestHead | str:
     return fields if isinstance(fields, str) else (*line, *fields)
 
 
-def response_head(raw: bytes) -> ResponseHead | str:
-    """Read a whole head, blank line included, or say why it cannot be read."""
+@_remember_whole
+def _response_head(raw: bytes) -> ResponseHead | str:
     lines = _lines(raw)
     small = len(raw) <= _SMALL_HEAD_BYTES
     line = (_status_line if small else _status_line.__wrapped__)(lines[0])

@@ -59,13 +59,28 @@ class Http1Connection:
     upstream was never reached: only then are unanswered requests known to stay so. Calling again is harmless.
     """
 
+    # Of idle streams there may be many, so that what a connection keeps is kept small.
+    __slots__ = (
+        "_exchanges",
+        "_first",
+        "_how",
+        "_is_http",
+        "_over",
+        "_pieces",
+        "_proxy",
+        "_requests",
+        "_reset",
+        "_server",
+    )
+
     def __init__(self) -> None:
         self._pieces: list[Piece] = []
         self._exchanges = _Exchanges()
         self._requests = _Requests(self._pieces, self._exchanges)
         self._server = _Responses("server", self._pieces, self._exchanges, self._requests, self._switch)
-        self._proxy = _Responses("proxy", self._pieces, self._exchanges, self._requests, self._switch)
-        self._over: set[Side] = set()
+        self._proxy: _Responses | None = None  # on most connections it says nothing
+        self._is_http = True
+        self._over: tuple[Side, ...] = ()
         self._first: Side = "client"  # who ended the connection, once somebody did
         self._how = ""
         self._reset = False
@@ -82,6 +97,10 @@ class Http1Connection:
 
     def proxy(self, data: bytes, at_ns: int) -> list[Piece]:
         """Take bytes that the proxy sent to the client in the server's place."""
+        if self._proxy is None:
+            self._proxy = _Responses("proxy", self._pieces, self._exchanges, self._requests, self._switch)
+            if not self._is_http or len(self._over) == 2:
+                self._proxy.stop("proxy", _SWITCHED, at_ns)
         self._proxy.feed(data, at_ns)
         return self._found()
 
@@ -99,28 +118,31 @@ class Http1Connection:
         return self._found()
 
     def _switch(self, by: Side, at_ns: int) -> None:
+        self._is_http = False
         for stream in (self._requests, self._server, self._proxy):
-            stream.stop(by, _SWITCHED, at_ns)
+            if stream is not None:
+                stream.stop(by, _SWITCHED, at_ns)
         self._give_up(by, _SWITCHED, at_ns)
 
     def _end(self, stream: Stream, at_ns: int, reset: bool) -> list[Piece]:
         if not self._over:
             self._first = stream.of
             self._how = f"the {stream.of} {'reset' if reset else 'closed'} the connection"
-        self._over.add(stream.of)
+        if stream.of not in self._over:
+            self._over = (*self._over, stream.of)
         self._reset = self._reset or reset
         stream.end(self._first, self._how, self._reset, at_ns)
         if len(self._over) == 2:
-            self._proxy.end(self._first, self._how, self._reset, at_ns)
+            if self._proxy is not None:
+                self._proxy.end(self._first, self._how, self._reset, at_ns)
             self._requests.stop(self._first, self._how, at_ns)
             self._give_up(self._first, f"{self._how}; no response came", at_ns)
         return self._found()
 
     def _give_up(self, by: Side, why: str, at_ns: int) -> None:
         """What still waits will not be answered."""
-        waiting = self._exchanges.waiting
+        waiting = self._exchanges.give_up()
         self._pieces += [Cut(exchange.number, "server", by, at_ns, why) for exchange in waiting]
-        waiting.clear()
 
     def _found(self) -> list[Piece]:
         found = self._pieces.copy()
@@ -141,8 +163,12 @@ class _Exchange:
 class _Exchanges:
     """Which request the next response belongs to."""
 
+    __slots__ = ("_count", "_more", "_oldest", "_unread")
+
     def __init__(self) -> None:
-        self.waiting: deque[_Exchange] = deque()  # for their final response, oldest first
+        # Those that wait for their final response; mostly it is one or none.
+        self._oldest: _Exchange | None = None
+        self._more: deque[_Exchange] | None = None
         self._count = 0
         self._unread: _Exchange | None = None  # answered before its head was read
 
@@ -155,14 +181,28 @@ class _Exchanges:
 
     def oldest(self, requests: Stream) -> _Exchange | None:
         """What a response now belongs to: what was asked first, or tried to be asked."""
-        if not self.waiting and (requests.held or requests.broken) and self._unread is None:
+        if self._oldest is None and (requests.held or requests.broken) and self._unread is None:
             self._unread = self._new()
-        return self.waiting[0] if self.waiting else None
+        return self._oldest
+
+    def answered(self) -> None:
+        """The final response to the oldest has begun."""
+        self._oldest = self._more.popleft() if self._more else None
+
+    def give_up(self) -> list["_Exchange"]:
+        """All that wait, oldest first; they do not any more."""
+        waiting = [*filter(None, [self._oldest]), *(self._more or ())]
+        self._oldest = self._more = None
+        return waiting
 
     def _new(self) -> _Exchange:
         self._count += 1
         exchange = _Exchange(self._count)
-        self.waiting.append(exchange)
+        if self._oldest is None:
+            self._oldest = exchange
+        else:
+            self._more = self._more or deque()
+            self._more.append(exchange)
         return exchange
 
 
@@ -172,6 +212,8 @@ class _Requests(Stream):
     After a request that may end HTTP on the connection nobody knows what the next bytes are before the answer
     is there: they are held until then, up to the length of a head.
     """
+
+    __slots__ = ("_ending", "_exchanges", "_last")
 
     def __init__(self, pieces: list[Piece], exchanges: _Exchanges) -> None:
         super().__init__("client", pieces)
@@ -221,6 +263,8 @@ class _Requests(Stream):
 class _Responses(Stream):
     """What the server sends, or the proxy in its place."""
 
+    __slots__ = ("_exchanges", "_requests", "_switch")
+
     def __init__(
         self,
         by: Side,
@@ -251,7 +295,7 @@ class _Responses(Stream):
         if status < 200 and status != 101:
             return
         exchange.answered = True
-        self._exchanges.waiting.popleft()
+        self._exchanges.answered()
         if status == 101 or (exchange.method == "CONNECT" and status < 300):
             self.pieces.append(BodyEnd(number, self.of, self.at_ns, ()))
             self._switch(self.of, self.at_ns)

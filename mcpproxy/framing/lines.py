@@ -50,25 +50,28 @@ class LineFramer:
 
     def feed(self, data: bytes, at_ns: int) -> list[Line]:
         """Take the next chunk of the stream; ``at_ns`` is when it was read."""
+        if self._held_bytes + len(data) > self._limit:
+            return self._feed_piecewise(data, at_ns)
+        raws = data.split(b"\n")
+        tail = raws.pop()
+        if self._held and raws:
+            self._held.append(raws[0])
+            raws[0] = self._take()
+        if tail:
+            self._held.append(tail)
+            self._held_bytes += len(tail)
+            self._held_at_ns = at_ns
+        if len(raws) == 1:  # most chunks of a conversation are one line
+            return [(raws[0], at_ns, True, False)]
+        return [(raw, at_ns, True, False) for raw in raws]
+
+    def _feed_piecewise(self, data: bytes, at_ns: int) -> list[Line]:
+        """``feed`` for what may hold a line that is too long for one piece."""
         lines: list[Line] = []
-        at = data.find(b"\n")
-        if at < 0:
-            self._hold(data, at_ns, lines)
-            return lines
-        if self._held or at > self._limit:
-            self._hold(data[:at], at_ns, lines)
+        *raws, tail = data.split(b"\n")
+        for raw in raws:
+            self._hold(raw, at_ns, lines)
             lines.append((self._take(), at_ns, True, False))
-        else:
-            lines.append((data[:at], at_ns, True, False))
-        if at + 1 == len(data):  # most chunks of a conversation are one line
-            return lines
-        *rest, tail = data[at + 1 :].split(b"\n")
-        if len(data) <= self._limit:
-            lines += [(raw, at_ns, True, False) for raw in rest]
-        else:
-            for raw in rest:
-                self._hold(raw, at_ns, lines)
-                lines.append((self._take(), at_ns, True, False))
         self._hold(tail, at_ns, lines)
         return lines
 

@@ -97,6 +97,12 @@ class SseFramer:
         """Take bytes in which every CR at the end is a line end of its own."""
         position, end = 0, len(data)
         while position < end:
+            usual = None if self._in_line or self._held.tell() else _USUAL.match(data, position)
+            if usual is not None and usual.end() - position <= self._limit:
+                position = usual.end()
+                blocks.append(_usual(usual, usual[0], at_ns, complete=True))
+                self._start = False
+                continue
             blank = None if self._in_line else _LINE_END.match(data, position)
             # The inside of a long line is found out fifty times as fast this way.
             if blank is None and (data.find(b"\n", position) >= 0 or data.find(b"\r", position) >= 0):
@@ -135,22 +141,29 @@ class SseFramer:
         return _read(raw, start, at_ns, complete)
 
 
+def _usual(found: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bool) -> SseBlock:
+    """The block ``raw``, or all of it but its byte order mark, as ``_USUAL`` has found it."""
+    id_before, event_name, id_after, data = found.groups()
+    id_bytes = id_before if id_after is None else id_after
+    first, last = found.span(4)
+    start = found.end() - len(raw)
+    return SseBlock(
+        raw,
+        at_ns,
+        data,
+        None if event_name is None else event_name.decode("utf-8", "replace"),
+        None if id_bytes is None else id_bytes.decode("utf-8", "replace"),
+        None,
+        (),
+        (first - start, last - start),
+        complete,
+    )
+
+
 def _read(raw: bytes, start: int, at_ns: int, complete: bool) -> SseBlock:
     """The fields of a block; the last value of a field counts, but data adds up."""
     if usual := _USUAL.fullmatch(raw, start):
-        id_before, event_name, id_after, data = usual.groups()
-        id_bytes = id_before if id_after is None else id_after
-        return SseBlock(
-            raw,
-            at_ns,
-            data,
-            None if event_name is None else event_name.decode("utf-8", "replace"),
-            None if id_bytes is None else id_bytes.decode("utf-8", "replace"),
-            None,
-            (),
-            usual.span(4),
-            complete,
-        )
+        return _usual(usual, raw, at_ns, complete=complete)
     event = id = retry = None
     spans: list[tuple[int, int]] = []
     comments: list[str] = []

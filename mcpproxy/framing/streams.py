@@ -11,7 +11,6 @@ from mcpproxy.framing.bodies import Body
 from mcpproxy.framing.heads import LIMIT_BYTES
 from mcpproxy.framing.pieces import BodyEnd, BodyPart, Broken, Cut, OpaqueBytes, Piece, Side
 
-_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _NOT_LINE_END: Final = re.compile(rb"[^\r\n]")
 _SEEN_BYTES: Final = 5
 """How much of a head `Stream.refusal` wants to see."""
@@ -19,6 +18,8 @@ _SEEN_BYTES: Final = 5
 
 class Stream(ABC):
     """Takes one side's bytes apart; what it finds is added to ``pieces``."""
+
+    __slots__ = ("_body", "_opaque", "at_ns", "broken", "exchange", "held", "of", "pieces")
 
     def __init__(self, of: Side, pieces: list[Piece]) -> None:
         self.of: Side = of
@@ -62,17 +63,15 @@ class Stream(ABC):
             if why := self.refusal(data[start : start + _SEEN_BYTES]):
                 self.break_off(why, data[start:])
                 return len(data)
-            blank = _BLANK_LINE.search(data, start)
-            if blank is not None:
-                self._whole(data[start : blank.end()])
-                return blank.end()
+            if end := _head_end(data, start):
+                self._whole(data[start:end])
+                return end
         self.held += data[start:]
         if held < _SEEN_BYTES and (why := self.refusal(bytes(self.held[:_SEEN_BYTES]))):
             self.break_off(why, bytes(self.held))
             return len(data)
-        blank = _BLANK_LINE.search(self.held, max(0, held - 2))
-        if blank is not None:
-            raw = bytes(self.held[: blank.end()])
+        if end := _head_end(self.held, max(0, held - 2)):
+            raw = bytes(self.held[:end])
             self.held.clear()
             self._whole(raw)
             return start + len(raw) - held
@@ -146,3 +145,13 @@ class Stream(ABC):
     def _cut(self, by: Side, why: str) -> None:
         self._body = None
         self.pieces.append(Cut(self.exchange, self.of, by, self.at_ns, why))
+
+
+def _head_end(data: bytes | bytearray, start: int) -> int:
+    """Where the head that begins at ``start`` ends, its blank line included; 0 if that is not there yet."""
+    usual = data.find(b"\n\r\n", start)
+    # No further than that: behind it there may be a long body.
+    bare = data.find(b"\n\n", start, usual + 3 if usual >= 0 else len(data))
+    if bare >= 0:
+        return bare + 2
+    return usual + 3 if usual >= 0 else 0

@@ -38,6 +38,7 @@ class Observer:
         )
         self._frame = self._messages.frame
         self._http = HttpJudge(weigh, dispatch, joined_late=joined_late, redacted=redacted)
+        self._http_frame = self._http.frame
 
     @property
     def revision(self) -> str | None:
@@ -47,7 +48,7 @@ class Observer:
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. Whatever the peers send, this does not raise."""
         if type(event) is Frame:
-            return self._http.observe(event) if event.exchange else self._frame(event)
+            return self._http_frame(event) if event.exchange else self._frame(event)
         if isinstance(event, HttpEvent):
             return self._http.observe(event)
         found = self._messages.observe(event)

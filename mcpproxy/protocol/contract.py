@@ -6,15 +6,16 @@ unsound, too large, of an unknown dialect, or refers to what stands elsewhere ju
 and the content keywords are annotations. Nothing is fetched and no file is read; what peers send
 bounds neither time nor memory, so that is bounded here (see ``effort``).
 
-The work is done by jsonschema-rs, loaded when the first schema comes.
+The work is done by jsonschema-rs, which takes 20 ms to load: so a few values are first held against the
+words that a schema has, if those are plain.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#json-schema-usage
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import orjson
 
@@ -22,6 +23,7 @@ from mcpproxy.protocol.dialects import DEFAULT, Dialect, named
 from mcpproxy.protocol.effort import Effort, survey
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.mismatches import Mismatch, is_sure, told
+from mcpproxy.protocol.plain_schemas import fitting
 from mcpproxy.protocol.revisions import since
 
 if TYPE_CHECKING:
@@ -41,6 +43,12 @@ MAX_STEPS: Final = 2_000_000
 MAX_EXPLAINED: Final = 20_000
 """Bounds: a schema's size; how many values a judged value holds and how deep they nest; so much work
 (schemas tried, times values) is done to judge it, and so much to say where it fails."""
+
+PLAIN: Final = 1000
+"""How many values that fit are held against a schema of plain words before the library is loaded for it."""
+
+PLAIN_STEPS: Final = 20_000
+"""So much work is that at most; the library is faster."""
 
 REMEMBERED: Final = 128
 """Schemas kept ready for the next value."""
@@ -81,28 +89,55 @@ def _ready(text: bytes, settled: bool) -> "Contract | None":
     readings: list[_Reading] = []
     for dialect in dialects:
         effort = survey(schema, dialect) if dialect is not None else None
-        validator = _validator(schema, dialect) if dialect is not None and effort is not None else None
-        if effort is None or validator is None:
+        if dialect is None or effort is None:
             return None
-        readings.append(_Reading(effort, validator))
-    return Contract(tuple(readings))
+        readings.append(_Reading(schema, dialect, effort))
+    plainly = fitting(schema)
+    if plainly is None and any(reading.validator is None for reading in readings):
+        return None
+    return Contract(tuple(readings), plainly)
 
 
-class _Reading(NamedTuple):
+class _Reading:
     """A schema as one dialect reads it."""
 
-    effort: Effort
-    validator: "Validator"
+    def __init__(self, schema: JSONObject, dialect: Dialect, effort: Effort) -> None:
+        self._schema = schema
+        self._dialect: Dialect = dialect
+        self.effort = effort
+
+    @cached_property
+    def validator(self) -> "Validator | None":
+        """``None`` if the schema is unsound, and judges nothing."""
+        return _validator(self._schema, self._dialect)
 
 
 class Contract:
     """A schema against which values are held."""
 
-    def __init__(self, readings: tuple[_Reading, ...]) -> None:
+    def __init__(self, readings: tuple[_Reading, ...], plainly: Callable[[JSON], bool] | None) -> None:
         self._readings = readings
-        effort, validator = readings[0]
-        self._fits = validator.is_valid
-        self._little = min(MAX_NODES, MAX_STEPS // (2 * effort.steps(MAX_DEPTH)))
+        self._plainly = plainly  # until it was asked often
+        self._asked = 0
+        steps = readings[0].effort.steps(MAX_DEPTH)
+        self._little = min(MAX_NODES, MAX_STEPS // (2 * steps))
+        self._least = PLAIN_STEPS // steps
+
+    @cached_property
+    def _fits(self) -> Callable[[JSON], bool]:
+        validator = self._readings[0].validator
+        return validator.is_valid if validator is not None else lambda _: False
+
+    def _fits_plainly(self, value: JSON, text: bytes | None) -> bool:
+        """Whether that is seen without the library."""
+        self._asked += 1
+        if self._plainly is None or self._asked > PLAIN:
+            self._plainly = None
+            return False
+        if text is None:
+            levels = _levels(value)
+            return levels is not None and sum(map(len, levels)) <= self._least and self._plainly(value)
+        return len(text) <= self._least and self._plainly(value)
 
     def _is_little(self, text: bytes) -> bool:
         """Whether all that is written in ``text`` is within the bounds.
@@ -119,16 +154,19 @@ class Contract:
 
         A short text bounds what there is to judge, which then need not be counted.
         """
+        if self._plainly is not None and self._fits_plainly(value, text):
+            return ()
         if text is not None and self._is_little(text) and _guarded(self._fits, value) is True:
             return ()
         levels = _levels(value)
         if levels is None:
             return ()
         found: list[tuple[Mismatch, ...]] = []
-        for effort, validator in self._readings:
+        for reading in self._readings:
+            effort, validator = reading.effort, reading.validator
             size = sum(map(_size, levels)) if effort.patterns else sum(map(len, levels))
             work = effort.steps(len(levels)) * size
-            if work > MAX_STEPS or _guarded(validator.is_valid, value) is not False:
+            if validator is None or work > MAX_STEPS or _guarded(validator.is_valid, value) is not False:
                 return ()
             if not (mismatches := _explained(value, effort, validator, work)):
                 return ()

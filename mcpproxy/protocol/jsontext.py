@@ -29,6 +29,16 @@ def written(value: JSON) -> bytes:
         return b""
 
 
+def unescaped(inside: str) -> str:
+    """What stands between the quotes of a JSON string, as it is meant; as it stands if that is no JSON."""
+    if "\\" not in inside:
+        return inside
+    try:
+        return str(json.loads(f'"{inside}"', strict=False))
+    except ValueError:
+        return inside
+
+
 def may_repeat(raw: bytes, value: JSON) -> bool:
     """Whether ``repeated_names`` may find any, told in a fraction of its time."""
     try:

@@ -1,7 +1,7 @@
 """Do params and results have the members and types that their method has in this revision?
 
-Shapes are built once per revision, on first use, from the tables in ``shapes_types`` and
-``shapes_messages``. Members that no table lists are lawful. Of several variants the one is reported
+Shapes are built once per revision, on first use, from the tables in ``shapes_types``, ``shapes_input``
+and ``shapes_messages``. Members that no table lists are lawful. Of several variants the one is reported
 that the message was evidently meant to be.
 """
 
@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent
 from mcpproxy.protocol.methods import INPUT_REQUESTS, defined
 from mcpproxy.protocol.patterns import pattern
+from mcpproxy.protocol.shapes_input import INPUT
 from mcpproxy.protocol.shapes_messages import MESSAGES
 from mcpproxy.protocol.shapes_nodes import (
     ANY,
@@ -136,7 +137,7 @@ def _messages() -> Mapping[str, tuple[Block, ...]]:
 
 @cache
 def _types() -> Mapping[str, tuple[Block, ...]]:
-    return read(TYPES)
+    return read(TYPES + INPUT)
 
 
 def _block(blocks: Mapping[str, tuple[Block, ...]], name: str, revision: str) -> Block | None:

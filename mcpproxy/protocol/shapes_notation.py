@@ -29,6 +29,7 @@ Lines that begin with ``#`` are comments.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.protocol.revisions import REVISIONS, since, until
@@ -103,7 +104,7 @@ def _block(lines: list[str]) -> Block:
             pass
     title = " ".join(name)
     rows = tuple(_row(line.split()) for line in lines[1:])
-    return Block(title.removesuffix("!"), form, word, rows, _span(words), title.endswith("!"))
+    return Block(title.removesuffix("!"), form, word, rows, _span(*words), title.endswith("!"))
 
 
 _PARTS: Final = ("params", "params!", "result")
@@ -111,13 +112,13 @@ _PARTS: Final = ("params", "params!", "result")
 
 def _row(words: list[str]) -> Row:
     if words[0].startswith("..."):
-        return Row("...", words[0].removeprefix("..."), False, _span(words[1:]))
+        return Row("...", words[0].removeprefix("..."), False, _span(*words[1:]))
     name, type, *span = words
-    return Row(name.removesuffix("?"), type, name.endswith("?"), _span(span))
+    return Row(name.removesuffix("?"), type, name.endswith("?"), _span(*span))
 
 
-def _span(words: list[str]) -> tuple[str, ...]:
-    first, last = ["-", "-", *words][-2:] if len(words) != 1 else [words[0], "-"]
+@cache
+def _span(first: str = "-", last: str = "-") -> tuple[str, ...]:
     starts = REVISIONS if first == "-" else since(first)
     ends = REVISIONS if last == "-" else until(last)
     return tuple(revision for revision in starts if revision in ends)

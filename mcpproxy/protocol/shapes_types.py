@@ -1,7 +1,7 @@
 """The types that params and results are made of, in every revision, as text.
 
 How to read it is told in ``shapes_notation``. Names are those of the specification, or, for an object
-that the specification writes in place, our own.
+that the specification writes in place, our own. What a server asks of a client is in ``shapes_input``.
 
 Source: ``schema.ts`` of each revision. Where the JSON Schema generated from it is narrower (integers
 for numbers), the TypeScript wins. Ranges are those of its ``@minimum`` and ``@maximum``.
@@ -299,152 +299,6 @@ Completion
     total?             number
     hasMore?           boolean
 
-# What a server asks of a client
-
-Root
-    uri                string
-    name?              string
-    _meta?             object                  2025-06-18
-
-ListRootsResult
-    roots              Root[]
-
-CreateMessageParams
-    messages           SamplingMessage[]
-    modelPreferences?  ModelPreferences
-    systemPrompt?      string
-    includeContext?    'none'|'thisServer'|'allServers'
-    temperature?       number
-    maxTokens          number
-    stopSequences?     string[]
-    metadata?          object
-    tools?             Tool[]                  2025-11-25
-    toolChoice?        ToolChoice              2025-11-25
-    task?              TaskMetadata            2025-11-25  2026-07-28
-
-SamplingMessage
-    role               Role
-    content            SamplingMessageContentBlock                                -           2025-11-25
-    content            SamplingMessageContentBlock|SamplingMessageContentBlock[]  2025-11-25
-    _meta?             object                  2025-11-25
-
-ModelPreferences
-    hints?             ModelHint[]
-    costPriority?      0..1
-    speedPriority?     0..1
-    intelligencePriority?  0..1
-
-ModelHint
-    name?              string
-
-ToolChoice
-    mode?              'auto'|'required'|'none'
-
-CreateMessageResult
-    ...SamplingMessage
-    model              string
-    stopReason?        string
-
-ElicitParams = ElicitFormParams                -           2025-11-25
-
-ElicitParams by mode                           2025-11-25
-    -                  ElicitFormParams
-    form               ElicitFormParams
-    url                ElicitURLParams
-
-ElicitFormParams
-    message            string
-    requestedSchema    RequestedSchema
-    task?              TaskMetadata            2025-11-25  2026-07-28
-
-ElicitURLParams
-    message            string
-    url                string
-    elicitationId      string                  -           2026-07-28
-    task?              TaskMetadata            2025-11-25  2026-07-28
-
-ElicitResult
-    action             'accept'|'decline'|'cancel'
-    content?           {string|number|boolean}            -           2025-11-25
-    content?           {string|number|boolean|string[]}   2025-11-25
-
-# The schema of a form
-
-RequestedSchema
-    $schema?           string                  2025-11-25
-    type               'object'
-    properties         {PrimitiveSchemaDefinition}
-    required?          string[]
-
-PrimitiveSchemaDefinition by type
-    string             StringOrEnumSchema
-    number             NumberSchema
-    integer            NumberSchema
-    boolean            BooleanSchema
-    array              MultiSelectEnumSchema   2025-11-25
-
-StringOrEnumSchema with
-    enum               EnumSchema
-    oneOf              TitledEnumSchema        2025-11-25
-    -                  StringSchema
-
-StringSchema
-    title?             string
-    description?       string
-    minLength?         number
-    maxLength?         number
-    format?            'email'|'uri'|'date'|'date-time'
-    default?           string                  2025-11-25
-
-NumberSchema
-    title?             string
-    description?       string
-    minimum?           number
-    maximum?           number
-    default?           number                  2025-11-25
-
-BooleanSchema
-    title?             string
-    description?       string
-    default?           boolean
-
-# From 2025-11-25 on there is a variant without enumNames, which leaves the member free.
-EnumSchema
-    title?             string
-    description?       string
-    enum               string[]
-    enumNames?         string[]                -           2025-11-25
-    default?           string                  2025-11-25
-
-TitledEnumSchema
-    title?             string
-    description?       string
-    oneOf              TitledChoice[]
-    default?           string
-
-MultiSelectEnumSchema
-    title?             string
-    description?       string
-    minItems?          number
-    maxItems?          number
-    items              MultiSelectItems
-    default?           string[]
-
-MultiSelectItems with
-    anyOf              TitledItems
-    -                  UntitledItems
-
-UntitledItems
-    type               'string'
-    enum               string[]
-
-TitledItems
-    anyOf              TitledChoice[]
-
-TitledChoice
-    const              string
-    title              string
-
 # Tasks of 2025-11-25
 
 TaskMetadata
@@ -467,32 +321,6 @@ CreateTaskResult
 Cacheable
     ttlMs              count
     cacheScope         'public'|'private'
-
-InputRequiredResult
-    inputRequests?     {InputRequest}
-    requestState?      string
-
-InputRequest by method
-    roots/list              ListRootsInput
-    sampling/createMessage  CreateMessageInput
-    elicitation/create      ElicitInput
-
-ListRootsInput
-    params?            ListRootsParams
-
-ListRootsParams
-    _meta?             object
-
-CreateMessageInput
-    params             CreateMessageParams
-
-ElicitInput
-    params             ElicitParams
-
-InputResponse with
-    action             ElicitResult
-    roots              ListRootsResult
-    model              CreateMessageResult
 
 SubscriptionFilter
     toolsListChanged?      boolean

@@ -13,6 +13,9 @@ __all__ = ["field", "slotted"]
 T = TypeVar("T")
 
 _NONE: Final = object()
+_FEW: Final = 8
+"""How many instances are filled by hand, which takes less than to compile ``__init__`` once."""
+
 _METHODS: Final = ("__init__", "__repr__", "__eq__", "__hash__")
 
 
@@ -53,7 +56,7 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
         members: dict[str, Any] = {
             name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")
         }
-        own = [name for name in _METHODS if name in members and members[name] is not None]
+        own = [name for name in _METHODS if members.get(name) is not None]
         fields: dict[str, _Field] = {}
         for name in cls.__annotations__:
             given = members.pop(name, _NONE)
@@ -63,33 +66,65 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
         members["__dataclass_fields__"] = _Described(fields)
         if frozen:
             members |= _FROZEN
-        made: type[T] = type(cls)(cls.__name__, cls.__bases__, members)
-        made.__qualname__ = cls.__qualname__
         for name in _METHODS if eq and frozen else _METHODS[:3] if eq else _METHODS[:2]:
             if name not in own:
-                _write_later(made, name, fields, frozen)
+                members[name] = _written_later(name, fields, frozen, lambda: made)
         if eq and not frozen and "__hash__" not in own:
-            made.__hash__ = None  # pyright: ignore[reportAttributeAccessIssue] # what can change has none
+            members["__hash__"] = None  # what can change has none
+        made: type[T] = type(cls)(cls.__name__, cls.__bases__, members)
+        made.__qualname__ = cls.__qualname__
         return made
 
     return decorate
 
 
-def _write_later(made: Any, name: str, fields: Mapping[str, _Field], frozen: bool) -> None:
-    """Put something in the place of a method that puts the method there when it is called."""
+def _written_later(
+    name: str, fields: Mapping[str, _Field], frozen: bool, made: Callable[[], Any]
+) -> Callable[..., Any]:
+    """Stands in the place of a method until it is called, and then puts the method there."""
+    calls = 0
 
     def method(self: Any, *args: Any, **more: Any) -> Any:
-        written: Any = (
-            _init(made, fields, frozen) if name == "__init__" else getattr(_twin(made, fields, name), name)
-        )
-        setattr(made, name, written)
+        nonlocal calls
+        if name == "__init__":
+            calls += 1
+            if calls <= _FEW and _is_filled(self, fields, args, more):
+                return None
+            written: Any = _init(made(), fields, frozen)
+        else:
+            written = getattr(_twin(made(), fields, name), name)
+        setattr(made(), name, written)
         return written(self, *args, **more)
 
-    setattr(made, name, method)
+    return method
+
+
+def _is_filled(
+    self: Any, fields: Mapping[str, _Field], args: tuple[object, ...], more: dict[str, object]
+) -> bool:
+    """Do what ``__init__`` would, if the arguments are such that it would succeed."""
+    given = dict(zip(self.__match_args__, args, strict=False)) | more
+    if len(given) < len(args) + len(more):
+        return False
+    values: list[object] = []
+    for name, f in fields.items():
+        if f.init and name in given:
+            values.append(given.pop(name))
+        elif f.factory is not None:
+            values.append(f.factory())
+        elif f.default is not _NONE:
+            values.append(f.default)
+        else:
+            return False
+    if given:
+        return False
+    for name, value in zip(fields, values, strict=True):
+        object.__setattr__(self, name, value)
+    return True
 
 
 def _init(made: Any, fields: Mapping[str, _Field], frozen: bool) -> Callable[..., None]:
-    """``__init__``, the one that a start has to wait for: of a table's rows there are instances at once."""
+    """``__init__``, the one that is called often."""
     slots: Any = made.__dict__
     scope: dict[str, Any] = {"_none": _NONE}
     head, body = ["self"], ["pass"]

@@ -4,7 +4,7 @@ A body that is compressed is decoded here, in the copy. What is too long to hold
 memory to judge, comes in pieces: it is recorded whole and not judged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from typing import Final
 
@@ -22,35 +22,51 @@ PIECE_BYTES: Final = 1 << 20
 class WholeBody:
     """A body that is one frame; one too long to hold comes in several."""
 
-    __slots__ = ("_at_ns", "_held", "_sender")
+    __slots__ = ("_at_ns", "_first", "_held", "_sender")
 
     def __init__(self, sender: Sender) -> None:
         self._sender: Sender = sender
-        self._held = BytesIO()  # gives its content away without copying it
+        self._first = b""  # all that came, while that is one part
+        self._held: BytesIO | None = None  # gives its content away without copying it
         self._at_ns = 0
 
     @property
     def held_bytes(self) -> int:
-        return self._held.tell()
+        return len(self._first) if self._held is None else self._held.tell()
 
-    def feed(self, data: bytes, at_ns: int) -> Iterator[Frame]:
+    def feed(self, data: bytes, at_ns: int) -> Iterable[Frame]:
         """Take the next part of the content; the frames that are complete with it."""
+        if self.held_bytes or len(data) > BODY_BYTES:
+            return self._feed(data, at_ns)
+        self._first, self._at_ns = data, at_ns
+        return ()
+
+    def _feed(self, data: bytes, at_ns: int) -> Iterator[Frame]:
         self._at_ns = at_ns
         while self.held_bytes + len(data) > BODY_BYTES:
             fits = BODY_BYTES - self.held_bytes
-            self._held.write(data[:fits])
+            self._hold(data[:fits])
             yield self._frame(at_ns, is_whole=False, continues=True)
             data = data[fits:]
+        self._hold(data)
+
+    def _hold(self, data: bytes) -> None:
+        if self._held is None:
+            self._held = BytesIO()
+            self._held.write(self._first)
+            self._first = b""
         self._held.write(data)
 
-    def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
+    def end(self, at_ns: int | None, *, is_whole: bool) -> tuple[Frame, ...]:
         """The content is over, or cut short. Without a time, the one of its last part stands."""
-        if self.held_bytes:
-            yield self._frame(self._at_ns if at_ns is None else at_ns, is_whole=is_whole, continues=False)
+        if not self.held_bytes:
+            return ()
+        return (self._frame(self._at_ns if at_ns is None else at_ns, is_whole=is_whole, continues=False),)
 
     def _frame(self, at_ns: int, *, is_whole: bool, continues: bool) -> Frame:
-        held, self._held = self._held, BytesIO()
-        return Frame(0, self._sender, held.getvalue(), at_ns, is_whole, continues)
+        raw = self._first if self._held is None else self._held.getvalue()
+        self._first, self._held = b"", None
+        return Frame(0, self._sender, raw, at_ns, is_whole, continues)
 
 
 class EventBody:
@@ -64,18 +80,24 @@ class EventBody:
         self._at_ns = 0
         self.held_bytes = 0
 
-    def feed(self, data: bytes, at_ns: int) -> Iterator[Frame]:
+    def feed(self, data: bytes, at_ns: int) -> Iterable[Frame]:
         """Take the next part of the stream; the frames that are complete with it."""
         self._at_ns = at_ns
-        return self._frames(self._framer.feed(data, at_ns), len(data))
+        blocks = self._framer.feed(data, at_ns)
+        self.held_bytes += len(data)
+        if len(blocks) != 1:
+            return self._frames(blocks)
+        block = blocks[0]  # as servers mostly send them
+        self.held_bytes -= len(block.raw)
+        return (event_frame(self._sender, block),)
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
         """The stream is over. What no blank line ended is no event, however the stream ended."""
         del is_whole
-        return self._frames(self._framer.end(self._at_ns if at_ns is None else at_ns), 0)
+        return self._frames(self._framer.end(self._at_ns if at_ns is None else at_ns))
 
-    def _frames(self, blocks: list[SseBlock], came: int) -> Iterator[Frame]:
-        self.held_bytes += came - sum(len(block.raw) for block in blocks)
+    def _frames(self, blocks: list[SseBlock]) -> Iterator[Frame]:
+        self.held_bytes -= sum(len(block.raw) for block in blocks)
         blocks.reverse()
         while blocks:
             yield event_frame(self._sender, blocks.pop())

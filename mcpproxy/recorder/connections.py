@@ -30,8 +30,15 @@ class Half:
     is_long: bool = False  # a piece of it is filed, and another one follows
     is_masked: bool = False
     is_told: bool = False
-    kept: list[tuple[bytes, int]] = field(default_factory=list[tuple[bytes, int]])
+    kept: list[tuple[bytes, int]] | None = None
     kept_bytes: int = 0
+
+    def begin(self, body: Body, coding: str, *, is_masked: bool) -> None:
+        """The head was read, and this content follows."""
+        self.body = body
+        self.is_over = False
+        self.is_masked = is_masked
+        self.coded = Coded(coding) if coding else None
 
     def show(self, data: bytes) -> None:
         """Feed the decoder what it had read before the checkpoint."""
@@ -67,16 +74,16 @@ class Connection:
     number: int
     http: Http1Connection = field(default_factory=Http1Connection)
     exchanges: dict[int, Exchange] = field(default_factory=dict[int, Exchange])
-    ended: list[str] = field(default_factory=list[str])
+    ended: tuple[Sender, ...] = ()
     first: str = ""
     is_lost: bool = False  # after a gap, until a request begins
-    opaque: dict[Side, int] = field(default_factory=dict[Side, int])  # bytes not told yet
-    reasons: dict[Side, str] = field(default_factory=dict[Side, str])
+    opaque: dict[Side, int] | None = None  # bytes not told yet
+    reasons: dict[Side, str] | None = None
     has_told_opaque: bool = False
-    ids: list[str] = field(default_factory=list[str])  # session ids, the latest last
+    ids: tuple[str, ...] = ()  # session ids, the latest last
 
     def learn(self, ids: Iterable[str]) -> None:
         """These session ids belong to it."""
         for id in ids:
             if len(id) >= ID_LENGTH and id not in self.ids:
-                self.ids = [*self.ids, id][-_IDS:]
+                self.ids = (*self.ids, id)[-_IDS:]

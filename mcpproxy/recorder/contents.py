@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mcpproxy.framing.http1 import Side
-from mcpproxy.recorder.bodies import BODY_BYTES, Coded, EventBody, in_pieces
+from mcpproxy.recorder.bodies import BODY_BYTES, Body, Coded, EventBody, in_pieces
 from mcpproxy.recorder.connections import Connection, Exchange, Half
 from mcpproxy.recorder.cost import Budget
 from mcpproxy.recorder.masking import Masker
@@ -50,27 +50,37 @@ class Contents:
         self._mask = mask
         self._budget = budget
 
-    def feed(self, speaker: Speaker, data: bytes, at_ns: int) -> Iterator[Recorded]:
-        """The next bytes of a content, transfer coding removed."""
+    def feed(self, speaker: Speaker, data: bytes, at_ns: int) -> Iterable[Recorded]:
+        """The next bytes of a content, transfer coding removed. All that it gives is to be asked for."""
         half = speaker.half
         if half.coded is not None:
-            yield from self._feed_coded(speaker, half.coded, data, at_ns)
-        elif half.body is not None:
-            yield from self._framed(speaker, half.body.feed(data, at_ns))
+            return self._feed_coded(speaker, half.coded, data, at_ns)
+        if half.body is None:
+            return ()
+        frames = half.body.feed(data, at_ns)
+        return self._framed(speaker, frames) if frames else ()
 
-    def end(self, speaker: Speaker, at_ns: int | None, *, is_whole: bool) -> Iterator[Recorded]:
+    def end(self, speaker: Speaker, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
         """The content is over, or cut short. Without a time, the one of its last bytes stands."""
         half = speaker.half
         body, half.body = half.body, None
         if body is None:
-            return
-        if half.coded is not None and is_whole:
-            half.coded.end()
-            if half.coded.why and at_ns is not None:
-                yield speaker.note("not-decoded", half.coded.why, at_ns)
+            return ()
+        if half.coded is not None:
+            return self._end_coded(speaker, half.coded, body, at_ns, is_whole)
+        return self._framed(speaker, body.end(at_ns, is_whole=is_whole))
+
+    def _end_coded(
+        self, speaker: Speaker, coded: Coded, body: Body, at_ns: int | None, is_whole: bool
+    ) -> Iterator[Recorded]:
+        half = speaker.half
+        if is_whole:
+            coded.end()
+            if coded.why and at_ns is not None:
+                yield speaker.note("not-decoded", coded.why, at_ns)
                 is_whole = False
         frames: Iterable[Frame] = body.end(at_ns, is_whole=is_whole)
-        kept, half.kept = half.kept, []
+        kept, half.kept = half.kept, None
         if kept and half.kept_bytes <= BODY_BYTES:
             frames = list(frames)
             if all(self._masked(speaker, frame) == frame.raw for frame in frames):
@@ -103,6 +113,7 @@ class Contents:
         """
         half = speaker.half
         if half.kept_bytes <= BODY_BYTES:
+            half.kept = half.kept or []
             half.kept.append((data, at_ns))
             half.kept_bytes += len(data)
         elif not half.is_masked:
@@ -113,9 +124,9 @@ class Contents:
     def _let_go(self, speaker: Speaker) -> Iterator[Encoded]:
         """File what was kept back, unless it may be credentials."""
         half = speaker.half
-        kept, half.kept = half.kept, []
+        kept, half.kept = half.kept, None
         if not half.is_masked:
-            for data, at_ns in kept:
+            for data, at_ns in kept or ():
                 yield speaker.encoded(data, at_ns)
 
     def _unreadable(self, speaker: Speaker, coded: Coded, data: bytes, at_ns: int) -> Iterator[Recorded]:
@@ -130,15 +141,16 @@ class Contents:
             yield from self._framed(speaker, [piece])
 
     def _framed(self, speaker: Speaker, frames: Iterable[Frame]) -> Iterator[Recorded]:
-        half = speaker.half
+        half, exchange, connection = speaker.half, speaker.exchange, speaker.connection
+        by_proxy = speaker.of == "proxy"
         for whole in frames:
             if self._mask_frame(speaker, whole) and not half.is_told:
                 half.is_told = True
                 why = f"credentials in what the {speaker.of} sent"
                 yield speaker.note("masked", why, whole.observed_at_ns)
             for frame in self._affordable(speaker, whole):
-                frame.exchange, frame.connection = speaker.exchange.number, speaker.connection.number
-                frame.by_proxy = speaker.of == "proxy"
+                frame.exchange, frame.connection = exchange.number, connection.number
+                frame.by_proxy = by_proxy
                 yield frame
 
     def _affordable(self, speaker: Speaker, frame: Frame) -> Iterable[Frame]:
@@ -150,29 +162,28 @@ class Contents:
         cost = self._budget.cost(frame.raw)
         if cost is None:
             return in_pieces(frame, at_least=2)
-        if frame.sender == CLIENT:
+        if cost and frame.sender == CLIENT:
             exchange.cost += cost
             self._budget.spent += cost
         return (frame,)
 
     def _mask_frame(self, speaker: Speaker, frame: Frame) -> bool:
         """Mask a frame and the event around it; whether that changed anything."""
-        masked, event = self._masked(speaker, frame), frame.event
-        is_changed = masked != frame.raw
-        frame.raw = masked
+        raw, event = frame.raw, frame.event
+        frame.raw = self._masked(speaker, frame)
         ids = speaker.connection.ids
+        is_changed = frame.raw is not raw and frame.raw != raw
         if event is None or not (is_changed or ids):
             return is_changed
-        before, after = event.before, event.after
-        if is_changed and after is None:  # they repeat the frame's bytes
-            before = b""
-        around = SseEvent(
-            self._mask.ids(before, ids),
-            None if after is None else self._mask.ids(after, ids),
-            None if event.id is None else self._mask.text(event.id, ids),
-            event.name,
-            event.retry,
-        )
+        mask, before, after = self._mask, event.before, event.after
+        # Without an after, they repeat the frame's bytes.
+        before = b"" if is_changed and after is None else mask.ids(before, ids)
+        after = None if after is None else mask.ids(after, ids)
+        id = None if event.id is None else mask.text(event.id, ids)
+        # What masking leaves as it is, it gives back itself.
+        if before is event.before and after is event.after and id is event.id:
+            return is_changed
+        around = SseEvent(before, after, id, event.name, event.retry)
         if is_changed := is_changed or around != event:
             frame.event = around
         return is_changed

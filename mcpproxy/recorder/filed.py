@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mcpproxy.recorder.http import HttpAssembly
 from mcpproxy.recorder.judge import Judge, Observing
 from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Gap, Sender, Stderr
 from mcpproxy.trace.format import Header, Tally
 from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.sessions import SessionNames
+
+if TYPE_CHECKING:
+    from mcpproxy.recorder.http import HttpAssembly
 
 SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
 """Place in every triple of streams (the client's, the server's, the server's stderr) -> who sends."""
@@ -30,7 +32,7 @@ class Filed:
     owed: list[Finding] = field(default_factory=list[Finding])
     """What the last event brought to light and the trace does not hold, being cut between the two."""
     names: SessionNames = field(default_factory=SessionNames)
-    assembly: HttpAssembly | None = None
+    assembly: "HttpAssembly | None" = None
     """Over HTTP, the connections as they were then."""
     before: tuple[str, ...] = ()
     """The files of the recording before the one that is written, in order."""
@@ -42,7 +44,7 @@ def restore(
     trace: str,
     size: int,
     make_observer: Callable[[], Observing],
-    assembly: HttpAssembly | None = None,
+    assembly: "HttpAssembly | None" = None,
     before: tuple[str, ...] = (),
 ) -> Filed:
     """What was filed by a recorder that is gone, read again from the ``size`` bytes of its trace.

@@ -14,7 +14,7 @@ import binascii
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, cast
 
 from mcpproxy.errors import TraceError
@@ -44,6 +44,23 @@ class Held:
 
     raw: bytes
     at_ns: int
+
+
+@dataclass(slots=True)
+class Frozen:
+    """The state of an HTTP assembly, see ``mcpproxy.recorder.frozen``.
+
+    ``long`` are the runs of bytes that ``state`` names by their place.
+    """
+
+    state: JSON = None
+    long: list[bytes | memoryview] = field(default_factory=list[bytes | memoryview])
+
+    def release(self) -> None:
+        """Let the assembly have its bytes back."""
+        for run in self.long:
+            if isinstance(run, memoryview):
+                run.release()
 
 
 NOTHING: Final = (Held(b"", 0), Held(b"", 0), Held(b"", 0))

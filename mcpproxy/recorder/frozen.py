@@ -12,7 +12,6 @@ written they stay where they are.
 from binascii import a2b_base64, b2a_base64
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from io import BytesIO
 from types import FunctionType, MethodType
 from typing import Any, Final, cast
@@ -21,6 +20,7 @@ from mcpproxy.framing import bodies as framing_bodies
 from mcpproxy.framing import http1, sse, streams
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.recorder import bodies, connections, cost, http
+from mcpproxy.recorder.follow import Frozen
 
 _CLASSES: Final[dict[str, type]] = {
     value.__qualname__: value
@@ -35,20 +35,6 @@ _LONG_BYTES: Final = 4 << 10
 
 class FrozenStateError(ValueError):
     """What should be the state of an assembly is not."""
-
-
-@dataclass(slots=True)
-class Frozen:
-    """The state of an assembly. ``long`` are the runs of bytes that ``state`` names by their place."""
-
-    state: JSON = None
-    long: list[bytes | memoryview] = field(default_factory=list[bytes | memoryview])
-
-    def release(self) -> None:
-        """Let the assembly have its bytes back."""
-        for run in self.long:
-            if isinstance(run, memoryview):
-                run.release()
 
 
 def freeze(assembly: http.HttpAssembly) -> Frozen:

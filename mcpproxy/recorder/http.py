@@ -23,10 +23,11 @@ from mcpproxy.framing.http1 import (
     ResponseStart,
     Side,
 )
-from mcpproxy.recorder.bodies import Coded, EventBody, WholeBody, coding_of
-from mcpproxy.recorder.connections import Connection, Exchange, Half
+from mcpproxy.recorder.bodies import EventBody, WholeBody
+from mcpproxy.recorder.connections import Connection, Exchange
 from mcpproxy.recorder.contents import Contents, Speaker
 from mcpproxy.recorder.cost import Budget
+from mcpproxy.recorder.heads import Head, Heads
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
@@ -40,7 +41,6 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Sender,
 )
-from mcpproxy.session.http import SESSION, Fields
 from mcpproxy.trace.format import Recorded
 from mcpproxy.trace.http import Encoded
 
@@ -61,7 +61,7 @@ class HttpAssembly:
     with each. ``start`` is what the START record says, as JSON.
     """
 
-    TRANSIENT = ("_mask", "_contents")
+    TRANSIENT = ("_mask", "_heads", "_contents")
 
     def __init__(self, start: bytes) -> None:
         members = cast("dict[str, Any]", json.loads(start))
@@ -85,11 +85,12 @@ class HttpAssembly:
     def begin(self) -> None:
         """Make what is not in a checkpoint."""
         self._mask = Masker(self._salt, keep=self._keep, learned=self._learned)
+        self._heads = Heads(self._mask, self._endpoint, is_forward=self._is_forward)
         self._contents = Contents(self._mask, self._budget)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
                 for half, _ in exchange.halves:
-                    for data, _ in half.kept:
+                    for data, _ in half.kept or ():
                         half.show(data)
 
     @property
@@ -123,21 +124,22 @@ class HttpAssembly:
         All of it is to be asked for before the next record is taken.
         """
         self.at_ns = at_ns
-        if kind in _BYTES:
-            connection = self._connection(number)
-            if connection.is_lost and not self._is_found(connection, kind, payload):
-                side: Side = "client" if kind == journal.CLIENT else "server"
-                yield from self._opaque(connection, side, len(payload), "", at_ns)
-                return
-            http = connection.http
-            if kind == journal.CLIENT:
-                pieces = http.client(payload, at_ns)
-            elif kind == journal.SERVER:
-                pieces = http.server(payload, at_ns)
-            else:
-                pieces = http.proxy(payload, at_ns)
-            yield from self._read(connection, pieces)
-        elif kind == journal.CONNECT:
+        if kind not in _BYTES:
+            return self._told(kind, payload, at_ns, number)
+        connection = self._connection(number)
+        if connection.is_lost and not self._is_found(connection, kind, payload):
+            side: Side = "client" if kind == journal.CLIENT else "server"
+            return self._opaque(connection, side, len(payload), "", at_ns)
+        http = connection.http
+        if kind == journal.CLIENT:
+            return self._read(connection, http.client(payload, at_ns))
+        if kind == journal.SERVER:
+            return self._read(connection, http.server(payload, at_ns))
+        return self._read(connection, http.proxy(payload, at_ns))
+
+    def _told(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
+        """What the relay says of a connection."""
+        if kind == journal.CONNECT:
             peers = cast("dict[str, Any]", json.loads(payload))
             self._connections[number] = Connection(number)
             yield Note(number, "connected", f"{peers['client']} to {peers['upstream']}", at_ns)
@@ -208,7 +210,7 @@ class HttpAssembly:
         http = connection.http
         # We let go of a peer that may have had more to say: to the framing that is a reset.
         pieces = (http.client_eof if side == CLIENT else http.server_eof)(at_ns, payload != b"")
-        connection.ended.append(side)
+        connection.ended += (side,)
         by_us = connection.ended[0] if connection.first == "proxy" else ""
         yield from self._read(connection, [_by_proxy(piece, by_us) for piece in pieces])
         if len(connection.ended) < 2:
@@ -233,34 +235,39 @@ class HttpAssembly:
             for half, of in exchange.halves:
                 if not half.is_over and half.body is not None:
                     speaker = Speaker(connection, exchange, half, of)
-                    for event in self._numbered(self._contents.end(speaker, at_ns, is_whole=False)):
-                        if isinstance(event, Frame):
+                    for event in self._contents.end(speaker, at_ns, is_whole=False):
+                        if type(event) is Frame:
+                            event.seq = self.seq = self.seq + 1
                             event.continues = True
                         yield event
 
     # Pieces
 
     def _read(self, connection: Connection, pieces: list[Piece]) -> Iterator[Recorded]:
+        # The hot loop: all that passes comes through here. Types are compared, which is the fastest way to
+        # tell pieces apart.
         for piece in pieces:
-            match piece:
-                case BodyPart(local, of, data, at_ns):
-                    exchange = connection.exchanges[local]
-                    half = exchange.client if of == CLIENT else exchange.server
-                    speaker = Speaker(connection, exchange, half, of)
-                    yield from self._numbered(self._contents.feed(speaker, data, at_ns))
-                case BodyEnd(local, of, at_ns):
-                    yield from self._over(connection, local, of, at_ns, "")
-                case Cut(local, of, by, at_ns):
-                    yield from self._over(connection, local, of, at_ns, by)
-                case RequestStart():
-                    yield self._request(connection, piece)
-                case ResponseStart():
-                    yield self._response(connection, piece)
-                case Broken(of, why, data, at_ns):
-                    yield Note(connection.number, "not-http", f"the {of}: {why}", at_ns)
-                    yield from self._opaque(connection, of, len(data), why, at_ns)
-                case OpaqueBytes(of, data, at_ns):
-                    yield from self._opaque(connection, of, len(data), "", at_ns)
+            if type(piece) is BodyPart:
+                exchange = connection.exchanges[piece.exchange]
+                half = exchange.client if piece.of == CLIENT else exchange.server
+                speaker = Speaker(connection, exchange, half, piece.of)
+                for event in self._contents.feed(speaker, piece.data, piece.at_ns):
+                    if type(event) is Frame:
+                        event.seq = self.seq = self.seq + 1
+                    yield event
+            elif type(piece) is BodyEnd:
+                yield from self._over(connection, piece.exchange, piece.of, piece.at_ns, "")
+            elif type(piece) is RequestStart:
+                yield self._request(connection, piece)
+            elif type(piece) is ResponseStart:
+                yield self._response(connection, piece)
+            elif type(piece) is Cut:
+                yield from self._over(connection, piece.exchange, piece.of, piece.at_ns, piece.by)
+            elif type(piece) is Broken:
+                yield Note(connection.number, "not-http", f"the {piece.of}: {piece.why}", piece.at_ns)
+                yield from self._opaque(connection, piece.of, len(piece.data), piece.why, piece.at_ns)
+            elif type(piece) is OpaqueBytes:
+                yield from self._opaque(connection, piece.of, len(piece.data), "", piece.at_ns)
 
     def _exchange_of(self, connection: Connection, local: int) -> Exchange:
         exchange = connection.exchanges.get(local)
@@ -271,75 +278,64 @@ class HttpAssembly:
 
     def _request(self, connection: Connection, start: RequestStart) -> RequestHead:
         exchange = self._exchange_of(connection, start.exchange)
-        fields = Fields(start.headers)
-        connection.learn(fields.all(SESSION))
-        connection.learn(self._mask.ids_in(start.target, known=True))
-        exchange.endpoint = self._is_endpoint(start, fields)
-        exchange.client = self._half(exchange, CLIENT, fields)
+        head = self._heads.read(start, connection.ids)
+        connection.learn(head.ids)
+        exchange.endpoint = head.endpoint
+        exchange.client.begin(WholeBody(CLIENT), head.coding, is_masked=self._is_masked(exchange, head))
+        self.seq += 1
         return RequestHead(
-            self._next(),
+            self.seq,
             exchange.number,
             connection.number,
             start.method,
-            self._mask.url(start.target),
-            self._mask.headers(start.headers, connection.ids),
-            exchange.endpoint,
+            head.target,
+            head.headers,
+            head.endpoint,
             start.version,
             start.at_ns,
         )
 
     def _response(self, connection: Connection, start: ResponseStart) -> ResponseHead:
         exchange = self._exchange_of(connection, start.exchange)
-        fields = Fields(start.headers)
-        connection.learn(fields.all(SESSION))
+        head = self._heads.read(start, connection.ids)
+        connection.learn(head.ids)
         if start.status >= 200:
-            exchange.server = self._half(exchange, SERVER, fields)
+            body = EventBody(SERVER) if head.streams else WholeBody(SERVER)
+            exchange.server.begin(body, head.coding, is_masked=self._is_masked(exchange, head))
+        self.seq += 1
         return ResponseHead(
-            self._next(),
+            self.seq,
             exchange.number,
             connection.number,
             start.status,
-            self._mask.headers(start.headers, connection.ids),
+            head.headers,
             start.reason,
             start.version,
             start.by == "proxy",
             start.at_ns,
         )
 
-    def _is_endpoint(self, start: RequestStart, fields: Fields) -> bool:
-        """Whether a request goes to the MCP endpoint.
-
-        Behind a reverse proxy there is one path. In forward mode every server has its own; there it is also
-        what asks for an event stream or names a session.
-        """
-        path = start.target.partition("?")[0]
-        if not self._is_forward:
-            return path == self._endpoint
-        _, _, rest = path.partition("://")
-        if "/" + rest.partition("/")[2] == self._endpoint:
-            return True
-        return "mcp-session-id" in fields or "text/event-stream" in (fields.get("accept") or "").lower()
-
-    def _half(self, exchange: Exchange, sender: Sender, fields: Fields) -> Half:
-        is_stream = sender == SERVER and fields.media_type == "text/event-stream"
-        half = Half(EventBody(sender) if is_stream else WholeBody(sender))
+    def _is_masked(self, exchange: Exchange, head: Head) -> bool:
+        """Whether the content behind a head may be credentials."""
+        if self._keep:
+            return False
         # In forward mode the endpoint is a guess: what turns out to be no JSON-RPC is masked there too.
-        guessed = self._is_forward and not is_stream
-        half.is_masked = not self._keep and (guessed or not exchange.endpoint)
-        if coding := coding_of(", ".join(fields.all("content-encoding"))):
-            half.coded = Coded(coding)
-        return half
+        return not exchange.endpoint or (self._is_forward and not head.streams)
 
     def _over(
         self, connection: Connection, local: int, of: Side, at_ns: int, cut_by: str
     ) -> Iterator[Recorded]:
         exchange = self._exchange_of(connection, local)
         half = exchange.client if of == CLIENT else exchange.server
-        speaker = Speaker(connection, exchange, half, of)
-        yield from self._numbered(self._contents.end(speaker, at_ns, is_whole=not cut_by))
+        if half.body is not None:
+            speaker = Speaker(connection, exchange, half, of)
+            for event in self._contents.end(speaker, at_ns, is_whole=not cut_by):
+                if type(event) is Frame:
+                    event.seq = self.seq = self.seq + 1
+                yield event
         half.is_over = True
         exchange.cut_by = exchange.cut_by or cut_by
-        if exchange.is_over:
+        if exchange.client.is_over and exchange.server.is_over:
             self._budget.spent -= exchange.cost
             del connection.exchanges[local]
             by = _blame(exchange.cut_by) if exchange.cut_by else None
@@ -351,28 +347,20 @@ class HttpAssembly:
         self, connection: Connection, of: Side, size: int, why: str, at_ns: int
     ) -> Iterator[Recorded]:
         if why:
-            connection.reasons[of] = why
-        total = connection.opaque[of] = connection.opaque.get(of, 0) + size
+            connection.reasons = {**(connection.reasons or {}), of: why}
+        opaque = connection.opaque = connection.opaque or {}
+        total = opaque[of] = opaque.get(of, 0) + size
         if not connection.has_told_opaque or total >= OPAQUE_BYTES:
             connection.has_told_opaque = True
             yield from self._tell_opaque(connection, at_ns)
 
     def _tell_opaque(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
         usual = "something before it was not recorded" if connection.is_lost else "it is not HTTP any more"
-        for of, size in connection.opaque.items():
+        opaque, connection.opaque = connection.opaque or {}, None
+        for of, size in opaque.items():
             if size:
-                yield Opaque(connection.number, _sender(of), size, connection.reasons.get(of, usual), at_ns)
-        connection.opaque.clear()
-
-    def _numbered(self, events: Iterator[Recorded]) -> Iterator[Recorded]:
-        for event in events:
-            if isinstance(event, Frame):
-                event.seq = self._next()
-            yield event
-
-    def _next(self) -> int:
-        self.seq += 1
-        return self.seq
+                why = (connection.reasons or {}).get(of, usual)
+                yield Opaque(connection.number, _sender(of), size, why, at_ns)
 
 
 def _by_proxy(piece: Piece, by_us: str) -> Piece:

@@ -14,13 +14,13 @@ A mask says what a rule may need to know and no more (see ``mcpproxy.session.mas
 masks within one recording, and nowhere else. Only the values change: all other bytes stay as they are.
 """
 
-import json
 import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote
 
+from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.session.frame import Headers
 from mcpproxy.session.mask import is_masked, mask
 
@@ -91,6 +91,11 @@ class Masker:
         self.keep = keep
         self._learned: dict[str, None] = {} if learned is None else learned
 
+    @property
+    def has_learned(self) -> bool:
+        """Whether some URL is masked for what an ``endpoint`` event has named."""
+        return bool(self._learned)
+
     def headers(self, headers: Headers, ids: Iterable[str] = ()) -> Headers:
         """Header fields, their credentials masked, and ``ids`` where an event's id names one."""
         if self.keep:
@@ -127,6 +132,8 @@ class Masker:
 
     def ids_in(self, url: str, *, known: bool = False) -> list[str]:
         """What may be a session id in a URL; only those that were learned, if they are to be ``known``."""
+        if known and not self._learned:
+            return []
         values = [value for _, _, value in _PARAMETER.findall(url)] + _SEGMENT.findall(url)
         values = [value.strip() for value in values if len(value) >= ID_LENGTH]
         return [value for value in values if not known or value in self._learned]
@@ -190,18 +197,9 @@ class Masker:
             if is_secret and _COLON.fullmatch(text, end, found.start()):
                 parts += (text[copied : found.start(1)], self._masked(found[1]))
                 copied = found.end(1)
-            is_secret = _unescaped(found[1]).lower() in SECRETS
+            is_secret = unescaped(found[1]).lower() in SECRETS
             end = found.end()
         return "".join((*parts, text[copied:])) if parts else text
 
     def _masked(self, value: str) -> str:
         return value if not value or is_masked(value) else str(mask(value, self.key))
-
-
-def _unescaped(text: str) -> str:
-    if "\\" not in text:
-        return text
-    try:
-        return str(json.loads(f'"{text}"', strict=False))
-    except ValueError:
-        return text

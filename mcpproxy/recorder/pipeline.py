@@ -7,16 +7,15 @@ records, so both give the same trace.
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from mcpproxy.framing.lines import Line, LineFramer
+from mcpproxy.framing.lines import LineFramer
 from mcpproxy.recorder.filed import SENDERS, Filed, lost_in, restore
-from mcpproxy.recorder.follow import Checkpoint, Entry, Held, JournalReader
-from mcpproxy.recorder.frozen import Frozen, freeze
-from mcpproxy.recorder.http import HttpAssembly
+from mcpproxy.recorder.filing import Filing, Watching
+from mcpproxy.recorder.follow import Checkpoint, Entry, Frozen, Held, JournalReader
 from mcpproxy.recorder.judge import Judge, Observing, observer_by
 from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.payloads import close_of, gap_of, header_of, terms_of
@@ -25,29 +24,19 @@ from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     Close,
     Eof,
-    Event,
-    Finding,
     Frame,
     Gap,
     Note,
     Signal,
-    Stderr,
 )
 from mcpproxy.trace import chain
 from mcpproxy.trace.format import (
     Continued,
-    Recorded,
     Tally,
-    encode,
-    encode_close,
     encode_continued,
-    encode_finding,
-    encode_frame,
     encode_header,
-    frame_parts,
 )
-from mcpproxy.trace.http import Encoded
-from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
+from mcpproxy.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
     from mcpproxy.recorder.terms import Terms
@@ -57,14 +46,6 @@ _CLOSE_BYTES: Final = 16 << 10
 
 _SAVED_BYTES: Final = 16 << 20
 """How much of a journal is taken into memory when it must be deleted."""
-
-
-class Watching(Protocol):
-    """Who counts what is filed over HTTP. It may fail; then it is not asked any more."""
-
-    def saw(self, event: Event) -> None: ...
-    def found(self, finding: Finding) -> None: ...
-    def passed(self, lag_ns: int | None, trouble: str) -> None: ...
 
 
 _MARKS: Final = 64
@@ -97,21 +78,21 @@ class Recording:
         watching: Watching | None = None,
         judge_by: "Callable[[Terms], Observing]" = observer_by,
     ) -> None:
-        self._watching = watching
         self._judge_by = judge_by
         self._reader = reader
         self._writer = writer
         self._make_observer = make_observer
         self._live = live
         self._framers = (LineFramer(), LineFramer(), LineFramer())
-        self._filed = filed or Filed(Judge(make_observer))
-        self._passed = list(self._filed.stream_bytes)
+        filed = filed or Filed(Judge(make_observer))
+        self._filing = Filing(writer, live, filed, watching)
+        self._passed = list(filed.stream_bytes)
         """How many bytes of each stream we know of: filed, to be filed, or lost in a gap."""
-        self._started_ns = self._filed.header.started_ns if self._filed.header else 0
-        self._files = [*self._filed.before, writer.path]
+        self._started_ns = filed.header.started_ns if filed.header else 0
+        self._files = [*filed.before, writer.path]
         self._rotation: Rotation | None = (start or Checkpoint()).rotation
         self._terms: Terms | None = (start or Checkpoint()).terms
-        self._assembly = self._filed.assembly
+        self._assembly = filed.assembly
         """What frames a session over HTTP; ``None`` on stdio."""
         self._marks: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MARKS)
         """Over HTTP, sizes of the trace and how many bytes had passed then."""
@@ -119,12 +100,9 @@ class Recording:
         self.lag_ns = 0
         """How late something was judged, at the worst: from when it passed; meant while the session lives."""
         self._is_closed = False
-        self._told: set[str] = set()
-        """What was said of the judge."""
         for framer, held, place in zip(self._framers, (start or Checkpoint()).held, range(3), strict=True):
             framer.feed(held.raw, held.at_ns)
             self._passed[place] += len(held.raw)
-        self._tell_judge_error()
 
     @property
     def is_over(self) -> bool:
@@ -138,7 +116,7 @@ class Recording:
 
     @property
     def tally(self) -> Tally:
-        return self._filed.tally
+        return self._filing.filed.tally
 
     def drain(self) -> None:
         """File all that the journal holds now, or as much as the disk takes.
@@ -148,8 +126,7 @@ class Recording:
             TraceError: the trace exists already.
         """
         if self.is_stuck and not self._flush():
-            if self._watching is not None:
-                self._tell_watching(None)
+            self._filing.tell_of_lag(None)
             return
         latest_ns = None
         while not self.is_over and (entries := self._reader.read()):
@@ -164,12 +141,11 @@ class Recording:
                 break
             if not self.is_over:  # the EXIT record is filed by finish alone
                 self._clear_filed()
-        if self._watching is not None:
-            self._tell_watching(latest_ns)
+        self._filing.tell_of_lag(latest_ns)
 
     def _rotate(self, rotation: Rotation) -> None:
         """Go on in another file, if it is time to."""
-        filed, writer = self._filed, self._writer
+        filed, writer = self._filing.filed, self._writer
         if filed.header is None or not rotation.is_due(writer.position, filed.file_ns, filed.at_ns):
             return
         last = self._files[-1]
@@ -192,11 +168,12 @@ class Recording:
         if self.is_stuck:
             return False
         if self._assembly is not None:
-            self._file_all(self._assembly.end())
+            self._filing.all(self._assembly.end())
         for place in range(3):
             # The stream did not end, we stopped reading it: its last line may have gone on.
-            self._file_lines(place, self._framers[place].end(continues=True))
-        self._close(self._exit or Close("cut", observed_at_ns=self._filed.at_ns))
+            self._filing.lines(place, self._framers[place].end(continues=True))
+        self._is_closed = True
+        self._filing.close(self._exit or Close("cut", observed_at_ns=self._filing.filed.at_ns))
         return self._flush()
 
     def give_up(self) -> str:
@@ -222,21 +199,22 @@ class Recording:
                 size = self._writer.rewind(reserve)
             except OSError:
                 break
-            header = self._filed.header
+            header = self._filing.filed.header
             before = tuple(self._files[: self._files.index(self._writer.path)])
             # Judged anew, up to where the trace now ends: what is not in it must not count.
-            self._filed = restore(self._writer.path, size, self._make_observer, before=before)
+            self._filing.filed = restore(self._writer.path, size, self._make_observer, before=before)
             if size == 0 and header is not None:
-                self._filed.header = header
+                self._filing.filed.header = header
                 continues = os.path.basename(before[-1]) if before else ""
                 self._writer.write(encode_header(replace(header, continues=continues)))
-            self._write_findings(self._filed.owed)
+            self._filing.owed()
             missing = self._missing(size)
-            end = self._exit or Close("cut", observed_at_ns=self._filed.at_ns)
-            self._event(
+            end = self._exit or Close("cut", observed_at_ns=self._filing.filed.at_ns)
+            self._filing.event(
                 Gap(f"the trace could not be written: {why}", *missing, observed_at_ns=end.observed_at_ns)
             )
-            self._close(end)
+            self._is_closed = True
+            self._filing.close(end)
             if self._flush():
                 return f"the trace is incomplete: {why}"
         return f"the trace has no end: {why}"
@@ -245,33 +223,36 @@ class Recording:
         """Take one record of the journal."""
         kind, payload, at_ns, connection = entry
         at_ns -= self._started_ns
-        if self._assembly is not None and (connection or kind == journal.NOTE):
-            if (place := _STREAMS.get(kind)) is not None:
-                self._passed[place] += len(payload)
-            self._file_all(self._assembly.take(kind, payload, at_ns, connection))
-        elif (place := _STREAMS.get(kind)) is not None:
+        place = _STREAMS.get(kind)
+        if place is not None:  # as nearly all are
             self._passed[place] += len(payload)
-            self._file_lines(place, self._framers[place].feed(payload, at_ns))
+        if self._assembly is not None and (connection or kind == journal.NOTE):
+            self._filing.all(self._assembly.take(kind, payload, at_ns, connection))
+        elif place is not None:
+            self._filing.lines(place, self._framers[place].feed(payload, at_ns))
         elif (place := _ENDS.get(kind)) is not None:
-            self._file_lines(place, self._framers[place].end())
+            self._filing.lines(place, self._framers[place].end())
             if place < 2:
-                self._event(Eof(SENDERS[place], at_ns))
+                self._filing.event(Eof(SENDERS[place], at_ns))
         elif kind in _REFUSED or kind in _OWN:
             self._file_refusal(kind, payload, at_ns)
         elif kind == journal.SIGNAL:
             name = payload.decode("ascii", "replace")
             if self._assembly is None:
-                self._event(Signal(name, at_ns))
+                self._filing.event(Signal(name, at_ns))
             else:  # it was meant for mcpproxy, and no server got it
-                self._file_all([Note(0, "stopped", f"mcpproxy received {name}", at_ns)])
+                self._filing.all([Note(0, "stopped", f"mcpproxy received {name}", at_ns)])
         elif kind == journal.GAP:
             self._file_gap(gap_of(payload, at_ns))
         elif kind == journal.START:
             header = header_of(payload)
-            self._filed.header = header
+            self._filing.filed.header = header
             self._started_ns = header.started_ns
             self._writer.write(encode_header(header))
             if header.transport == "http":
+                # What it imports is as much as all the rest, and a stdio server is there at once.
+                from mcpproxy.recorder.http import HttpAssembly
+
                 self._assembly = HttpAssembly(payload)
             self._rotation = rotation_of(payload)
             self._agree(terms_of(payload))
@@ -283,139 +264,28 @@ class Recording:
         if terms is not None:
             self._terms = terms
             self._make_observer = partial(self._judge_by, terms)
-            self._filed.judge = Judge(self._make_observer)
-            self._tell_judge_error()
-
-    def _file_lines(self, place: int, lines: list[Line]) -> None:
-        filed = self._filed
-        if place == 2:
-            for raw, at_ns, terminated, _ in lines:
-                self._event(Stderr(raw, at_ns, terminated))
-            return
-        # The hot loop: every frame of the session passes here.
-        sender = SENDERS[place]
-        write = self._writer.write
-        observe = filed.judge.observe
-        seq = filed.seq
-        for raw, at_ns, terminated, continues in lines:
-            seq += 1
-            frame = Frame(seq, sender, raw, at_ns, terminated, continues)
-            if len(raw) < BATCH_BYTES:
-                write(encode_frame(frame))
-            else:
-                self._writer.write_large(frame_parts(frame))
-            if findings := observe(frame):
-                self._found(findings)
-        if seq != filed.seq:
-            filed.at_ns = lines[-1][1]
-            filed.tally.frames[sender] += seq - filed.seq
-            filed.seq = seq
-            if filed.judge.stopped or filed.judge.left_out:
-                self._tell_judge_error()
+            self._filing.filed.judge = Judge(self._make_observer)
+            self._filing.tell_of_judge()
 
     def _file_refusal(self, kind: int, line: bytes, at_ns: int) -> None:
         """File a line that was refused, or our answer to it: neither belongs to a peer's stream of lines."""
-        filed, place = self._filed, _REFUSED.get(kind, _OWN.get(kind, 0))
+        filed, place = self._filing.filed, _REFUSED.get(kind, _OWN.get(kind, 0))
         self._passed[place] += len(line)
         filed.seq += 1
         raw = line.removesuffix(b"\n")
         frame = Frame(filed.seq, SENDERS[place], raw, at_ns, len(raw) < len(line))
         frame.refused, frame.by_proxy = kind in _REFUSED, kind in _OWN
-        filed.at_ns = at_ns
-        filed.tally.frames[frame.sender] += 1
-        self._writer.write(encode_frame(frame))
-        self._judge(frame)
-
-    def _file_all(self, events: Iterable[Recorded]) -> None:
-        """File what the connections brought to light."""
-        filed = self._filed
-        for event in events:
-            session = filed.names.of(event)
-            filed.at_ns = event.observed_at_ns
-            if isinstance(event, Encoded):
-                self._writer.write(encode(event))
-                continue
-            if isinstance(event, Frame):
-                filed.tally.frames[event.sender] += 1
-            if isinstance(event, Frame) and len(event.raw) >= BATCH_BYTES:
-                self._writer.write_large(frame_parts(event, session))
-            else:
-                self._writer.write(encode(event, session))
-            findings = filed.judge.observe(event)
-            if findings:
-                self._found(findings)
-            if self._watching is not None:
-                self._let_watch(self._watching, event, findings)
-        if filed.judge.stopped or filed.judge.left_out:
-            self._tell_judge_error()
-
-    def _let_watch(self, watching: Watching, event: Event, findings: list[Finding]) -> None:
-        try:
-            watching.saw(event)
-            for finding in findings:
-                watching.found(finding)
-        except Exception as fault:
-            self._watching = None
-            self._live.say(f"the metrics stopped, a fault of mcpproxy: {fault!r}; the recording goes on")
-
-    def _tell_watching(self, latest_ns: int | None) -> None:
-        """Tell how far behind the traffic we are, and whether the trace can be written."""
-        trouble = f"the trace cannot be written: {self._writer.fault}" if self.is_stuck else ""
-        lag_ns = None if latest_ns is None else max(0, time.monotonic_ns() - latest_ns)
-        if self._watching is not None:
-            self._watching.passed(lag_ns, trouble)
+        self._filing.event(frame)
 
     def _file_gap(self, gap: Gap) -> None:
         for place, count in enumerate(lost_in(gap)):
             self._passed[place] += count
             if count:
                 # The line goes on inside the gap: what we have of it is a piece.
-                self._file_lines(place, self._framers[place].end(continues=True))
-        self._event(gap)
+                self._filing.lines(place, self._framers[place].end(continues=True))
+        self._filing.event(gap)
         if self._assembly is not None:
-            self._file_all(self._assembly.gap(gap.observed_at_ns))
-
-    def _event(self, event: Stderr | Eof | Signal | Gap) -> None:
-        self._writer.write(encode(event))
-        self._filed.at_ns = event.observed_at_ns
-        self._judge(event)
-
-    def _judge(self, event: Event) -> None:
-        self._found(self._filed.judge.observe(event))
-        self._tell_judge_error()
-
-    def _found(self, findings: list[Finding]) -> None:
-        self._write_findings(findings)
-        for finding in findings:
-            self._live.found(finding)
-
-    def _write_findings(self, findings: list[Finding]) -> None:
-        for finding in findings:
-            self._writer.write(encode_finding(finding))
-            self._filed.tally.findings[finding.severity] += 1
-
-    def _close(self, close: Close) -> None:
-        self._is_closed = True
-        self._judge(close)
-        self._filed.tally.judge_error = self._filed.judge.error
-        self._writer.write(encode_close(close, self._filed.tally))
-
-    def _tell_judge_error(self) -> None:
-        judge = self._filed.judge
-        for line in judge.left_out:
-            self._say_once(f"judging goes on without a rule: {line}")
-        if judge.stopped and judge.is_our_fault:
-            self._say_once(
-                f"judging stopped, a fault of mcpproxy: {judge.stopped};"
-                " the recording goes on, please report it"
-            )
-        elif judge.stopped:
-            self._say_once(f"judging stopped: {judge.stopped}; the recording goes on")
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            self._live.say(text)
+            self._filing.all(self._assembly.gap(gap.observed_at_ns))
 
     def _flush(self) -> bool:
         was_stuck = self.is_stuck
@@ -431,7 +301,7 @@ class Recording:
 
         Over HTTP these are the bytes since the last mark, for what is filed there is not what passed.
         """
-        filed: Sequence[int] = self._filed.stream_bytes
+        filed: Sequence[int] = self._filing.filed.stream_bytes
         if self._assembly is not None:
             filed = next((passed for at, passed in reversed(self._marks) if at <= size), (0, 0, 0))
         return [passed - there for passed, there in zip(self._passed, filed, strict=True)]
@@ -445,7 +315,7 @@ class Recording:
         client, server, stderr = (Held(framer.held, framer.held_at_ns) for framer in self._framers)
         lines = (client, server, stderr)
         name = os.path.basename(self._writer.path) if self._rotation is not None else ""
-        frozen = freeze(self._assembly) if self._assembly is not None else Frozen()
+        frozen = self._frozen()
         try:
             self._reader.clear_filed(
                 self._writer.size, lines, frozen.state, frozen.long, name, self._rotation, self._terms
@@ -454,6 +324,13 @@ class Recording:
             pass  # no room for the checkpoint: the segments stay until there is
         finally:
             frozen.release()
+
+    def _frozen(self) -> Frozen:
+        if self._assembly is None:
+            return Frozen()
+        from mcpproxy.recorder.frozen import freeze
+
+        return freeze(self._assembly)
 
     def _read_rest(self) -> tuple[list[Entry], bool]:
         """What the journal still holds, as much as memory may hold; whether that is all of it."""

@@ -1,16 +1,17 @@
 """The recorder as a process: what it does from its start to its end."""
 
+import gc
 import os
-import sys
 from typing import Final
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.recorder import follow
+from mcpproxy.recorder.filing import Watching
 from mcpproxy.recorder.follow import JournalReader
 from mcpproxy.recorder.judge import observer
 from mcpproxy.recorder.live import Live, Mode
 from mcpproxy.recorder.lock import Lock
-from mcpproxy.recorder.pipeline import Recording, Watching
+from mcpproxy.recorder.pipeline import Recording
 from mcpproxy.recorder.wake import Flag, Wake
 from mcpproxy.relay import journal
 from mcpproxy.trace.writer import TraceWriter
@@ -34,7 +35,6 @@ def run(trace: str, wake_fd: int, asleep: Flag | None, live: Mode, quiet: bool, 
     """
     teller = Live(None if quiet else NOTES_FD, live)
     try:
-        _stand_back()
         _record(trace, Wake(wake_fd, asleep), teller, admin)
     except McpProxyError as fault:
         teller.say(f"not recorded: {fault}")
@@ -55,6 +55,8 @@ def _record(trace: str, wake: Wake, teller: Live, admin: str) -> None:
     writer = TraceWriter(trace)
     try:
         recording = Recording(reader, writer, observer, teller, watching=_admin_port(admin, teller))
+        gc.freeze()  # all that is imported by now
+        gc.enable()
         _keep_up(recording, reader, wake, teller)
         note = "" if recording.finish() else recording.give_up()
         follow.remove(folder)
@@ -102,13 +104,3 @@ def _keep_up(recording: Recording, reader: JournalReader, wake: Wake, teller: Li
         is_relay_gone = wake.pause(RETRY_S) if recording.is_stuck else wake.await_more(reader.has_more)
         if is_relay_gone:
             reader.end(wake.last_words)
-
-
-def _stand_back() -> None:
-    """Give way to the traffic, which shares the machine with us."""
-    if sys.platform == "linux":
-        try:
-            # Our share of the processor, but never at once: who wakes us goes on first.
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-        except OSError:
-            pass  # not everywhere allowed

@@ -67,12 +67,10 @@ class Terms:
             UsageError: something named is no rule.
         """
         # Not at the top: a rule table that is broken must stop the judging only.
-        from pathlib import Path
-
         from mcpproxy import ruleset
         from mcpproxy.selection import Selection
 
-        rules = ruleset.load(map(Path, self.folders), on_fault)
+        rules = ruleset.load(self.folders, on_fault)
         selection = Selection.of(rules.catalogue, self.select, self.ignore, self.extend)
         return rules.and_also(selection.wanted or ()), selection
 

@@ -3,6 +3,7 @@
 What stands where:
 
     tunnel    one client connection and its upstream connection: the data path
+    pair      its two sockets: when each is read, and how both end
     requests  what the client sends there: heads found, bodies counted
     head      a request's head, read strictly
     body      where a request's body ends
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from mcpproxy.relay.dial import Sock
     from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.pair import Pair
     from mcpproxy.relay.rewrite import Rewriting
     from mcpproxy.relay.route import Router
     from mcpproxy.relay.spawn import Recorder, RecorderMain
@@ -172,7 +174,7 @@ class Proxy:
         self.hold: Record = _forget  # keeps a chunk where a kill does not reach it, until the journal has it
         self._recorder: Recorder | None = None
         self._asleep: bytearray | mmap.mmap = bytearray(1)
-        self._tunnels: set[Tunnel] = set()
+        self._tunnels: set[Pair] = set()
         self._last_number = 0
         self._is_stopped = False
         self._is_pressed = False  # told to stop a second time
@@ -247,7 +249,7 @@ class Proxy:
         self._last_number += 1
         return self._last_number
 
-    def forget(self, tunnel: Tunnel) -> None:
+    def forget(self, tunnel: Pair) -> None:
         """This tunnel is over."""
         self._tunnels.discard(tunnel)
 

@@ -10,6 +10,7 @@ What differs each time counts for nothing: ``_meta`` of a message, progress toke
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, zip_longest
 from typing import Final
 
 import orjson
@@ -36,6 +37,7 @@ VOLATILE: Final = (
 
 _SLOWER_NS: Final = 500_000_000
 _SLOWER_TIMES: Final = 2
+_CANDIDATES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class _Contrast:
             self._own(_server_requests, leaves_out),
             self._own(_server_notifications, leaves_out),
             self._stray(),
-            self._exchanges(),
+            self._exchanges(leaves_out),
         ):
             for place, item in more:
                 there.append((place, item)) if item.frame is not None else new.append((place, item))
@@ -173,7 +175,7 @@ class _Contrast:
         for method in {**were, **are}:
             if method in leaves_out:
                 continue
-            for said, twin in _aligned(were.get(method, []), are.get(method, [])):
+            for said, twin in _aligned(were.get(method, []), are.get(method, []), self._says_the_same):
                 what = f"the server's {shown(method)[1:-1]}"
                 if said is None and twin is not None:
                     yield twin.index, Item(what, "new", None, twin.seq)
@@ -187,16 +189,22 @@ class _Contrast:
     def _stray(self) -> Iterator[tuple[int, Item]]:
         """Lines that are no message, and answers to nothing."""
         were, are = self._strays(self._expected), self._strays(self._found)
-        for said, twin in _aligned(were, are):
+        for said, twin in _aligned(were, are, self._reads_the_same):
             what = "a line of the server's that answers nothing and is no message"
             if said is None and twin is not None:
                 yield twin.index, Item(what, "new", None, twin.seq, remark=shown(_text(twin)))
-            elif said is not None and twin is not None and self._rules.equal_texts(_text(said), _text(twin)):
+            elif said is not None and twin is not None and self._reads_the_same(said, twin):
                 yield said.index, Item(what, "same", said.seq, twin.seq)
             elif said is not None:
                 yield said.index, Item(what, "missing", said.seq, remark=shown(_text(said)))
                 if twin is not None:
                     yield twin.index, Item(what, "new", None, twin.seq, remark=shown(_text(twin)))
+
+    def _says_the_same(self, said: Said, twin: Said) -> bool:
+        return next(differences(_essence(said), _essence(twin), self._rules), None) is None
+
+    def _reads_the_same(self, said: Said, twin: Said) -> bool:
+        return self._rules.equal_texts(_text(said), _text(twin))
 
     def _strays(self, session: Session) -> list[Said]:
         refused = {exchange.number for exchange in session.exchanges.values() if exchange.status >= 300}
@@ -212,20 +220,35 @@ class _Contrast:
             and (id(session), said.index) not in self._answered_by_status
         ]
 
-    def _exchanges(self) -> Iterator[tuple[int, Item]]:
+    def _exchanges(self, leaves_out: frozenset[str]) -> Iterator[tuple[int, Item]]:
         """HTTP exchanges in which nothing was asked: they count where their status is another."""
-        asked = {said.exchange for said in self._expected.messages if _is_asked(said)}
         if not any(exchange.status for exchange in self._found.exchanges.values()):
             return  # played on stdio
+        said_in: defaultdict[int, list[Said]] = defaultdict(list)
+        for said in self._expected.messages:
+            if said.sender == CLIENT:
+                said_in[said.exchange].append(said)
         for number, other in self._pairing.exchanges.items():
             was, now = self._expected.exchanges.get(number), self._found.exchanges.get(other)
-            if number in asked or not was or not now or not was.status or was.status == now.status:
+            saids = said_in[number]
+            if not was or not now or not was.status or was.status == now.status or any(map(_is_asked, saids)):
                 continue
-            of = [said.method for said in self._expected.messages if said.exchange == number and said.method]
-            what = " ".join(["HTTP", was.request.method, *of[:1]])
+            methods = [self._method_of(said) for said in saids]
+            if methods and leaves_out.issuperset(methods):
+                continue
+            what = f"HTTP {was.request.method}"
+            if methods and methods[0]:
+                method = shown(methods[0])[1:-1]
+                what += f" {method}" if saids[0].method else f" with the answer to {method}"
             text = f"HTTP status is {now.status or 'missing'}, was {was.status}"
             change = Change("status", text, "", was.status, now.status)
             yield was.opened, Item(what, "changed", was.request.seq, now.request.seq, (change,))
+
+    def _method_of(self, said: Said) -> str:
+        """The method of a message, or for an answer that of what it answers; empty if that is not known."""
+        if said.method is None and said.answers is not None:
+            said = self._expected.messages[said.answers]
+        return said.method or ""
 
 
 def named(said: Said) -> str:
@@ -289,8 +312,10 @@ def _by_method(saids: Iterator[Said]) -> dict[str, list[Said]]:
     return dict(found)
 
 
-def _aligned(were: Sequence[Said], are: Sequence[Said]) -> Iterator[tuple[Said | None, Said | None]]:
-    """Equal ones together, then the others in order, then what is left on either side."""
+def _aligned(
+    were: Sequence[Said], are: Sequence[Said], is_same: Callable[[Said, Said], bool]
+) -> Iterator[tuple[Said | None, Said | None]]:
+    """Equal ones together, and those that are the same; then the others in order, and what is left over."""
     waiting: defaultdict[bytes, deque[Said]] = defaultdict(deque)
     for said in are:
         waiting[_fingerprint(said)].append(said)
@@ -304,9 +329,16 @@ def _aligned(were: Sequence[Said], are: Sequence[Said]) -> Iterator[tuple[Said |
             yield said, twin
         else:
             rest.append(said)
-    left = [said for said in are if said.index not in taken]
-    for place in range(max(len(rest), len(left))):
-        yield (rest[place] if place < len(rest) else None), (left[place] if place < len(left) else None)
+    others = {said.index: said for said in are if said.index not in taken}
+    unlike: list[Said] = []
+    for said in rest:
+        twin = next((each for each in islice(others.values(), _CANDIDATES) if is_same(said, each)), None)
+        if twin is None:
+            unlike.append(said)
+        else:
+            del others[twin.index]
+            yield said, twin
+    yield from zip_longest(unlike, others.values())
 
 
 def _fingerprint(said: Said) -> bytes:

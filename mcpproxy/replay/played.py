@@ -50,6 +50,10 @@ class Played:
         """Add an HTTP exchange whose request goes like a recorded one."""
         self.session.exchanges[number] = Exchange(number, request, len(self.session.messages))
 
+    def drop_exchange(self, number: int) -> None:
+        """Its request is not sent after all."""
+        self.session.exchanges.pop(number, None)
+
     def head(self, number: int, status: int, headers: Headers) -> None:
         """The head of an answer has come."""
         if exchange := self.session.exchanges.get(number):

@@ -311,6 +311,7 @@ class Player:
             self._played.open_exchange(number, step.exchange.request)
         raws = [raw for said in step.saids if (raw := self._said(said, step, number, now_ns)) is not None]
         if step.saids and not raws:
+            self._played.drop_exchange(number)
             return
         is_batch = bool(step.saids and step.saids[0].batch)
         self.progress += 1

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.protocol.wording import token
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.replay.secrets import TEXTS, beside, names_a_secret
@@ -280,7 +281,7 @@ class Redaction:
                 case ":":
                     is_name = False
                 case '"' if is_name:
-                    names[-1] = _decoded(found[1])
+                    names[-1] = unescaped(found[1])
                 case first:
                     safe = _protected(names, protected)
                     whole = not safe and (hidden is not None or self._is_named(names, pointers))
@@ -312,7 +313,7 @@ class Redaction:
         if found[1] is None:
             is_number = found[0][0] in "-0123456789"
             return f'"{self._mask(found[0])}"' if whole and is_number else found[0]
-        value = _decoded(found[1])
+        value = unescaped(found[1])
         if whole:
             return f'"{self._mask(value)}"' if value and not is_masked(value) else found[0]
         new = value
@@ -359,15 +360,6 @@ def _is_described(names: list[str | int]) -> bool:
 def _expression(pointer: str) -> str:
     steps = {"*": "/[^/]*", "**": "(?:/[^/]*)*"}
     return "".join(steps.get(step, "/" + re.escape(step)) for step in pointer.split("/")[1:])
-
-
-def _decoded(inside: str) -> str:
-    if "\\" not in inside:
-        return inside
-    try:
-        return str(json.loads(f'"{inside}"', strict=False))
-    except ValueError:
-        return inside
 
 
 def _is_json(text: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import Finding
 
@@ -19,7 +20,7 @@ NAME: Final = "mcpproxyFinding/v1"
 _NAMES: Final = ("name", "uri", "uriTemplate")
 """The members that tell entries of a list apart."""
 
-_VARYING: Final = re.compile(
+_VARYING: Final = pattern(
     r"""
       (?<!\w)'.*'(?!\w)                                           # bytes that were no message
     | \b(?:number|string|task|event|session|elicitation|tool\suse)\s"(?:[^"\\]|\\.)*"  # an id
@@ -31,8 +32,8 @@ _VARYING: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_NUMBER: Final = re.compile(r"(?<![\w.-])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|\.\d)")
-_STANDING: Final = re.compile(r"-32\d{3}|[1-5]\d\d(?<=status \d\d\d)|[1-5]\d\d(?<=with \d\d\d)")
+_NUMBER: Final = pattern(r"(?<![\w.-])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|\.\d)")
+_STANDING: Final = pattern(r"-32\d{3}|[1-5]\d\d(?<=status \d\d\d)|[1-5]\d\d(?<=with \d\d\d)")
 """Numbers that say what went wrong: error codes of JSON-RPC, status codes of HTTP."""
 
 

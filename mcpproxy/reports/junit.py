@@ -5,7 +5,6 @@ that of Apache Ant's reports as Windy Road wrote it down: hence a property, a ho
 and the empty elements at its end.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,11 +13,12 @@ from typing import Final, Literal
 from xml.sax.saxutils import escape, quoteattr
 
 import mcpproxy
+from mcpproxy.protocol.patterns import pattern
 
 Status = Literal["passed", "failed", "error", "skipped"]
 
 _ELEMENT: Final[dict[Status, str]] = {"failed": "failure", "error": "error"}
-_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_XML: Final = pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)

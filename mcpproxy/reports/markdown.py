@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports.located import Located, Remark
 from mcpproxy.reports.style import count, printable
 
-_PUNCTUATION: Final = re.compile(r"([!-/:-@\[-`{-~])")
+_PUNCTUATION: Final = pattern(r"([!-/:-@\[-`{-~])")
 _LONGEST: Final = 160
 _WORST_FIRST: Final = ("error", "warning", "info")
 

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Final, assert_never
 
 from mcpproxy.protocol.jsonrpc import Absent, Batch, RequestId
-from mcpproxy.reports.preview import preview
+from mcpproxy.reports.preview import SHORT_BYTES, preview
 from mcpproxy.reports.style import PLAIN, Style, count, decoded, duration, printable, size, tally
 from mcpproxy.reports.text import finding_head, finding_line
 from mcpproxy.session.frame import (
@@ -167,7 +167,7 @@ class Transcript:
         if turn.kind == "malformed":
             payload = decoded(frame.raw[: 4 * max(room, 0)])
         elif not isinstance(turn.body, Absent):
-            payload = printable(preview(turn.body, room))
+            payload = printable(preview(turn.body, room, is_short=len(frame.raw) <= SHORT_BYTES))
         is_bad = turn.kind == "error" or (not is_message and name == turn.flaw)
         colour = "red" if is_bad else "bold"
         words = self._style.paint(name, colour) + self._style.paint(id, "dim")
@@ -283,4 +283,6 @@ def _named(turn: Turn) -> tuple[str, str]:
 
 
 def _id(request_id: RequestId | None) -> str:
-    return printable(preview(request_id, 60)) if request_id is not None else "unusable"
+    if request_id is None:
+        return "unusable"
+    return printable(preview(request_id, 60, is_short=type(request_id) is int))

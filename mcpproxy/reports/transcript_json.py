@@ -14,6 +14,8 @@ from typing import assert_never
 
 from mcpproxy.protocol.jsonrpc import ABSENT, Batch
 from mcpproxy.session.frame import (
+    CLIENT,
+    SERVER,
     Close,
     Eof,
     Event,
@@ -118,25 +120,14 @@ def http_object(event: HttpEvent, conversation: Conversation) -> dict[str, objec
     """What HTTP has around its bodies."""
     session = conversation.look(event) or None
     head: dict[str, object] = {"t": event.observed_at_ns, "connection": event.connection}
+    if isinstance(event, RequestHead | ResponseHead):
+        sender = CLIENT if isinstance(event, RequestHead) else SERVER
+        head = {"seq": event.seq, **head, "from": sender, "exchange": event.exchange, "session": session}
     match event:
         case RequestHead():
-            head = {
-                "seq": event.seq,
-                **head,
-                "from": "client",
-                "exchange": event.exchange,
-                "session": session,
-            }
             what = {"kind": "http-request", "method": event.method, "target": event.target}
             return head | what | {"headers": event.headers, "endpoint": event.endpoint}
         case ResponseHead():
-            head = {
-                "seq": event.seq,
-                **head,
-                "from": "server",
-                "exchange": event.exchange,
-                "session": session,
-            }
             what = {"kind": "http-response", "status": event.status, "reason": event.reason}
             return head | what | {"headers": event.headers, "by_proxy": event.by_proxy}
         case ExchangeEnd():

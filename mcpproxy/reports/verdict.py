@@ -3,11 +3,14 @@
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from mcpproxy.baseline import Entry
 from mcpproxy.protocol.slotted import slotted
-from mcpproxy.reports.located import Located, Remark
 from mcpproxy.session.frame import Finding, Severity
+
+if TYPE_CHECKING:  # what most reports can do without
+    from mcpproxy.baseline import Entry
+    from mcpproxy.reports.located import Located, Remark
 
 
 @slotted(frozen=True)
@@ -26,10 +29,10 @@ class JudgedTrace:
     frames: int
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
-    located: tuple[Located, ...] = ()
+    located: "tuple[Located, ...]" = ()
 
     @property
-    def known(self) -> tuple[Located, ...]:
+    def known(self) -> "tuple[Located, ...]":
         """The findings that a baseline accepts."""
         return tuple(one for one in self.located if one.is_known)
 
@@ -52,7 +55,7 @@ class Verdict:
     traces: tuple[JudgedTrace, ...]
     unjudged: tuple[Unjudged, ...] = ()
     strict: bool = False
-    fixed: tuple[Entry, ...] | None = None
+    fixed: "tuple[Entry, ...] | None" = None
 
     @cached_property
     def counts(self) -> Counter[Severity]:
@@ -64,7 +67,7 @@ class Verdict:
         return sum(trace.frames for trace in self.traces)
 
     @property
-    def located(self) -> tuple[Located, ...]:
+    def located(self) -> "tuple[Located, ...]":
         """All findings with their places, trace by trace."""
         return tuple(one for trace in self.traces for one in trace.located)
 
@@ -74,8 +77,10 @@ class Verdict:
         return sum(len(trace.known) for trace in self.traces)
 
     @property
-    def remarks(self) -> tuple[Remark, ...]:
+    def remarks(self) -> "tuple[Remark, ...]":
         """What recordings lack, and which could not be judged."""
+        from mcpproxy.reports.located import Remark
+
         lacking = (Remark(trace.path, note) for trace in self.traces for note in trace.notes)
         return (*lacking, *(Remark(one.path, one.reason, is_fatal=True) for one in self.unjudged))
 

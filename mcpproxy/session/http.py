@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.slotted import field, slotted
-from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead, Sender
+from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead
 from mcpproxy.session.history import Asked, History, ModernAnswer
 
 SESSION: Final = "mcp-session-id"
@@ -54,23 +54,23 @@ class Judge(Protocol):
 class Fields:
     """Header fields by name, whatever the case. A name may stand more than once."""
 
-    __slots__ = ("_values", "media_type")
+    __slots__ = ("_values", "media_type", "told")
 
     def __init__(self, headers: Headers = ()) -> None:
-        values: dict[str, list[str]] = {}
+        values: dict[str, tuple[str, ...]] = {}
         for name, value in headers:
             key = name.lower()
-            if key in values:
-                values[key].append(value.strip(" \t"))
-            else:
-                values[key] = [value.strip(" \t")]
+            text = (value.strip(" \t"),)
+            values[key] = values[key] + text if key in values else text
         self._values = values
         # The content type in lower case, without parameters; empty if there is none.
         self.media_type = (self.get("content-type") or "").partition(";")[0].strip().lower()
+        # What the judge has told by them alone, for the next head that has them.
+        self.told: int | None = None
 
     def all(self, name: str) -> tuple[str, ...]:
         """Every value of ``name`` (lower case), in order."""
-        return tuple(self._values.get(name, ()))
+        return self._values.get(name, ())
 
     def get(self, name: str) -> str | None:
         """The first value of ``name`` (lower case)."""
@@ -79,13 +79,30 @@ class Fields:
 
     def starting(self, prefix: str) -> dict[str, tuple[str, ...]]:
         """The fields whose name, in lower case, begins with ``prefix``."""
-        return {name: tuple(values) for name, values in self._values.items() if name.startswith(prefix)}
+        return {name: values for name, values in self._values.items() if name.startswith(prefix)}
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
 
 
 NO_FIELDS: Final = Fields()
+
+_USUAL_FIELDS: Final = 32
+_USUAL_LENGTH: Final = 1 << 10
+_REMEMBERED: Final = 256
+_known: Final[dict[Headers, Fields]] = {}
+
+
+def fields_of(headers: Headers) -> Fields:
+    """The fields of a head; heads that are alike, as those of one session are, share them."""
+    fields = _known.get(headers)
+    if fields is None:
+        fields = Fields(headers)
+        if len(headers) <= _USUAL_FIELDS and sum(len(n) + len(v) for n, v in headers) <= _USUAL_LENGTH:
+            if len(_known) >= _REMEMBERED:
+                _known.clear()
+            _known[headers] = fields
+    return fields
 
 
 @slotted(eq=False)
@@ -163,21 +180,25 @@ class HttpExchange:
 
     request: RequestHead
     fields: Fields
+    number: int
+    method: str
     session: HttpSession | None = None
+    traffic: Traffic = "other"
     body: Frame | None = None
     settled: bool = False
     masked: bool = False  # values in what it carries were masked
     messages: tuple[Proper, ...] = ()
     requests: tuple[Request, ...] = ()
     initialize: Request | None = None
-    pieced: set[Sender] = field(default_factory=set[Sender])  # whose body is in the middle of pieces
+    known: int = 0  # what was told of it before any check looked: see ``checks.http_facts``
+    pieced: frozenset[str] = frozenset()  # whose body is in the middle of pieces
     several: bool = False  # the body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = NO_FIELDS
-    reported: set[str] = field(default_factory=set[str])  # rules that it has broken so far
-    answered: set[RequestId] = field(default_factory=set[RequestId])
+    reported: frozenset[str] = frozenset()  # rules that it has broken so far
+    answered: frozenset[RequestId] = frozenset()
     answered_ns: int | None = None  # when the last of its requests had its response
-    error_codes: set[int] = field(default_factory=set[int])  # those of its JSON-RPC errors
+    error_codes: frozenset[int] = frozenset()  # those of its JSON-RPC errors
     bodies: int = 0  # server frames with content
     events: int = 0
     named_events: int = 0  # events with an id
@@ -187,18 +208,10 @@ class HttpExchange:
     seen: SentEvent | None = None  # the event at hand came before, under the same id
     replayed: bool = False  # and with the same data
     elsewhere: int = 0  # the other open stream that carries the message at hand, too
-    delivered: list[tuple[str, RequestId]] = field(default_factory=list[tuple[str, RequestId]])
+    delivered: list[tuple[str, RequestId]] | None = None  # what only one stream at a time may carry
     cut: bool = False
     by: str | None = None
     ended_ns: int | None = None
-
-    @property
-    def number(self) -> int:
-        return self.request.exchange
-
-    @property
-    def method(self) -> str:
-        return self.request.method
 
     @property
     def server(self) -> str:
@@ -253,14 +266,13 @@ class HttpExchange:
             if session and (asked := session.pending(request.id)) is not None and not asked.cancelled
         )
 
-    @property
-    def traffic(self) -> Traffic:
-        session = self.session
-        if session is None:
-            return "other"
+    def join(self, session: HttpSession) -> None:
+        """Take it for one of this session."""
+        self.session = session
         if session.legacy:
-            return "http+sse"
-        return "stateless" if session.stateless else "stateful"
+            self.traffic = "http+sse"
+        else:
+            self.traffic = "stateless" if session.stateless else "stateful"
 
 
 @slotted(frozen=True)

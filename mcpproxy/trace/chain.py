@@ -6,7 +6,9 @@ The last record of a file names the next, the header of that names the one befor
 
 import os
 
-from mcpproxy.trace.format import Continued, Header, NotARecordError, decode
+from mcpproxy.trace.decoding import decode
+from mcpproxy.trace.format import Continued, Header
+from mcpproxy.trace.members import NotARecordError
 
 _HEADER_BYTES = 1 << 20
 _TAIL_BYTES = 16 << 10

@@ -15,8 +15,9 @@ The bytes of a body are those of its frames in order, an event's with what stand
 """
 
 import binascii
-from collections.abc import Iterable
-from typing import TypeVar, cast, get_args
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Final, TypeVar, cast, get_args
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.slotted import slotted
@@ -33,7 +34,7 @@ from mcpproxy.session.frame import (
     Sender,
     SseEvent,
 )
-from mcpproxy.trace.members import NotARecordError, list_member, member, object_line, optional, word
+from mcpproxy.trace.members import NotARecordError, member, object_line, optional, several, word
 
 
 @slotted(frozen=True)
@@ -49,106 +50,122 @@ class Encoded:
 
 def encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
     """One event as a line; ``session`` is the name of the session that it belongs to, if known."""
-    match event:
-        case RequestHead():
-            return object_line(
-                {
-                    "type": "request",
-                    "seq": event.seq,
-                    "t": event.observed_at_ns,
-                    "exchange": event.exchange,
-                    "connection": event.connection,
-                    **({"session": session} if session else {}),
-                    "method": event.method,
-                    "target": event.target,
-                    "version": event.version,
-                    "headers": event.headers,
-                    "endpoint": event.endpoint,
-                }
-            )
-        case ResponseHead():
-            return object_line(
-                {
-                    "type": "response",
-                    "seq": event.seq,
-                    "t": event.observed_at_ns,
-                    "exchange": event.exchange,
-                    "connection": event.connection,
-                    **({"session": session} if session else {}),
-                    "status": event.status,
-                    "reason": event.reason,
-                    "version": event.version,
-                    "headers": event.headers,
-                    **({"by": "proxy"} if event.by_proxy else {}),
-                }
-            )
-        case ExchangeEnd():
-            return object_line(
-                {
-                    "type": "end",
-                    "t": event.observed_at_ns,
-                    "exchange": event.exchange,
-                    "connection": event.connection,
-                    **({"session": session} if session else {}),
-                    "cut": event.cut,
-                    **({"by": event.by} if event.by is not None else {}),
-                }
-            )
-        case Encoded():
-            return b'{"type":"encoded","t":%d,"exchange":%d,"connection":%d,"from":"%b","base64":"%b"}\n' % (
-                event.observed_at_ns,
-                event.exchange,
-                event.connection,
-                event.sender.encode("ascii"),
-                binascii.b2a_base64(event.data, newline=False),
-            )
-        case Opaque():
-            return object_line(
-                {
-                    "type": "opaque",
-                    "t": event.observed_at_ns,
-                    "connection": event.connection,
-                    "from": event.sender,
-                    "bytes": event.size,
-                    "reason": event.reason,
-                }
-            )
-        case Note():
-            return object_line(
-                {
-                    "type": "note",
-                    "t": event.observed_at_ns,
-                    "connection": event.connection,
-                    "what": event.what,
-                    "why": event.why,
-                }
-            )
+    # Every exchange has one of each of the first three.
+    if type(event) is ExchangeEnd:
+        by = b',"by":"%b"' % event.by.encode("ascii") if event.by is not None else b""
+        cut = b"true" if event.cut else b"false"
+        return b'{"type":"end","t":%d,"exchange":%d,"connection":%d,%b"cut":%b%b}\n' % (
+            event.observed_at_ns,
+            event.exchange,
+            event.connection,
+            _named(session),
+            cut,
+            by,
+        )
+    if type(event) is RequestHead:
+        said = {
+            "method": event.method,
+            "target": event.target,
+            "version": event.version,
+            "headers": event.headers,
+            "endpoint": event.endpoint,
+        }
+        return _head(b"request", event, session) + object_line(said)[1:]
+    if type(event) is ResponseHead:
+        said = {
+            "status": event.status,
+            "reason": event.reason,
+            "version": event.version,
+            "headers": event.headers,
+        }
+        if event.by_proxy:
+            said["by"] = "proxy"
+        return _head(b"response", event, session) + object_line(said)[1:]
+    if type(event) is Encoded:
+        return b'{"type":"encoded","t":%d,"exchange":%d,"connection":%d,"from":"%b","base64":"%b"}\n' % (
+            event.observed_at_ns,
+            event.exchange,
+            event.connection,
+            event.sender.encode("ascii"),
+            binascii.b2a_base64(event.data, newline=False),
+        )
+    place = {"t": event.observed_at_ns, "connection": event.connection}
+    if type(event) is Opaque:
+        told = {"from": event.sender, "bytes": event.size, "reason": event.reason}
+        return object_line({"type": "opaque", **place, **told})
+    assert type(event) is Note
+    return object_line({"type": "note", **place, "what": event.what, "why": event.why})
+
+
+def _head(kind: bytes, head: RequestHead | ResponseHead, session: str) -> bytes:
+    """What the records of both kinds of head begin with."""
+    return b'{"type":"%b","seq":%d,"t":%d,"exchange":%d,"connection":%d,%b' % (
+        kind,
+        head.seq,
+        head.observed_at_ns,
+        head.exchange,
+        head.connection,
+        _named(session),
+    )
+
+
+def _named(session: str) -> bytes:
+    return b'"session":"%b",' % session.encode("ascii") if session else b""
+
+
+def plain_frame(frame: Frame, session: str) -> bytes:
+    """The line of a frame that is JSON on one line and of which nothing but that is to be said."""
+    return b'{"type":"frame","seq":%d,"t":%d,"from":"%b",%b%b%b"message":%b}\n' % (
+        frame.seq,
+        frame.observed_at_ns,
+        frame.sender.encode("ascii"),
+        b'"exchange":%d,"connection":%d,' % (frame.exchange, frame.connection),
+        _named(session),
+        b"" if frame.event is None else _around(frame.event),
+        frame.raw,
+    )
 
 
 def frame_members(frame: Frame, session: str) -> bytes:
     """The members that a frame has over HTTP alone, each with the comma behind it."""
-    parts = [b'"exchange":%d,"connection":%d,' % (frame.exchange, frame.connection)]
-    if session:
-        parts.append(b'"session":"%b",' % session.encode("ascii"))
+    parts = [b'"exchange":%d,"connection":%d,' % (frame.exchange, frame.connection), _named(session)]
     if frame.by_proxy:
         parts.append(b'"by":"proxy",')
-    if (event := frame.event) is not None:
-        written = {
-            "id": event.id,
-            "name": event.name,
-            "retry": event.retry,
-            "before": _text_or_base64(event.before),
-            "after": None if event.after is None else _text_or_base64(event.after),
-        }
-        parts.append(b'"event":%b,' % object_line(written)[:-1])
+    if frame.event is not None:
+        parts.append(_around(frame.event))
     return b"".join(parts)
 
 
+def _around(event: SseEvent) -> bytes:
+    """The member that says what stood around a frame."""
+    # All events of a stream without ids have the same around them.
+    is_usual = event.id is None and event.after in _ENDS and len(event.before) <= _SHORT_BYTES
+    write = _event_member if is_usual else _event_member.__wrapped__
+    return write(event.before, event.after, event.id, event.name, event.retry)
+
+
+_SHORT_BYTES: Final = 64
+_ENDS: Final = (b"\r\n\r\n", b"\n\n")
+
+
+@lru_cache(maxsize=64)
+def _event_member(
+    before: bytes, after: bytes | None, id: str | None, name: str | None, retry: int | None
+) -> bytes:
+    written = {
+        "id": id,
+        "name": name,
+        "retry": retry,
+        "before": _text_or_base64(before),
+        "after": None if after is None else _text_or_base64(after),
+    }
+    return b'"event":%b,' % object_line(written)[:-1]
+
+
 def read_frame_members(members: JSONObject, frame: Frame) -> Frame:
-    """Put what ``frame_members`` wrote into a frame that was read."""
+    """Put what ``frame_members`` wrote into a frame that was read; ``by`` is read for all frames."""
     frame.exchange = member(members, "exchange", int, 0)
     frame.connection = member(members, "connection", int, 0)
-    frame.by_proxy = member(members, "by", str, "") == "proxy"
     if members.get("event") is not None:
         event = cast("JSONObject", member(members, "event", dict))
         frame.event = SseEvent(
@@ -161,67 +178,70 @@ def read_frame_members(members: JSONObject, frame: Frame) -> Frame:
     return frame
 
 
-def decode_http(kind: JSON, members: JSONObject) -> HttpEvent | Encoded | None:
-    """What a record of type ``kind`` says; ``None`` if it is none of those above.
+_REQUEST: Final = several(
+    seq=int, exchange=int, connection=int, method=str, target=str, endpoint=bool, version=str, t=int
+)
+_RESPONSE: Final = several(seq=int, exchange=int, connection=int, status=int, reason=str, version=str, t=int)
+_END: Final = several(exchange=int, connection=int, cut=bool, t=int)
 
-    Raises:
-        NotARecordError: a member is missing or wrong.
-    """
-    match kind:
-        case "request":
-            return RequestHead(
-                *_place(members),
-                member(members, "method", str),
-                member(members, "target", str),
-                _headers(members),
-                member(members, "endpoint", bool),
-                member(members, "version", str),
-                member(members, "t", int),
-            )
-        case "response":
-            return ResponseHead(
-                *_place(members),
-                member(members, "status", int),
-                _headers(members),
-                member(members, "reason", str),
-                member(members, "version", str),
-                member(members, "by", str, "") == "proxy",
-                member(members, "t", int),
-            )
-        case "end":
-            by = word(members, "by", get_args(Blame)) if "by" in members else None
-            return ExchangeEnd(
-                member(members, "exchange", int),
-                member(members, "connection", int),
-                member(members, "cut", bool),
-                cast("Blame | None", by),
-                member(members, "t", int),
-            )
-        case "encoded":
-            return Encoded(
-                member(members, "exchange", int),
-                member(members, "connection", int),
-                _sender(members),
-                _unbase64(member(members, "base64", str)),
-                member(members, "t", int),
-            )
-        case "opaque":
-            return Opaque(
-                member(members, "connection", int),
-                _sender(members),
-                member(members, "bytes", int),
-                member(members, "reason", str),
-                member(members, "t", int),
-            )
-        case "note":
-            return Note(
-                member(members, "connection", int),
-                member(members, "what", str),
-                member(members, "why", str),
-                member(members, "t", int),
-            )
-        case _:
-            return None
+
+def _request(members: JSONObject) -> RequestHead:
+    seq, exchange, connection, method, target, endpoint, version, at_ns = _REQUEST(members)
+    fields = _headers(members)
+    return RequestHead(seq, exchange, connection, method, target, fields, endpoint, version, at_ns)
+
+
+def _response(members: JSONObject) -> ResponseHead:
+    seq, exchange, connection, status, reason, version, at_ns = _RESPONSE(members)
+    by_proxy = "by" in members and member(members, "by", str) == "proxy"
+    fields = _headers(members)
+    return ResponseHead(seq, exchange, connection, status, fields, reason, version, by_proxy, at_ns)
+
+
+def _end(members: JSONObject) -> ExchangeEnd:
+    exchange, connection, cut, at_ns = _END(members)
+    by = cast("Blame", word(members, "by", get_args(Blame))) if "by" in members else None
+    return ExchangeEnd(exchange, connection, cut, by, at_ns)
+
+
+def _encoded(members: JSONObject) -> Encoded:
+    return Encoded(
+        member(members, "exchange", int),
+        member(members, "connection", int),
+        _sender(members),
+        _unbase64(member(members, "base64", str)),
+        member(members, "t", int),
+    )
+
+
+def _opaque(members: JSONObject) -> Opaque:
+    return Opaque(
+        member(members, "connection", int),
+        _sender(members),
+        member(members, "bytes", int),
+        member(members, "reason", str),
+        member(members, "t", int),
+    )
+
+
+def _note(members: JSONObject) -> Note:
+    return Note(
+        member(members, "connection", int),
+        member(members, "what", str),
+        member(members, "why", str),
+        member(members, "t", int),
+    )
+
+
+DECODERS: Final[Mapping[str, Callable[[JSONObject], HttpEvent | Encoded]]] = {
+    "request": _request,
+    "response": _response,
+    "end": _end,
+    "encoded": _encoded,
+    "opaque": _opaque,
+    "note": _note,
+}
+"""Type of record -> what reads its members; each raises ``NotARecordError`` if one is missing or wrong."""
 
 
 T = TypeVar("T")
@@ -253,22 +273,15 @@ def frame_bytes(frame: Frame) -> bytes:
     return event.before if event.after is None else event.before + frame.raw + event.after
 
 
-def _place(members: JSONObject) -> tuple[int, int, int]:
-    return (
-        member(members, "seq", int),
-        member(members, "exchange", int),
-        member(members, "connection", int),
-    )
-
-
 def _headers(members: JSONObject) -> Headers:
     fields: list[tuple[str, str]] = []
-    for field in cast("list[list[JSON]]", list_member(members, "headers", list)):
-        match field:
-            case [str(name), str(value)]:
-                fields.append((name, value))
-            case _:
-                raise NotARecordError("a record with bad headers")
+    for field in cast("list[JSON]", member(members, "headers", list, [])):
+        if type(field) is not list or len(field) != 2:
+            raise NotARecordError("a record with bad headers")
+        name, value = field
+        if type(name) is not str or type(value) is not str:
+            raise NotARecordError("a record with bad headers")
+        fields.append((name, value))
     return tuple(fields)
 
 

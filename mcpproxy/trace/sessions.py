@@ -8,13 +8,16 @@ does, and ``exchanges_of`` looks at a recording as a whole.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
+from mcpproxy.protocol.patterns import pattern
 from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.session.mask import facts
 
 _HEADER: Final = "mcp-session-id"
-_LEGACY: Final = re.compile(r"[?&]session_?id=([^&#\s]+)", re.IGNORECASE)
+_LENGTH: Final = len(_HEADER)
+_LEGACY: Final = pattern(r"[?&]session_?id=([^&#\s]+)", re.IGNORECASE)
 """The HTTP+SSE transport has no header for it; its servers put the id into the URL that is posted to."""
 
 
@@ -26,21 +29,19 @@ class SessionNames:
 
     def of(self, event: object) -> str:
         """The name of the session that ``event`` belongs to; empty where that is not known."""
-        match event:
-            case Frame():
-                if event.event is not None and event.event.name == "endpoint":
-                    self._note(event.exchange, _in_url(event.raw.decode("latin-1")))
-                return self._of_exchange.get(event.exchange, "")
-            case RequestHead():
-                self._note(event.exchange, _in_headers(event) or _in_url(event.target))
-                return self._of_exchange.get(event.exchange, "")
-            case ResponseHead():
-                self._note(event.exchange, _in_headers(event))
-                return self._of_exchange.get(event.exchange, "")
-            case ExchangeEnd():
-                return self._of_exchange.pop(event.exchange, "")
-            case _:
-                return ""
+        # Every event of a recording comes through here, the first three kinds the most.
+        if type(event) is Frame:
+            if event.event is not None and event.event.name == "endpoint":
+                self._note(event.exchange, _in_url(event.raw.decode("latin-1")))
+        elif type(event) is ExchangeEnd:
+            return self._of_exchange.pop(event.exchange, "")
+        elif type(event) is RequestHead:
+            self._note(event.exchange, _in_headers(event) or _in_url(event.target))
+        elif type(event) is ResponseHead:
+            self._note(event.exchange, _in_headers(event))
+        else:
+            return ""
+        return self._of_exchange.get(event.exchange, "")
 
     def _note(self, exchange: int, name: str) -> None:
         if name:
@@ -59,16 +60,24 @@ def exchanges_of(events: Iterable[object]) -> dict[str, set[int]]:
 
 def session_name(id: str) -> str:
     """What the session with this id, masked or not, is called."""
+    return (_name if len(id) <= _USUAL_ID else _name.__wrapped__)(id)
+
+
+_USUAL_ID: Final = 64
+
+
+@lru_cache(maxsize=256)
+def _name(id: str) -> str:
     return facts(id).hash[:8]
 
 
 def _in_headers(head: RequestHead | ResponseHead) -> str:
     for name, value in head.headers:
-        if len(name) == len(_HEADER) and name.lower() == _HEADER and value:
+        if len(name) == _LENGTH and name.lower() == _HEADER and value:
             return session_name(value)
     return ""
 
 
 def _in_url(url: str) -> str:
-    found = _LEGACY.search(url)
+    found = _LEGACY.search(url) if "=" in url else None
     return session_name(found[1]) if found else ""

@@ -32,16 +32,18 @@ class TraceWriter:
         """Why the last flush failed, in the system's words; ``None`` when it did not."""
         self._is_new = resume_at is None
         self._fd = -1
-        self.position = self.size
-        """Bytes in the last file, what is pending included."""
         self._pending: list[bytes] = []
         self._later: list[tuple[str, list[bytes]]] = []  # the files to go on in, and their records
         self._pending_bytes = 0
 
+    @property
+    def position(self) -> int:
+        """Bytes in the last file, what is pending included."""
+        return sum(map(len, self._later[-1][1])) if self._later else self.size + self._pending_bytes
+
     def turn_to(self, path: str) -> None:
         """What is written from here on goes to another file, once this one holds all that is pending."""
         self._later.append((path, []))
-        self.position = 0
 
     def write(self, record: bytes) -> None:
         """Take one record. It is on disk after the next flush that succeeds.
@@ -51,7 +53,6 @@ class TraceWriter:
         """
         (self._later[-1][1] if self._later else self._pending).append(record)
         self._pending_bytes += len(record)
-        self.position += len(record)
         if self._pending_bytes >= BATCH_BYTES and not self.fault:
             self.flush()
 
@@ -66,7 +67,6 @@ class TraceWriter:
         size = sum(map(len, parts))
         (self._later[-1][1] if self._later else self._pending).extend(parts)
         self._pending_bytes += size
-        self.position += size
         if not self.fault:
             self.flush()
 
@@ -126,7 +126,6 @@ class TraceWriter:
         if self._fd >= 0:
             self.size = self._last_boundary(max(0, self.size - reserve))
             os.ftruncate(self._fd, self.size)
-        self.position = self.size
         return self.size
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, RequestId, Response
+from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.wire import Gone, Over
 
@@ -46,6 +47,16 @@ class Answer:
     def code(self) -> JSON:
         """The code of the error, ``None`` if there is none."""
         return self.error.get("code")
+
+    @property
+    def refusal(self) -> str:
+        """The code and the message of the error, for people."""
+        return f"{shown(self.code)}, {shown(self.error.get('message'))}"
+
+    @property
+    def outcome(self) -> str:
+        """What became of the request, in a few words."""
+        return f"refused with {shown(self.code)}" if self.is_error else "answered with a result"
 
 
 @dataclass(eq=False, slots=True)

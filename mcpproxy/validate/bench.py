@@ -99,6 +99,10 @@ class Bench:
         """Where the session that probes share is recorded, gone or not; empty before there was one."""
         return self._client.wire.tape.path if self._client is not None else ""
 
+    def page(self, where: str) -> str:
+        """The address of a page of the specification in the revision that is spoken."""
+        return f"https://modelcontextprotocol.io/specification/{self.revision}/{where}"
+
     @property
     def tape(self) -> Tape:
         """The recording of the open session."""

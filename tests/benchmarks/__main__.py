@@ -1,4 +1,4 @@
-"""``python -m tests.benchmarks NAME [--rounds N] [--short]``: prints Markdown.
+"""``python -m tests.benchmarks NAME [--rounds N] [--short] [--long]``: prints Markdown.
 
 ``--short`` takes seconds and is for the gate: like the long run it fails when a frame is lost or a byte
 changed, and never because of a time.
@@ -7,6 +7,7 @@ changed, and never because of a time.
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from tests.benchmarks import http, judge, offline, replay, start, stdio
@@ -35,10 +36,16 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="how often each variant is measured")
     parser.add_argument("--short", action="store_true", help="a few seconds; checks bytes, not times")
     parser.add_argument("--channels", choices=KINDS, default="both", help="what connects the processes")
+    parser.add_argument("--long", action="store_true", help="stdio: a session of a million frames as well")
     options = parser.parse_args()
+    benchmark = BENCHMARKS[options.benchmark]
+    if options.long:
+        if options.benchmark != "stdio":
+            parser.error("--long goes with stdio")
+        benchmark = partial(stdio.run, long=True)
     try:
         rounds = 1 if options.short else options.rounds
-        tables = BENCHMARKS[options.benchmark](rounds, options.short, KINDS[options.channels])
+        tables = benchmark(rounds, options.short, KINDS[options.channels])
     except WrongBytesError as wrong:
         sys.stderr.write(f"benchmarks: {wrong}\n")
         return 1

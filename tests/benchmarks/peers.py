@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Final
+from pathlib import Path
+from typing import IO, Final
 
 FIRST_ID: Final = 1_000_000
 
@@ -118,14 +119,19 @@ def drive(kind: str, size: int, count: int, window: int, command: list[str]) -> 
     return 0
 
 
-def start(kind: str, command: list[str]) -> tuple[subprocess.Popen[bytes], int, int]:
+def start(
+    kind: str, command: list[str], cwd: Path | None = None, stderr: IO[bytes] | None = None
+) -> tuple[subprocess.Popen[bytes], int, int]:
+    """The child, and our ends of its stdin and its stdout."""
     if kind == "pipe":
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=cwd, stderr=stderr
+        )
         assert child.stdin is not None
         assert child.stdout is not None
         return child, os.dup(child.stdin.fileno()), release(child)
     (far_in, to), (far_out, back) = socket.socketpair(), socket.socketpair()
-    child = subprocess.Popen(command, stdin=far_in.fileno(), stdout=far_out.fileno())
+    child = subprocess.Popen(command, stdin=far_in.fileno(), stdout=far_out.fileno(), cwd=cwd, stderr=stderr)
     far_in.close()
     far_out.close()
     return child, to.detach(), back.detach()

@@ -35,6 +35,17 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def wakeups(pid: int) -> int:
+    """How often its threads were given a processor so far: as often as they gave one up, or lost it."""
+    statuses = Path(f"/proc/{pid}/task").glob("*/status")
+    return sum(
+        int(line.split()[1])
+        for status in statuses
+        for line in status.read_text(encoding="utf-8").splitlines()
+        if "ctxt_switches:" in line
+    )
+
+
 def pss_mib(pid: int) -> float:
     """Resident memory with shared pages counted by share."""
     return _kib(f"/proc/{pid}/smaps_rollup", "Pss:") / 1024

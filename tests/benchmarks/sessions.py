@@ -194,6 +194,11 @@ class Session:
             raise WrongBytesError(f"{self.variant.name}: the command exited with status {status}")
         return float(exit_us)
 
+    def remarks(self) -> str:
+        """What was said on stderr so far."""
+        self._stderr.seek(0)
+        return self._stderr.read().decode(errors="replace").strip()
+
     def __enter__(self) -> Self:
         return self
 
@@ -218,8 +223,7 @@ class Session:
         said, *values = (line or self._client.stdout.readline() or b"nothing").decode().split()
         if said != word:
             self._client.wait()
-            self._stderr.seek(0)
-            complaint = self._stderr.read().decode(errors="replace").strip()
+            complaint = self.remarks()
             raise WrongBytesError(f"{self.variant.name}: waited for {word!r}: {complaint or said}")
         return values
 
@@ -249,6 +253,17 @@ def last_frame(load: Load) -> bytes:
 
 
 CLOSE: Final = b'{"type":"close",'
+
+
+def finish(trace: Path, load: Load) -> None:
+    """Wait for the end of the recording, compare all of it, and make room for the next.
+
+    Raises:
+        WrongBytesError: it is not what was sent.
+    """
+    wait_until_recorded(trace, CLOSE)
+    verify(trace, load)
+    trace.unlink()
 
 
 def verify(trace: Path, load: Load) -> None:

@@ -1,21 +1,24 @@
-"""The cost of the stdio data path: latency, throughput, memory, processor time, lag of the recorder."""
+"""The cost of the stdio data path: latency, throughput, memory, processor time, lag of the recorder.
 
+What it costs while nothing happens, and what a large result holds up, are measured with it.
+"""
+
+import re
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks import processes
+from tests.benchmarks import processes, structured, upkeep
 from tests.benchmarks.report import Samples, table
 from tests.benchmarks.sessions import (
-    CLOSE,
     VARIANTS,
     Kind,
     Load,
     Session,
     StuckError,
     Variant,
+    finish,
     last_frame,
-    verify,
     wait_until_recorded,
     with_competitors,
 )
@@ -40,8 +43,16 @@ SHORT: Final = {
 }
 
 
-def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
+_LATE: Final = re.compile(r"judged up to ([0-9.]+) s late")
+
+SHORT_RESULTS: Final = 2
+SHORT_IDLE_S: Final = 0.5
+
+
+def run(rounds: int, short: bool, kinds: tuple[Kind, ...], *, long: bool = False) -> str:
     """Measure every variant in turn, ``rounds`` times; a Markdown table for each kind of channel.
+
+    With ``long``, memory is looked at over a million frames besides.
 
     Raises:
         WrongBytesError: a frame was lost or changed.
@@ -63,7 +74,15 @@ def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:
                         except StuckError as error:
                             stuck.add((variant.name, name))
                             samples.notes.append(f"{variant.name}, {name}: {error}.")
-            look_at_memory(samples, kind, loads[SMALL], Path(folder) / "trace.jsonl")
+            trace = Path(folder) / "trace.jsonl"
+            for variant in VARIANTS:
+                structured.measure(
+                    samples, variant, kind, trace, SHORT_RESULTS if short else structured.RESULTS
+                )
+            look_at_memory(samples, kind, loads[SMALL], trace)
+            upkeep.look_at_idle(samples, kind, trace, SHORT_IDLE_S if short else upkeep.IDLE_S)
+            if long:
+                upkeep.look_at_endurance(samples, kind, trace)
             title = "pipes" if kind == "pipe" else "socket pairs"
             tables.append(f"### stdio, {title}\n\n{table(samples, [variant.name for variant in variants])}")
     return "\n\n".join(tables)
@@ -85,6 +104,8 @@ def measure(samples: Samples, variant: Variant, kind: Kind, name: str, load: Loa
                 seconds = (processes.cpu_seconds(pid) - used) * 100_000 / load.count
                 samples.add(f"CPU of the {role} for 100,000 calls, s", variant.name, seconds)
         session.close()
+        if variant.records and name == SMALL and (late := _LATE.search(session.remarks())):
+            samples.add("recorder was late by its own summary, s", variant.name, float(late[1]))
     match name:
         case "one call at a time":
             samples.add(f"{name}, p50, µs", variant.name, outcome.p50_us)
@@ -121,10 +142,3 @@ def look_at_memory(samples: Samples, kind: Kind, load: Load, trace: Path) -> Non
             session.go()
         session.close()
     finish(trace, load)
-
-
-def finish(trace: Path, load: Load) -> None:
-    """Wait for the end of the recording, compare all of it, and make room for the next."""
-    wait_until_recorded(trace, CLOSE)
-    verify(trace, load)
-    trace.unlink()

@@ -16,6 +16,18 @@ from mcpproxy import Report
 from tests.peers.fixtures import Peers
 from tests.peers.processes import Proxy, run, server
 
+PAIRS: Final = [
+    *((client, "everything") for client in Peers.CLIENTS),
+    ("python 1", "python 1"),
+    ("python 2 auto", "python 1"),
+    ("typescript 2 auto", "python 1"),
+    ("python 1", "python 2"),
+    ("python 2 auto", "python 2"),
+    ("typescript 1", "python 2"),
+    ("typescript 2 auto", "python 2"),
+]
+"""Clients and the servers that they are let talk to: every client once, and every server with some."""
+
 
 @dataclass(frozen=True)
 class Session:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.protocol.contract import LIMIT, MAX_SCHEMA_BYTES, Mismatch, breaks, contract
+from mcpproxy.protocol.contract import LIMIT, MAX_SCHEMA_BYTES, PLAIN, Mismatch, breaks, contract
 from mcpproxy.protocol.jsonrpc import JSON
 
 NOW: Final = "2025-11-25"
@@ -319,10 +319,42 @@ def test_a_schema_is_made_ready_once() -> None:
     assert contract({"type": "string"}, NOW) is not contract({"type": "string"}, THEN)
 
 
-def test_the_library_is_loaded_with_the_first_schema() -> None:
+PLAIN_SCHEMA: Final[Schema] = {
+    "$schema": DRAFT_7,
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "what to say"},
+        "often": {"type": ["integer", "null"]},
+    },
+    "required": ["text"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "loaded"),
+    [
+        (PLAIN_SCHEMA, {"text": "a", "often": None}, False),
+        (PLAIN_SCHEMA, {"text": "a", "often": 2}, False),
+        (PLAIN_SCHEMA, {"text": "a", "loud": True}, True),  # it has to say where
+        (PLAIN_SCHEMA | {"minProperties": 1}, {"text": "a"}, True),
+    ],
+)
+def test_the_library_is_loaded_when_a_schema_or_what_is_wrong_calls_for_it(
+    schema: Schema, value: JSON, loaded: bool
+) -> None:
     code = (
         "import sys; from mcpproxy.protocol import contract\n"
-        "assert 'jsonschema_rs' not in sys.modules\n"
-        "contract.breaks(1, {}, '2025-11-25'); assert 'jsonschema_rs' in sys.modules"
+        f"contract.breaks({value!r}, {schema!r}, {NOW!r}); print('jsonschema_rs' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (ran.stdout.strip(), ran.stderr) == (str(loaded), "")
+
+
+def test_after_many_values_the_library_is_faster() -> None:
+    ready = contract(PLAIN_SCHEMA | {"title": "asked often"}, NOW)
+    assert ready is not None
+    for text in (b'{"text":"a"}', None):
+        for _ in range(PLAIN):
+            assert ready.breaks({"text": "a"}, text) == ()
+        assert len(ready.breaks({"text": 1}, text)) == 1

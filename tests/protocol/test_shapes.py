@@ -9,6 +9,7 @@ from mcpproxy.protocol.jsonrpc import ABSENT
 from mcpproxy.protocol.methods import INPUT_REQUESTS, defined, known_anywhere
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.shapes import LIMIT, Part, Violation, violations
+from mcpproxy.protocol.shapes_input import INPUT
 from mcpproxy.protocol.shapes_messages import MESSAGES
 from mcpproxy.protocol.shapes_notation import Block, Row, read
 from mcpproxy.protocol.shapes_types import TYPES
@@ -478,7 +479,8 @@ def test_violations_are_not_told_without_end() -> None:
 
 # The tables themselves.
 
-BLOCKS = [block for text in (TYPES, MESSAGES) for blocks in read(text).values() for block in blocks]
+EVERY_TYPE = TYPES + INPUT
+BLOCKS = [block for text in (EVERY_TYPE, MESSAGES) for blocks in read(text).values() for block in blocks]
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.name} {block.revisions[:1]}")
@@ -489,7 +491,7 @@ def test_no_row_of_a_block_is_idle(block: Block) -> None:
 
 
 def test_blocks_of_one_name_do_not_overlap() -> None:
-    for text in (TYPES, MESSAGES):
+    for text in (EVERY_TYPE, MESSAGES):
         for name, blocks in read(text).items():
             revisions = [revision for block in blocks for revision in block.revisions]
             assert len(revisions) == len(set(revisions)), name
@@ -505,7 +507,7 @@ def test_every_message_block_belongs_to_a_method() -> None:
 def test_every_type_is_used() -> None:
     words = [block.word for block in BLOCKS] + [row.type for block in BLOCKS for row in block.rows]
     used = set(re.findall(r"\b[A-Z]\w+", " ".join(words)))
-    assert used == set(read(TYPES))
+    assert used == set(read(EVERY_TYPE))
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

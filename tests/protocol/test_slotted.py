@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import FrozenInstanceError, asdict, dataclass, fields, is_dataclass, replace
 from dataclasses import field as usual_field
+from typing import Any
 
 import pytest
 
@@ -100,6 +101,39 @@ def test_fields_that_nobody_gives_are_there_at_once() -> None:
     made.inner = made
     assert repr(made) == "Changing(seq=1, inner=..., _notes=[])"
     assert Changing(seq=2) == Changing(2, None)
+
+
+def test_the_first_instances_are_as_the_later_ones() -> None:
+    @slotted()
+    class Fresh:
+        a: int
+        b: list[int] = field(default_factory=list[int])
+        c: int = 3
+        d: int = field(default=4, init=False)
+
+    ways = [Fresh(1), Fresh(1, [2]), Fresh(a=1), Fresh(1, c=5), Fresh(c=5, b=[], a=1)]
+    later = [way for _ in range(9) for way in (Fresh(1), Fresh(1, [2]), Fresh(a=1), Fresh(1, c=5))][-4:]
+    assert [repr(way) for way in ways] == [repr(way) for way in (*later, later[3])]
+    assert Fresh(1).b is not Fresh(1).b
+
+
+@pytest.mark.parametrize("number", [0, 20])
+@pytest.mark.parametrize(
+    ("args", "more"), [((), {}), ((1, 2), {}), ((1,), {"a": 1}), ((1,), {"b": 1}), ((1,), {"c": 1})]
+)
+def test_wrong_arguments_are_refused_by_the_first_and_by_later_ones(
+    number: int, args: tuple[int, ...], more: dict[str, int]
+) -> None:
+    @slotted(frozen=True)
+    class Fresh:
+        a: int
+        b: int = field(default=2, init=False)
+
+    for _ in range(number):
+        Fresh(1)
+    make: Any = Fresh
+    with pytest.raises(TypeError, match=r"Fresh\.__init__\(\)"):
+        make(*args, **more)
 
 
 def test_wrong_arguments_are_told_by_the_class() -> None:

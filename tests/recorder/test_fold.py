@@ -88,6 +88,15 @@ def to_the_end(session: Recording) -> None:
     session.finish()
 
 
+def record_until_killed(folder: Path, writer: TraceWriter) -> None:
+    """Record what a journal in ``folder`` holds until ``writer`` is killed, which it is."""
+    reader = JournalReader(str(folder))
+    with pytest.raises(KilledError):
+        to_the_end(Recording(reader, writer, Accuser, Live(None)))
+    writer.close()
+    reader.close()
+
+
 SEGMENTS = [SESSION[:2], SESSION[2:5], SESSION[5:8], SESSION[8:12], SESSION[12:]]
 """The lines that are cut run over the ends of the segments."""
 
@@ -95,12 +104,8 @@ SEGMENTS = [SESSION[:2], SESSION[2:5], SESSION[5:8], SESSION[8:12], SESSION[12:]
 def test_killed_anywhere_the_trace_is_the_same(trace: Path, tmp_path: Path) -> None:
     whole = live_result(tmp_path, *SEGMENTS)
     for life in range(0, len(whole), 7):
-        JournalFolder(trace, *SEGMENTS)
-        writer = MortalWriter(str(trace), life)
-        session = Recording(JournalReader(journal.folder(str(trace))), writer, Accuser, Live(None))
-        with pytest.raises(KilledError):
-            to_the_end(session)
-        writer.close()
+        folder = JournalFolder(trace, *SEGMENTS)
+        record_until_killed(folder.path, MortalWriter(str(trace), life))
         assert trace.stat().st_size == life
         assert fold(str(trace), Accuser)
         assert trace.read_bytes() == whole

@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 
 from mcpproxy.recorder import bodies, cost
 from mcpproxy.recorder.fold import fold
-from mcpproxy.recorder.follow import JournalReader
 from mcpproxy.recorder.frozen import FrozenStateError, freeze, thaw
 from mcpproxy.recorder.http import HttpAssembly
 from mcpproxy.recorder.judge import observer
-from mcpproxy.recorder.live import Live
-from mcpproxy.recorder.pipeline import Recording
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     Close,
@@ -65,7 +62,7 @@ from tests.recorder.journals import (
     record,
     recording,
 )
-from tests.recorder.test_fold import KilledError, MortalWriter, to_the_end
+from tests.recorder.test_fold import MortalWriter, record_until_killed
 
 
 def assembled(entries: Iterable[Entry], begin: Entry | None = None) -> list[Recorded]:
@@ -472,6 +469,28 @@ def test_every_split_gives_the_same_events() -> None:
     assert joined(assembled(split(CONVERSATION[1:-1], *range(longest)))) == WHOLE
 
 
+def test_a_head_sent_again_is_masked_by_what_is_known_then() -> None:
+    """The same bytes come before and after the stream that names the session in them."""
+    early = client(get("/messages/0123456789abcdef"))
+    event = b"event: endpoint\ndata: /messages/0123456789abcdef\n\n"
+    found = assembled([early, server(answer(b"")), client(get("/sse"), number=2),
+                       server(stream() + chunk(event), number=2), early])  # fmt: skip
+    first, _, again = (event.target for event in found if isinstance(event, RequestHead))
+    assert first == "/messages/0123456789abcdef"
+    assert again.startswith("/messages/masked(len=16,")
+
+
+def test_a_resumed_stream_is_masked_by_the_ids_of_its_own_connection() -> None:
+    resumed = get("/mcp", "Last-Event-ID: 0123456789abcdef_1")
+    named = get("/mcp", "Mcp-Session-Id: 0123456789abcdef")
+    found = assembled(
+        [client(resumed), client(named, number=2), server(answer(b""), number=2), client(resumed, number=2)]
+    )
+    heads = [dict(event.headers) for event in found if isinstance(event, RequestHead)]
+    assert heads[0]["Last-Event-ID"] == "0123456789abcdef_1"
+    assert heads[2]["Last-Event-ID"].startswith("masked(len=16,")
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 400), min_size=2, max_size=6, unique=True).map(sorted))
 def test_any_split_gives_the_same_events(cuts: list[int]) -> None:
@@ -591,12 +610,7 @@ def test_killed_anywhere_the_trace_is_the_same(tmp_path: Path) -> None:
     trace = tmp_path / "h.jsonl"
     for life in range(0, len(whole), 61):
         folder = JournalFolder(trace, *SEGMENTS)
-        writer = MortalWriter(str(trace), life)
-        reader = JournalReader(str(folder.path))
-        with pytest.raises(KilledError):
-            to_the_end(Recording(reader, writer, Accuser, Live(None)))
-        writer.close()
-        reader.close()
+        record_until_killed(folder.path, MortalWriter(str(trace), life))
         assert fold(str(trace), Accuser)
         assert trace.read_bytes() == whole
         trace.unlink()

@@ -158,20 +158,6 @@ def test_a_recorder_that_is_killed_leaves_the_journal(trace: Path) -> None:
     recorder.leave()
 
 
-def test_where_it_may_not_stand_back_it_records_all_the_same(
-    trace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "sched_setscheduler", refuse, raising=False)
-    JournalFolder(trace, [START, client(PING), EXIT])
-    recorder = Forked(trace, "off")
-    assert len(recorder.notes()) == 1
-    recorder.leave()
-    assert frames(trace) == [PING[:-1]]
-
-
 def test_quiet_says_nothing(trace: Path) -> None:
     JournalFolder(trace, [START, client(b"not json\n"), EXIT])
     recorder = Forked(trace, quiet=True)

@@ -9,9 +9,6 @@ from mcpproxy.cli.main import main
 from mcpproxy.cli.rotation import rotation_member
 from mcpproxy.cli.usage import UsageError
 from mcpproxy.recorder.fold import fold
-from mcpproxy.recorder.follow import JournalReader
-from mcpproxy.recorder.live import Live
-from mcpproxy.recorder.pipeline import Recording
 from mcpproxy.recorder.rotation import Rotation
 from mcpproxy.session.frame import Finding
 from mcpproxy.trace.chain import files_of
@@ -20,7 +17,7 @@ from mcpproxy.trace.writer import TraceWriter
 from tests.recorder import http_journals, journals
 from tests.recorder.journals import Accuser, Entry, JournalFolder, record, recording
 from tests.recorder.limits import file_size_limit
-from tests.recorder.test_fold import KilledError, to_the_end
+from tests.recorder.test_fold import KilledError, record_until_killed
 
 
 def rotated(entries: list[Entry], rotate: dict[str, int]) -> list[Entry]:
@@ -107,12 +104,7 @@ def test_killed_anywhere_the_files_are_the_same(tmp_path: Path, session: list[En
     folder.path.rmdir()
     for life in range(0, sum(map(len, whole.values())), 131):
         folder = JournalFolder(trace, *segments)
-        writer = MortalWriter(str(trace), life)
-        reader = JournalReader(str(folder.path))
-        with pytest.raises(KilledError):
-            to_the_end(Recording(reader, writer, Accuser, Live(None)))
-        writer.close()
-        reader.close()
+        record_until_killed(folder.path, MortalWriter(str(trace), life))
         assert fold(str(trace), Accuser)
         assert contents(tmp_path) == whole
         for path in tmp_path.glob("*.jsonl"):

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -95,13 +94,6 @@ def test_a_place_that_cannot_be_recorded_to(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     said = refused("--upstream", URL, "--listen", "127.0.0.1:0", "--trace-dir", str(tmp_path / "file" / "x"))
     assert said.startswith(f"mcpproxy: {tmp_path}/file/x: cannot be recorded to (")
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    server = Upstream()
-    yield server
-    server.close()
 
 
 class Command:

@@ -3,7 +3,6 @@
 import json
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,20 +12,6 @@ from mcpproxy.relay.hand import held
 from mcpproxy.relay.journal import DROPPED, RESET
 from tests.relay.hosts import DEADLINE_S, kill
 from tests.relay.http_peers import OK, Peer, Proxy, Record, Upstream, kinds, read_journal, request, stream
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    server = Upstream()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def proxy(upstream: Upstream, tmp_path: Path) -> Iterator[Proxy]:
-    with Proxy(str(tmp_path / "t.jsonl"), "--upstream", upstream.origin) as started:
-        yield started
-
 
 EVENT = b"9\r\ndata: 1\n\n\r\n"
 

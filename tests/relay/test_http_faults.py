@@ -3,7 +3,6 @@
 import json
 import socket
 import ssl
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,6 @@ from tests.relay.http_peers import OK, Peer, Proxy, Record, Upstream, request
 from tests.relay.test_http_tls import CERT, KEY
 
 SAID = b"a fault of mcpproxy: ValueError('out of order') (faults.py, line "
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    server = Upstream()
-    yield server
-    server.close()
 
 
 def named(upstream: Upstream) -> str:

@@ -12,13 +12,6 @@ from mcpproxy.relay.head import Refusal, parse
 from tests.relay.http_peers import OK, Proxy, Upstream, kinds, read_journal, request, stream
 
 
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    server = Upstream()
-    yield server
-    server.close()
-
-
 @pytest.mark.parametrize(
     ("host", "is_ours"),
     [

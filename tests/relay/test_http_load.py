@@ -17,19 +17,6 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
 
 @pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    server = Upstream()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def proxy(upstream: Upstream, tmp_path: Path) -> Iterator[Proxy]:
-    with Proxy(str(tmp_path / "t.jsonl"), "--upstream", upstream.origin) as started:
-        yield started
-
-
-@pytest.fixture
 def many_descriptors() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,6 +1,5 @@
 """Addresses in answers: what is rewritten, what is left alone, however the bytes are cut."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -273,13 +272,6 @@ def test_a_route_knows_whether_a_stream_was_asked_for() -> None:
     assert route(STREAM).has_stream
     assert not route(POST).has_stream
     assert not route(STREAM.replace(b"Accept", b"Mcp-Session-Id: 1\r\nAccept")).has_stream
-
-
-@pytest.fixture
-def upstream() -> Iterator[http_peers.Upstream]:
-    server = http_peers.Upstream()
-    yield server
-    server.close()
 
 
 def test_the_endpoint_event_on_the_wire_and_in_the_journal(

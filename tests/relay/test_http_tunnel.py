@@ -1,25 +1,11 @@
 """The HTTP relay's data path: what arrives is what was sent, but for the documented changes to the head."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mcpproxy.relay import journal
 from tests.relay.http_peers import OK, Proxy, Upstream, kinds, request, stream
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    server = Upstream()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def proxy(upstream: Upstream, tmp_path: Path) -> Iterator[Proxy]:
-    with Proxy(str(tmp_path / "t.jsonl"), "--upstream", upstream.origin) as started:
-        yield started
 
 
 def heads(upstream: Upstream) -> dict[str, tuple[bytes, bytes]]:

@@ -1,10 +1,12 @@
 """The recorder is a guest: whatever becomes of it, the session goes on and stderr says it once."""
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal
+from mcpproxy.relay import journal, spawn
 from tests.relay.hosts import Host, behind, peer, read_journal, stream
 
 MISHAPS = {
@@ -71,3 +73,20 @@ def test_the_portable_relay_starts_it_as_a_command(tmp_path: Path) -> None:
         assert host.rest() == b"x"
         assert host.wait() == 0
         assert host.all_errors() == b"followed to the end\n"
+
+
+def test_it_stands_back_where_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    def say_how(wake_fd: int, asleep: object) -> None:
+        os.write(2, b"%d\n" % os.getpriority(os.PRIO_PROCESS, 0))
+
+    for given in (spawn.NICE if sys.platform == "linux" else 0, 0):
+        recorder = spawn.fork_recorder(say_how, None, 0)
+        recorder.leave(b"")
+        os.set_blocking(recorder.notes, True)
+        with open(recorder.notes, "rb") as notes:
+            assert int(notes.read()) == min(os.getpriority(os.PRIO_PROCESS, 0) + given, 19)
+        os.waitpid(recorder.pid, 0)
+        monkeypatch.setattr(os, "sched_setscheduler", refuse, raising=False)

@@ -17,7 +17,7 @@ from mcpproxy.replay.player import Send
 from mcpproxy.replay.recording import load
 from mcpproxy.replay.script import steps
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
-from tests.replay.scripts import HELLO, ask, call, tell, text
+from tests.replay.scripts import HELLO, ask, call, give, tell, text
 
 ASKED, GREETED, READY = (line[1] for line in HELLO)
 DEADLINE_S: Final = 60
@@ -258,6 +258,42 @@ def test_a_subscription_is_a_stream_that_stays_open(
     with Server(answer).running() as server:
         code, report, err = played(server, tape.write(tmp_path / "t.jsonl"), capsys)
     assert (code, report["counts"]["same"]) == (0, 4), err
+
+
+ROOTS: Final[dict[str, tuple[bool, list[tuple[str, str]]]]] = {
+    "does not ask": (False, [("the server's roots/list", "missing")]),
+    "refuses the answer": (True, [("HTTP POST with the answer to roots/list", "changed")]),
+}
+
+
+@pytest.mark.parametrize(("asks", "differing"), ROOTS.values(), ids=ROOTS)
+def test_what_becomes_of_an_answer_counts_as_much_as_what_it_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], asks: bool, differing: list[tuple[str, str]]
+) -> None:
+    asked = ask("r", "roots/list")
+
+    def answer(http: Answering, said: Any) -> None:
+        if said is None:
+            http.stream(*([f"data: {json.dumps(asked)}\n\n"] if asks else []))
+            http.server_over.wait(DEADLINE_S)
+        elif "method" in said:
+            http.handshake(said)
+        else:
+            http.give(400)
+
+    tape = opening()
+    stream = tape.request("GET", None, VERSION)
+    tape.head(stream, 200, STREAM)
+    tape.event(stream, asked)
+    tape.give(tape.request("POST", give("r", roots=[]), JSON, VERSION), 202)
+    tape.end(stream, cut=True)
+    path = tape.write(tmp_path / "t.jsonl")
+    with Server(answer).running() as server:
+        _, report, _ = played(server, path, capsys)
+        code, silent, _ = played(server, path, capsys, "--ignore", "roots/list")
+    items = [(item["what"], item["verdict"]) for item in report["items"] if item["verdict"] != "same"]
+    assert items == differing
+    assert (code, silent["counts"]["same"]) == (0, 1)
 
 
 def test_an_update_over_http_is_recorded_by_a_proxy_in_between(

@@ -22,11 +22,12 @@ PAIRS: Final = (
 """Sampling and elicitation are asked for in all of them; in the last as the stateless revision does."""
 
 LUCK: Final = tuple(
-    argument
+    f"the server's {method}"
     for method in ("roots/list", "notifications/tools/list_changed", "notifications/message")
-    for argument in ("--ignore", method)
 )
-"""What the reference server says when a session has just begun: it is lost if the stream is not open yet."""
+"""What the reference server says at the handshake, a third of a second after it, and of what it is answered
+then. All of that goes on the stream of the client's GET and is lost if that is not open yet, be it in the
+recording or in the replay, as under load. What came both times is compared like anything else."""
 
 
 def replayed(trace: Path, *arguments: str) -> dict[str, Any]:
@@ -37,9 +38,9 @@ def replayed(trace: Path, *arguments: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def is_unsent_answer(item: dict[str, Any]) -> bool:
-    """Whether all that is missing is a POST, as of the answer to a request that got lost."""
-    return item["what"] == "HTTP POST" and [change["found"] for change in item["changes"]] == [0]
+def is_lost(item: dict[str, Any]) -> bool:
+    """Whether it came one time only, as may happen to it."""
+    return item["what"] in LUCK and item["verdict"] in ("missing", "new")
 
 
 def differing(report: dict[str, Any]) -> list[dict[str, Any]]:
@@ -60,8 +61,8 @@ def test_a_session_over_http_is_played_again(
 ) -> None:
     trace = sessions.http(client, peer).trace
     with server(peers.http_server(peer), {"PORT": "0"}) as origin:
-        report = replayed(trace, "--url", f"{origin}/mcp", *LUCK)
-    assert [item for item in differing(report) if not is_unsent_answer(item)] == []
+        report = replayed(trace, "--url", f"{origin}/mcp")
+    assert [item for item in differing(report) if not is_lost(item)] == []
 
 
 @pytest.mark.parametrize(("client", "peer"), PAIRS[1:], ids=[" - ".join(pair) for pair in PAIRS[1:]])

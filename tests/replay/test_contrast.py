@@ -166,3 +166,18 @@ def test_two_times_are_alike_if_asked(tmp_path: Path) -> None:
     before, after = answers(text(1, "at 2026-11-22T01:02:03Z"), text(1, "at 2027-01-02T03:04:05Z"))
     assert len(told(compared(tmp_path, before, after))) == 1
     assert told(compared(tmp_path, before, after, alike="timestamps")) == []
+
+
+def test_one_that_did_not_come_makes_no_other_differ(tmp_path: Path) -> None:
+    """No two of them are equal, for each tells the time."""
+
+    def log(year: int, *said: str) -> list[Line]:
+        return [(S, tell("notifications/message", data=f"{year}-01-02T03:04:05Z {what}")) for what in said]
+
+    before, after = log(2026, "began", "subscribed", "ended"), log(2027, "subscribed", "ended")
+    found = compared(tmp_path, before, after, alike="timestamps")
+    assert [(item.frame, item.found_frame, item.verdict) for item in found] == [
+        (1, None, "missing"),
+        (2, 1, "same"),
+        (3, 2, "same"),
+    ]

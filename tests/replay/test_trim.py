@@ -133,7 +133,8 @@ def write(path: Path, fixture: Fixture, revision: str) -> list[int]:
     events = [event for step in runner.steps(fixture, revision) for event in step.events]
     heads = [event.seq for event in events if isinstance(event, Frame | RequestHead)]
     with path.open("wb") as file:
-        file.write(encode_header(Header(transport="http")))
+        redaction = "values" if fixture.redacted else "none"
+        file.write(encode_header(Header(transport="http", redaction=redaction)))
         for event in events:
             file.write(encode_close(event, Tally()) if isinstance(event, Close) else encode(event))
     return heads
@@ -141,7 +142,7 @@ def write(path: Path, fixture: Fixture, revision: str) -> list[int]:
 
 def judged(path: Path) -> list[Finding]:
     trace = open_trace(path)
-    observer = Observer(catalogue.load(), joined_late=trace.joined_late)
+    observer = Observer(catalogue.load(), joined_late=trace.joined_late, redacted=trace.redacted)
     return [
         found
         for event in trace.events()

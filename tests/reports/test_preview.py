@@ -23,7 +23,8 @@ VALUES: list[JSON] = [
 
 @pytest.mark.parametrize("value", VALUES, ids=json.dumps)
 def test_a_small_value_is_shown_whole(value: JSON) -> None:
-    assert preview(value, 1000) == json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    whole = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    assert preview(value, 1000) == preview(value, 10, is_short=True) == whole
 
 
 @pytest.mark.parametrize("value", VALUES, ids=json.dumps)
@@ -37,6 +38,6 @@ def test_what_is_not_shown_is_not_written_out() -> None:
     deep: JSON = []
     for _ in range(100_000):
         deep = [deep]
-    assert preview(deep, 80)[:80] == "[" * 80
+    assert preview(deep, 80)[:80] == preview(deep, 80, is_short=True)[:80] == "[" * 80
     assert len(preview("x" * 10_000_000, 80)) < 100
     assert len(preview({"x" * 10_000_000: 1}, 80)) < 100

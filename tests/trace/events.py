@@ -1,5 +1,6 @@
 """Hypothesis strategies for everything that a trace can hold."""
 
+import json
 from typing import get_args
 
 from hypothesis import strategies as st
@@ -54,6 +55,47 @@ raws = st.one_of(
     st.text(max_size=20).map(lambda text: text.encode("utf-8")),
 )
 lines = raws.filter(lambda raw: b"\n" not in raw)
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+members = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | values,
+        "id": values,
+        "method": st.sampled_from(["ping", "notifications/x"]) | values,
+        "params": values,
+        "result": values,
+        "message": values,
+    },
+)
+
+
+def compact(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def spaced(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def twice(one: object, other: object) -> bytes:
+    return b'{"method":%b,"method":%b}' % (compact(one), compact(other))
+
+
+messages = st.one_of(
+    st.builds(compact, members),
+    st.builds(spaced, members | st.lists(members, max_size=2)),
+    st.builds(twice, values, values),
+)
+"""JSON-RPC messages, right and wrong, as peers of several kinds write them."""
 
 frames = st.builds(
     Frame,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed, parse
 from mcpproxy.session.frame import (
     Close,
     Eof,
@@ -23,23 +23,22 @@ from mcpproxy.session.frame import (
     SseEvent,
     Stderr,
 )
+from mcpproxy.trace.decoding import decode, header_format
 from mcpproxy.trace.format import (
     CloseRecord,
     Header,
-    NotARecordError,
     Recorded,
     Tally,
-    decode,
     encode,
     encode_close,
     encode_finding,
     encode_frame,
     encode_header,
     frame_parts,
-    header_format,
     is_embeddable,
 )
 from mcpproxy.trace.http import Encoded, body_bytes
+from mcpproxy.trace.members import NotARecordError
 from tests.trace import events as some
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -192,6 +191,21 @@ def test_every_event_comes_back(event: Frame | Stderr | Eof | Signal | Gap) -> N
     assert decode(line) == event
 
 
+@given(some.frames | some.http_frames, some.messages)
+def test_a_message_says_the_same_however_its_record_is_read(frame: Frame, raw: bytes) -> None:
+    frame.raw = raw
+    line = encode(frame)
+    by_value, by_text = decode(line), decode(line[:-1] + b" \n")  # nobody can tell by the end of that one
+    assert isinstance(by_value, Frame)
+    assert isinstance(by_text, Frame)
+    assert by_value == by_text == frame
+    read = parse(raw)
+    for message in (by_value.message, by_text.message):
+        assert message == read
+        assert getattr(message, "regular", None) == getattr(read, "regular", None)
+        assert getattr(message, "repeats", None) == getattr(read, "repeats", None)
+
+
 @given(some.frames)
 def test_a_frame_in_parts_is_the_same_line(frame: Frame) -> None:
     assert b"".join(frame_parts(frame)) == encode_frame(frame)
@@ -291,7 +305,22 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
         b'{"type":"frame","seq":1,"t":2,"from":"client","message":[],"seen":1}',
         "a damaged message",
     ),
-    "a message before the rest": (b'{"type":"frame","message":[],"seq":1}', "a record without seq"),
+    "a message before the rest": (
+        b'{"type":"frame","message":{},"seq":1,"t":2,"from":"client"}',
+        "a damaged message",
+    ),
+    "two messages": (
+        b'{"type":"frame","seq":1,"t":2,"from":"client","message":{},"message":[]}',
+        "a damaged message",
+    ),
+    "a sender that is no word": (
+        b'{"type":"frame","seq":1,"t":2,"from":[],"message":{}}',
+        "a record with a bad from",
+    ),
+    "a frame without a number": (
+        b'{"type":"frame","seq":null,"t":2,"from":"client","message":{}}',
+        "a record with a bad seq",
+    ),
     "a frame of nothing": (b'{"type":"frame","seq":1,"t":2,"from":"client"}', "a record without text"),
 }
 

@@ -69,6 +69,11 @@ def test_a_session_comes_back(file: Path) -> None:
     assert (trace.complete, trace.notes, trace.tally) == (True, [], TALLY)
 
 
+def test_its_findings_alone_are_read_past_whatever_is_damaged(file: Path) -> None:
+    file.write_bytes(b"".join([LINES[0], b"{}\n", *LINES[1:4], LINES[3][:40] + b"\n", LINES[3][:-1]]))
+    assert list(open_trace(file).findings()) == [FINDING, FINDING]
+
+
 def test_it_can_be_read_again(file: Path) -> None:
     file.write_bytes(WHOLE + b"\n")
     trace = open_trace(str(file))

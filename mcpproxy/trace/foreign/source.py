@@ -1,6 +1,7 @@
 """What the readers of foreign formats have in common."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NoReturn
@@ -30,11 +31,10 @@ class ForeignTrace(Trace):
         super().__init__(path, source.header)
         self._source: Final = source
 
-    def _records(self) -> Iterator[tuple[str, int, bytes]]:
-        yield self.path, 1, b""  # in the place of the header
+    @contextmanager
+    def _lines(self) -> Generator[Iterator[bytes]]:
         names = SessionNames()
-        for number, event in enumerate(self._source.events(), start=2):
-            yield self.path, number, encode(event, names.of(event))
+        yield (encode(event, names.of(event)) for event in self._source.events())
 
 
 class Clock:

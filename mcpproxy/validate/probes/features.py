@@ -20,7 +20,6 @@ _NOBODYS: Final = "mcpproxy-no-such-thing"
 _NOWHERE: Final = "mcpproxy-nowhere://no-such-host/no-such-resource"
 _INVALID_PARAMS: Final = -32602
 _NOT_FOUND: Final = -32002
-_SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
 
 _PASSWD: Final = "root:x:0:0:"
 
@@ -71,7 +70,7 @@ async def _traversal(bench: Bench) -> Conclusion:
         for content in contents if isinstance(contents, list) else ():
             text = content.get("text") if isinstance(content, dict) else None
             if isinstance(text, str) and _PASSWD in text:
-                source = _page(bench, "server/resources#security-considerations")
+                source = bench.page("server/resources#security-considerations")
                 said = f"{uri} leads out of what is offered: it read the accounts of the machine"
                 return Conclusion("failed", said, answer.frames, source=source)
     return passed(f"{len(uris)} paths that lead upwards gave nothing away", tuple(frames))
@@ -102,7 +101,7 @@ async def _subscribe(bench: Bench) -> Conclusion:
         answer = await bench.client.request(method, {"uri": uri})
         frames += answer.frames
         if answer.is_error:
-            said = f"resources.subscribe is declared and {method} of {shown(uri)} refused: {_error(answer)}"
+            said = f"resources.subscribe is declared and {method} of {shown(uri)} refused: {answer.refusal}"
             return warned(said, answer.frames)
     return passed("taken, and taken back", tuple(frames))
 
@@ -146,19 +145,10 @@ def _invalid(
     """Whether it was refused with -32602, as a ``requirement`` of the catalogue or a page says it should."""
     if answer.is_error and answer.code == _INVALID_PARAMS:
         return passed("refused with -32602", answer.frames)
-    said = f"refused with {shown(answer.code)}" if answer.is_error else "answered with a result"
-    message = f"{what} was {said}, not with -32602"
+    message = f"{what} was {answer.outcome}, not with -32602"
     if requirement:
         return bench.breaks(requirement, message, answer.frames)
-    return Conclusion("warning", message, answer.frames, source=_page(bench, source))
-
-
-def _error(answer: Answer) -> str:
-    return f"{shown(answer.code)}, {shown(answer.error.get('message'))}"
-
-
-def _page(bench: Bench, where: str) -> str:
-    return f"{_SPECIFICATION}/{bench.revision}/{where}"
+    return Conclusion("warning", message, answer.frames, source=bench.page(source))
 
 
 PROBES: Final = (

@@ -60,7 +60,7 @@ async def _unknown_method(bench: Bench) -> Conclusion:
     if answer.is_error and answer.code == _METHOD_NOT_FOUND:
         return passed("refused with -32601", answer.frames)
     requirement = "ERR-002/R-218" if bench.client.is_stateless else "RPC-020/R-023"
-    said = f"refused with {shown(answer.code)}" if answer.is_error else "answered with a result"
+    said = answer.outcome
     return bench.breaks(requirement, f"a method that nobody has was {said}, not with -32601", answer.frames)
 
 
@@ -161,7 +161,7 @@ def _with_id(name: str, id: RequestId) -> Run:
         method = "server/discover" if client.is_stateless else "ping"
         answer = await client.request(method, id=id)
         if answer.is_error:
-            said = f"a {method} was refused because of its id: {_error(answer.error)}"
+            said = f"a {method} was refused because of its id: {answer.refusal}"
             if name == "id-long":
                 return warned(f"{said}; no sentence says how long an id may be", answer.frames)
             return bench.breaks("RPC-003/R-004", said, answer.frames)
@@ -182,7 +182,7 @@ async def _progress(bench: Bench) -> Conclusion:
     answer = await client.request(method, {**params, "_meta": {"progressToken": token}})
     await still_there(client, f"{method} with a progress token", *answer.frames)
     if answer.is_error:
-        said = f"{method} with a progress token was refused: {_error(answer.error)}"
+        said = f"{method} with a progress token was refused: {answer.refusal}"
         return warned(f"{said}; nobody has to report progress, but a token is no fault", answer.frames)
     told = [frame for frame in client.strays[before:] if _is_progress(frame)]
     frames = (*answer.frames, *(frame.seq for frame in told))
@@ -203,10 +203,6 @@ def _is_progress(frame: Frame) -> bool:
 
 def _scalar(code: object) -> JSON:
     return code if isinstance(code, int | float | str) else None
-
-
-def _error(error: JSONObject) -> str:
-    return f"{shown(error.get('code'))}, {shown(error.get('message'))}"
 
 
 PROBES: Final = (

@@ -23,7 +23,6 @@ _FAR: Final = "2099-12-31"
 """A revision that cannot be supported: its time has not come."""
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-_NEGOTIATION: Final = "https://modelcontextprotocol.io/specification/{}/basic/lifecycle#version-negotiation"
 
 
 async def _early_request(bench: Bench) -> Conclusion:
@@ -37,8 +36,8 @@ async def _early_request(bench: Bench) -> Conclusion:
         frame = answered(client, early)
         frames = (early.seq, *((frame.seq,) if frame else ()), opened.frame.seq, last)
         if opened.is_error:
-            said = f"after {what} the session cannot be opened: {_error(opened)}"
-            return Conclusion("failed", said, frames, source=_source(bench, "#initialization"))
+            said = f"after {what} the session cannot be opened: {opened.refusal}"
+            return Conclusion("failed", said, frames, source=bench.page("basic/lifecycle#initialization"))
         return passed("not answered" if frame is None else _said(early.news.get_nowait()), frames)
 
 
@@ -46,7 +45,7 @@ async def _early_ping(bench: Bench) -> Conclusion:
     async with bench.fresh("early-ping") as client:
         answer = await client.ping()
         if answer.is_error:
-            said = f"a ping before initialize was refused: {_error(answer)}"
+            said = f"a ping before initialize was refused: {answer.refusal}"
             return bench.breaks("LIFE-004/R-040", said, answer.frames)
         return passed("answered", answer.frames)
 
@@ -74,8 +73,8 @@ async def _uninitialized(bench: Bench) -> Conclusion:
         frame = answered(client, early)
         frames = (early.seq, *((frame.seq,) if frame else ()), told, *later.frames)
         if later.is_error:
-            said = f"{method} is refused even after notifications/initialized: {_error(later)}"
-            return Conclusion("failed", said, frames, source=_source(bench, "#operation"))
+            said = f"{method} is refused even after notifications/initialized: {later.refusal}"
+            return Conclusion("failed", said, frames, source=bench.page("basic/lifecycle#operation"))
         return passed("not answered" if frame is None else _said(early.news.get_nowait()), frames)
 
 
@@ -90,7 +89,9 @@ async def _unsupported_version(bench: Bench) -> Conclusion:
         offered = answer.members.get("protocolVersion")
         if offered == _FAR:
             said = f"the server agrees to {_FAR}, a revision that does not exist, and offers none that it has"
-            return Conclusion("failed", said, answer.frames, source=_NEGOTIATION.format(bench.revision))
+            return Conclusion(
+                "failed", said, answer.frames, source=bench.page("basic/lifecycle#version-negotiation")
+            )
         if not isinstance(offered, str) or not _DATE.fullmatch(offered):
             said = f"asked for {_FAR}, the server offers {shown(offered)}, which is no date"
             return bench.breaks("PROTO-008/R-042", said, answer.frames)
@@ -98,17 +99,7 @@ async def _unsupported_version(bench: Bench) -> Conclusion:
 
 
 def _said(answer: object) -> str:
-    if not isinstance(answer, Answer):
-        return "not answered"
-    return f"refused with {shown(answer.code)}" if answer.is_error else "answered with a result"
-
-
-def _error(answer: Answer) -> str:
-    return f"{shown(answer.code)}, {shown(answer.error.get('message'))}"
-
-
-def _source(bench: Bench, section: str) -> str:
-    return f"https://modelcontextprotocol.io/specification/{bench.revision}/basic/lifecycle{section}"
+    return answer.outcome if isinstance(answer, Answer) else "not answered"
 
 
 PROBES: Final = (

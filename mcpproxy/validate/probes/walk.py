@@ -151,7 +151,7 @@ async def _reads(bench: Bench) -> Conclusion:
         frames += answer.frames
         if answer.is_error:
             return Conclusion(
-                "warning", f"{shown(uri)} is listed and cannot be read: {_error(answer.error)}", answer.frames
+                "warning", f"{shown(uri)} is listed and cannot be read: {answer.refusal}", answer.frames
             )
     return passed(f"{len(uris)} read", tuple(frames))
 
@@ -170,7 +170,7 @@ async def _gets(bench: Bench) -> Conclusion:
         if answer.is_error and not arguments:  # what we made up may not be what it takes
             return Conclusion(
                 "warning",
-                f"prompt {shown(prompt['name'])} is listed and cannot be had: {_error(answer.error)}",
+                f"prompt {shown(prompt['name'])} is listed and cannot be had: {answer.refusal}",
                 answer.frames,
             )
     return passed(f"{len(prompts)} got", tuple(frames))
@@ -195,7 +195,7 @@ async def _completes(bench: Bench) -> Conclusion:
                 params: JSON = {"ref": reference, "argument": {"name": one["name"], "value": ""}}
                 answer = await bench.client.request("completion/complete", params)
                 if answer.is_error:
-                    said = f"completion of {shown(prompt['name'])} is refused: {_error(answer.error)}"
+                    said = f"completion of {shown(prompt['name'])} is refused: {answer.refusal}"
                     return Conclusion("warning", said, answer.frames)
                 return passed("answered", answer.frames)
     raise Skipped("no prompt has an argument that could be completed")
@@ -204,9 +204,7 @@ async def _completes(bench: Bench) -> Conclusion:
 async def _logs(bench: Bench) -> Conclusion:
     answer = await bench.client.request("logging/setLevel", {"level": "debug"})
     if answer.is_error:
-        return Conclusion(
-            "warning", f"logging is declared and refused: {_error(answer.error)}", answer.frames
-        )
+        return Conclusion("warning", f"logging is declared and refused: {answer.refusal}", answer.frames)
     return passed("the level was taken", answer.frames)
 
 
@@ -214,10 +212,6 @@ def _counted(items: list[JSONObject], noun: str) -> str:
     names = [str(item.get("name", item.get("uri", "?"))) for item in items]
     listed = f": {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}" if names else ""
     return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}{listed}"
-
-
-def _error(error: JSONObject) -> str:
-    return f"{shown(error.get('code'))}, {shown(error.get('message'))}"
 
 
 ALWAYS: Final = (

@@ -1,0 +1,136 @@
+"""Schemas so plain that a value is seen to fit without a validator.
+
+Most tools describe their arguments in a dozen words of JSON Schema that mean the same in every dialect. What
+fits such a schema is told here; what does not seem to, and any other schema, is for ``contract``.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+
+__all__ = ["fitting"]
+
+Fits: TypeAlias = Callable[[JSON], bool]
+"""Whether a value fits for certain."""
+
+MAX_DEPTH: Final = 16
+
+_SAYS_NOTHING: Final = frozenset(
+    ("title", "description", "default", "examples", "format", "deprecated", "readOnly", "writeOnly")
+)
+
+# The parser makes no other types for these, but for numbers beyond 64 bits. 1.0 may pass for an integer.
+_TYPES: Final[dict[JSON, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+    "object": (dict,),
+    "array": (list,),
+}
+
+
+def fitting(schema: JSONObject) -> Fits | None:
+    """What tells the values that fit ``schema``; ``None`` if more words are in it than are known here."""
+    return _fitting({word: said for word, said in schema.items() if word != "$schema"}, MAX_DEPTH)
+
+
+def _fitting(schema: JSON, depth: int) -> Fits | None:
+    if not isinstance(schema, dict) or not depth:
+        return None
+    tests: list[Fits] = []
+    members: JSONObject = {}
+    for word, said in schema.items():
+        if word in _SAYS_NOTHING:
+            continue
+        if word in ("properties", "additionalProperties"):
+            members[word] = said
+            continue
+        make = _WORDS.get(word)
+        test = make(said, depth - 1) if make is not None else None
+        if test is None:
+            return None
+        tests.append(test)
+    if members:
+        test = _members(members, depth - 1)
+        if test is None:
+            return None
+        tests.append(test)
+    if len(tests) == 1:
+        return tests[0]
+    return lambda value: all(fits(value) for fits in tests)
+
+
+def _type(said: JSON, _: int) -> Fits | None:
+    names = said if isinstance(said, list) else [said]
+    if not all(isinstance(name, str) and name in _TYPES for name in names):
+        return None
+    types = frozenset(known for name in names for known in _TYPES[name])  # pyright: ignore[reportArgumentType] # texts all
+    return lambda value: type(value) in types
+
+
+def _enum(said: JSON, _: int) -> Fits | None:
+    # Texts are equal or not. Of numbers, false and 0, or 1 and 1.0, that cannot be said.
+    if not isinstance(said, list) or not all(isinstance(item, str) for item in said):
+        return None
+    texts = frozenset(item for item in said if isinstance(item, str))
+    return lambda value: type(value) is str and value in texts
+
+
+def _required(said: JSON, _: int) -> Fits | None:
+    if not isinstance(said, list) or not all(isinstance(name, str) for name in said):
+        return None
+    names = frozenset(name for name in said if isinstance(name, str))
+    return lambda value: type(value) is not dict or value.keys() >= names
+
+
+def _items(said: JSON, depth: int) -> Fits | None:
+    each = _fitting(said, depth)
+    if each is None:
+        return None
+    return lambda value: type(value) is not list or all(each(item) for item in value)
+
+
+def _any_of(said: JSON, depth: int) -> Fits | None:
+    if not isinstance(said, list) or not said:
+        return None
+    found = [_fitting(choice, depth) for choice in said]
+    choices = [fits for fits in found if fits is not None]
+    if len(choices) < len(found):
+        return None
+    return lambda value: any(fits(value) for fits in choices)
+
+
+def _members(said: JSONObject, depth: int) -> Fits | None:
+    """What ``properties`` and ``additionalProperties`` say together."""
+    named = said.get("properties", {})
+    others = said.get("additionalProperties", True)
+    if not isinstance(named, dict):
+        return None
+    tests: dict[str, Fits] = {}
+    for name, schema in named.items():
+        test = _fitting(schema, depth)
+        if test is None:
+            return None
+        tests[name] = test
+    other = _all_or_none(others) if isinstance(others, bool) else _fitting(others, depth)
+    if other is None:
+        return None
+    return lambda value: (
+        type(value) is not dict or all(tests.get(name, other)(item) for name, item in value.items())
+    )
+
+
+def _all_or_none(fits: bool) -> Fits:
+    return lambda _: fits
+
+
+_WORDS: Final[dict[str, Callable[[JSON, int], Fits | None]]] = {
+    "type": _type,
+    "enum": _enum,
+    "required": _required,
+    "items": _items,
+    "anyOf": _any_of,
+}

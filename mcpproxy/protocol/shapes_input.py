@@ -1,0 +1,182 @@
+"""The types of what a server asks of a client: roots, sampling, elicitation, and the results.
+
+Written, named and taken from the specification as ``shapes_types`` says, of which this is a part.
+"""
+
+from typing import Final
+
+INPUT: Final = """
+# Requests and results
+
+Root
+    uri                string
+    name?              string
+    _meta?             object                  2025-06-18
+
+ListRootsResult
+    roots              Root[]
+
+CreateMessageParams
+    messages           SamplingMessage[]
+    modelPreferences?  ModelPreferences
+    systemPrompt?      string
+    includeContext?    'none'|'thisServer'|'allServers'
+    temperature?       number
+    maxTokens          number
+    stopSequences?     string[]
+    metadata?          object
+    tools?             Tool[]                  2025-11-25
+    toolChoice?        ToolChoice              2025-11-25
+    task?              TaskMetadata            2025-11-25  2026-07-28
+
+SamplingMessage
+    role               Role
+    content            SamplingMessageContentBlock                                -           2025-11-25
+    content            SamplingMessageContentBlock|SamplingMessageContentBlock[]  2025-11-25
+    _meta?             object                  2025-11-25
+
+ModelPreferences
+    hints?             ModelHint[]
+    costPriority?      0..1
+    speedPriority?     0..1
+    intelligencePriority?  0..1
+
+ModelHint
+    name?              string
+
+ToolChoice
+    mode?              'auto'|'required'|'none'
+
+CreateMessageResult
+    ...SamplingMessage
+    model              string
+    stopReason?        string
+
+ElicitParams = ElicitFormParams                -           2025-11-25
+
+ElicitParams by mode                           2025-11-25
+    -                  ElicitFormParams
+    form               ElicitFormParams
+    url                ElicitURLParams
+
+ElicitFormParams
+    message            string
+    requestedSchema    RequestedSchema
+    task?              TaskMetadata            2025-11-25  2026-07-28
+
+ElicitURLParams
+    message            string
+    url                string
+    elicitationId      string                  -           2026-07-28
+    task?              TaskMetadata            2025-11-25  2026-07-28
+
+ElicitResult
+    action             'accept'|'decline'|'cancel'
+    content?           {string|number|boolean}            -           2025-11-25
+    content?           {string|number|boolean|string[]}   2025-11-25
+
+# The schema of a form
+
+RequestedSchema
+    $schema?           string                  2025-11-25
+    type               'object'
+    properties         {PrimitiveSchemaDefinition}
+    required?          string[]
+
+PrimitiveSchemaDefinition by type
+    string             StringOrEnumSchema
+    number             NumberSchema
+    integer            NumberSchema
+    boolean            BooleanSchema
+    array              MultiSelectEnumSchema   2025-11-25
+
+StringOrEnumSchema with
+    enum               EnumSchema
+    oneOf              TitledEnumSchema        2025-11-25
+    -                  StringSchema
+
+StringSchema
+    title?             string
+    description?       string
+    minLength?         number
+    maxLength?         number
+    format?            'email'|'uri'|'date'|'date-time'
+    default?           string                  2025-11-25
+
+NumberSchema
+    title?             string
+    description?       string
+    minimum?           number
+    maximum?           number
+    default?           number                  2025-11-25
+
+BooleanSchema
+    title?             string
+    description?       string
+    default?           boolean
+
+# From 2025-11-25 on there is a variant without enumNames, which leaves the member free.
+EnumSchema
+    title?             string
+    description?       string
+    enum               string[]
+    enumNames?         string[]                -           2025-11-25
+    default?           string                  2025-11-25
+
+TitledEnumSchema
+    title?             string
+    description?       string
+    oneOf              TitledChoice[]
+    default?           string
+
+MultiSelectEnumSchema
+    title?             string
+    description?       string
+    minItems?          number
+    maxItems?          number
+    items              MultiSelectItems
+    default?           string[]
+
+MultiSelectItems with
+    anyOf              TitledItems
+    -                  UntitledItems
+
+UntitledItems
+    type               'string'
+    enum               string[]
+
+TitledItems
+    anyOf              TitledChoice[]
+
+TitledChoice
+    const              string
+    title              string
+
+# Embedded in other results, and in what is asked again: 2026-07-28
+
+InputRequiredResult
+    inputRequests?     {InputRequest}
+    requestState?      string
+
+InputRequest by method
+    roots/list              ListRootsInput
+    sampling/createMessage  CreateMessageInput
+    elicitation/create      ElicitInput
+
+ListRootsInput
+    params?            ListRootsParams
+
+ListRootsParams
+    _meta?             object
+
+CreateMessageInput
+    params             CreateMessageParams
+
+ElicitInput
+    params             ElicitParams
+
+InputResponse with
+    action             ElicitResult
+    roots              ListRootsResult
+    model              CreateMessageResult
+"""

@@ -1,0 +1,153 @@
+"""What was seen, on its way into the trace: written, judged, and told where something was found."""
+
+import time
+from collections.abc import Iterable
+from typing import Protocol
+
+from mcpproxy.framing.lines import Line
+from mcpproxy.recorder.filed import SENDERS, Filed
+from mcpproxy.recorder.live import Live
+from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+from mcpproxy.trace.format import Recorded, encode, encode_close, encode_finding, encode_frame, frame_parts
+from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
+
+
+class Watching(Protocol):
+    """Who counts what is filed over HTTP. It may fail; then it is not asked any more."""
+
+    def saw(self, event: Event) -> None: ...
+    def found(self, finding: Finding) -> None: ...
+    def passed(self, lag_ns: int | None, trouble: str) -> None: ...
+
+
+class Filing:
+    """Files what it is given in ``writer``, in that order; ``filed`` is what the trace holds up to now.
+
+    ``watching`` hears of all that is filed over HTTP.
+    """
+
+    def __init__(self, writer: TraceWriter, live: Live, filed: Filed, watching: Watching | None) -> None:
+        self.filed = filed
+        self._writer = writer
+        self._live = live
+        self._watching = watching
+        self._told: set[str] = set()
+        """What was said of the judge."""
+        self.tell_of_judge()
+
+    def lines(self, place: int, lines: list[Line]) -> None:
+        """File lines of the stream at ``place``."""
+        if place == 2:
+            for raw, at_ns, terminated, _ in lines:
+                self.event(Stderr(raw, at_ns, terminated))
+            return
+        # Every frame of a session over stdio passes here, most of them one at a time.
+        filed, writer, sender = self.filed, self._writer, SENDERS[place]
+        judge = filed.judge
+        for raw, at_ns, terminated, continues in lines:
+            filed.seq = seq = filed.seq + 1
+            filed.at_ns = at_ns
+            filed.tally.frames[sender] += 1
+            frame = Frame(seq, sender, raw, at_ns, terminated, continues)
+            if len(raw) < BATCH_BYTES:
+                writer.write(encode_frame(frame))
+            else:
+                writer.write_large(frame_parts(frame))
+            if findings := judge.observe(frame):
+                self._found(findings)
+        if judge.stopped or judge.left_out:
+            self.tell_of_judge()
+
+    def all(self, events: Iterable[Recorded]) -> None:
+        """File what the connections of a session over HTTP brought to light."""
+        filed = self.filed
+        for event in events:
+            session = filed.names.of(event)
+            filed.at_ns = event.observed_at_ns
+            if isinstance(event, Encoded):
+                self._writer.write(encode(event))
+                continue
+            if isinstance(event, Frame):
+                filed.tally.frames[event.sender] += 1
+            if isinstance(event, Frame) and len(event.raw) >= BATCH_BYTES:
+                self._writer.write_large(frame_parts(event, session))
+            else:
+                self._writer.write(encode(event, session))
+            findings = filed.judge.observe(event)
+            if findings:
+                self._found(findings)
+            if self._watching is not None:
+                self._let_watch(self._watching, event, findings)
+        if filed.judge.stopped or filed.judge.left_out:
+            self.tell_of_judge()
+
+    def event(self, event: Frame | Stderr | Eof | Signal | Gap) -> None:
+        """File something that stands alone."""
+        if isinstance(event, Frame):
+            self.filed.tally.frames[event.sender] += 1
+        self._writer.write(encode(event))
+        self.filed.at_ns = event.observed_at_ns
+        self._judge(event)
+
+    def owed(self) -> None:
+        """File what was found by what the trace holds already, and told before."""
+        self._write(self.filed.owed)
+
+    def close(self, close: Close) -> None:
+        """File how the session ended."""
+        filed = self.filed
+        self._judge(close)
+        filed.tally.judge_error = filed.judge.error
+        self._writer.write(encode_close(close, filed.tally))
+
+    def tell_of_lag(self, latest_ns: int | None) -> None:
+        """Tell who watches how far behind the traffic we are, and whether the trace can be written.
+
+        ``latest_ns`` is when the latest passed of what is filed, if anything was.
+        """
+        if self._watching is not None:
+            fault = self._writer.fault
+            lag_ns = None if latest_ns is None else max(0, time.monotonic_ns() - latest_ns)
+            self._watching.passed(lag_ns, f"the trace cannot be written: {fault}" if fault else "")
+
+    def tell_of_judge(self) -> None:
+        """Tell what went wrong with the judging, each fault once."""
+        judge = self.filed.judge
+        for line in judge.left_out:
+            self._say_once(f"judging goes on without a rule: {line}")
+        if judge.stopped and judge.is_our_fault:
+            self._say_once(
+                f"judging stopped, a fault of mcpproxy: {judge.stopped};"
+                " the recording goes on, please report it"
+            )
+        elif judge.stopped:
+            self._say_once(f"judging stopped: {judge.stopped}; the recording goes on")
+
+    def _judge(self, event: Event) -> None:
+        self._found(self.filed.judge.observe(event))
+        self.tell_of_judge()
+
+    def _found(self, findings: list[Finding]) -> None:
+        self._write(findings)
+        for finding in findings:
+            self._live.found(finding)
+
+    def _write(self, findings: list[Finding]) -> None:
+        for finding in findings:
+            self._writer.write(encode_finding(finding))
+            self.filed.tally.findings[finding.severity] += 1
+
+    def _let_watch(self, watching: Watching, event: Event, findings: list[Finding]) -> None:
+        try:
+            watching.saw(event)
+            for finding in findings:
+                watching.found(finding)
+        except Exception as fault:
+            self._watching = None
+            self._live.say(f"the metrics stopped, a fault of mcpproxy: {fault!r}; the recording goes on")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._live.say(text)
