@@ -57,7 +57,7 @@ class _Tables:
     def _files(self) -> dict[str, str]:
         """The name of a family -> its file."""
         files = (os.path.splitext(name) for name in os.listdir(self._folder))
-        return {name: name + suffix for name, suffix in files if suffix in _LOADERS}
+        return {name: name + suffix for name, suffix in files if suffix in _LOADERS and name[0] != "_"}
 
     def family(self, name: str) -> Catalogue | None:
         """The rules of one file; ``None`` if there is no such file."""
