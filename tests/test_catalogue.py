@@ -350,6 +350,7 @@ def test_a_table_is_read_when_its_family_is_asked_for(tmp_path: Path) -> None:
 
 def test_a_table_that_was_edited_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
     text = Path(catalogue.rules_folder(), "proto.toml").read_text("utf-8")
     table = tmp_path / "proto.toml"
     for name in ("incomplete-handshake", "half-a-handshake"):
