@@ -48,6 +48,9 @@ _SAVED_BYTES: Final = 16 << 20
 """How much of a journal is taken into memory when it must be deleted."""
 
 
+LATE_NS: Final = 2_000_000_000
+"""What is judged so much later than it passed is late: after a burst, or on a machine that is busy."""
+
 _MARKS: Final = 64
 """How many sizes of the trace are remembered; giving up takes back no more than the last of them."""
 
@@ -97,6 +100,8 @@ class Recording:
         self._marks: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MARKS)
         """Over HTTP, sizes of the trace and how many bytes had passed then."""
         self._exit: Close | None = None
+        self.hurry: Callable[[], None] | None = None
+        """To be called when something is judged very late, at most once in each ``drain``."""
         self.lag_ns = 0
         """How late something was judged, at the worst: from when it passed; meant while the session lives."""
         self._is_closed = False
@@ -128,14 +133,18 @@ class Recording:
         if self.is_stuck and not self._flush():
             self._filing.tell_of_lag(None)
             return
-        latest_ns = None
+        latest_ns, hurry = None, self.hurry
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
                 self._file(entry)
                 if self._rotation is not None:
                     self._rotate(self._rotation)
             latest_ns = entries[-1][2]
-            self.lag_ns = max(self.lag_ns, time.monotonic_ns() - latest_ns)
+            lag_ns = time.monotonic_ns() - latest_ns
+            self.lag_ns = max(self.lag_ns, lag_ns)
+            if hurry is not None and lag_ns > LATE_NS:
+                hurry()
+                hurry = None
             del entries
             if not self._flush():
                 break

@@ -13,7 +13,7 @@ from mcpproxy.recorder.live import Live, Mode
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.recorder.pipeline import Recording
 from mcpproxy.recorder.wake import Flag, Wake
-from mcpproxy.relay import journal
+from mcpproxy.relay import journal, share
 from mcpproxy.trace.writer import TraceWriter
 
 NOTES_FD: Final = 2
@@ -95,10 +95,20 @@ def _tell_directly(text: str) -> None:
 
 def _keep_up(recording: Recording, reader: JournalReader, wake: Wake, teller: Live) -> None:
     """File what comes until the session is over, or the relay is gone and all that it left is filed."""
-    is_relay_gone = False
+    is_relay_gone = hurries = False
+
+    def hurry() -> None:
+        nonlocal hurries
+        hurries = True
+        share.step_up()
+
+    recording.hurry = hurry
     while True:
         recording.drain()
         teller.flush()
+        if hurries and not is_relay_gone:
+            hurries = False
+            share.stand_back()
         if recording.is_over or is_relay_gone:
             return
         is_relay_gone = wake.pause(RETRY_S) if recording.is_stuck else wake.await_more(reader.has_more)

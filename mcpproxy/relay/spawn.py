@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import select
-import sys
 
+from mcpproxy.relay import share
 from mcpproxy.relay.journal import LAST_WORDS, WAKE
 from mcpproxy.relay.sinks import open_descriptors, release
 
@@ -31,10 +31,6 @@ FORWARDED: Final[dict[int, str]] = {
     signal.SIGHUP: "SIGHUP",
 }
 """The signals that are passed on to the server, with the names they are recorded by."""
-
-
-NICE: Final = 5
-"""How much the recorder gives way to the traffic, as ``nice`` has it."""
 
 
 class Server:
@@ -128,7 +124,8 @@ class Recorder:
             pass
 
     def leave(self, owed: bytes) -> None:
-        """The relay is done. ``owed`` are records that the journal had no room for."""
+        """The relay is done, and waits. ``owed`` are records that the journal had no room for."""
+        share.step_up(self.pid)
         if owed:
             try:
                 os.write(self.wake_fd, LAST_WORDS + owed)
@@ -188,7 +185,7 @@ def _be_recorder(
                     os.close(fd)
                 except OSError:  # the one that listed them
                     pass
-        _stand_back()  # before it imports anything: the server starts meanwhile
+        share.stand_back()  # before it imports anything: the server starts meanwhile
         gc.disable()  # until it has imported what it needs, of which nothing will ever be garbage
         try:
             main(wake_fd, asleep)
@@ -201,18 +198,6 @@ def _be_recorder(
             _bury(server, grace_s)
     finally:
         os._exit(0)
-
-
-def _stand_back() -> None:
-    """Give way to the traffic, which shares the machine with us."""
-    if sys.platform == "linux":
-        try:
-            # Never at once: who wakes us goes on first. And where there is too little for all, a quarter of
-            # a processor beside one of them: recording can be late, but not so late that an end waits long.
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-            os.nice(NICE)
-        except OSError:
-            pass  # not everywhere allowed
 
 
 def _complain(line: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal, spawn
+from mcpproxy.relay import journal, share, spawn
 from tests.relay.hosts import Host, behind, peer, read_journal, stream
 
 MISHAPS = {
@@ -82,7 +82,7 @@ def test_it_stands_back_where_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     def say_how(wake_fd: int, asleep: object) -> None:
         os.write(2, b"%d\n" % os.getpriority(os.PRIO_PROCESS, 0))
 
-    for given in (spawn.NICE if sys.platform == "linux" else 0, 0):
+    for given in (share.NICE if sys.platform == "linux" else 0, 0):
         recorder = spawn.fork_recorder(say_how, None, 0)
         recorder.leave(b"")
         os.set_blocking(recorder.notes, True)
@@ -90,3 +90,32 @@ def test_it_stands_back_where_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
             assert int(notes.read()) == min(os.getpriority(os.PRIO_PROCESS, 0) + given, 19)
         os.waitpid(recorder.pid, 0)
         monkeypatch.setattr(os, "sched_setscheduler", refuse, raising=False)
+
+
+def test_it_steps_up_when_the_relay_waits_for_it() -> None:
+    def say_twice(wake_fd: int, asleep: object) -> None:
+        os.write(2, b"%s\n" % nice_of_session())
+        while os.read(wake_fd, 64):
+            pass
+        os.write(2, b"%s\n" % nice_of_session())
+
+    recorder = spawn.fork_recorder(say_twice, None, 0)
+    os.set_blocking(recorder.notes, True)
+    with open(recorder.notes, "rb") as notes:
+        before = notes.readline().strip()
+        recorder.leave(b"")
+        after = notes.readline().strip()
+    os.waitpid(recorder.pid, 0)
+    if before == b"none":
+        assert after == b"none"
+    else:
+        # Of those who are not root the kernel takes one such change in a tenth of a second.
+        assert before in (b"%d" % share.SESSION_NICE, b"0")
+        assert after == b"0" or (after == before and os.geteuid() != 0)
+
+
+def nice_of_session() -> bytes:
+    try:
+        return Path("/proc/self/autogroup").read_bytes().split()[-1]
+    except (OSError, IndexError):
+        return b"none"
