@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import select
 
-from mcpproxy.relay import share
 from mcpproxy.relay.journal import LAST_WORDS, WAKE
 from mcpproxy.relay.sinks import open_descriptors, release
 
@@ -125,6 +124,8 @@ class Recorder:
 
     def leave(self, owed: bytes) -> None:
         """The relay is done, and waits. ``owed`` are records that the journal had no room for."""
+        from mcpproxy.relay import share
+
         share.step_up(self.pid)
         if owed:
             try:
@@ -185,6 +186,8 @@ def _be_recorder(
                     os.close(fd)
                 except OSError:  # the one that listed them
                     pass
+        from mcpproxy.relay import share
+
         share.stand_back()  # before it imports anything: the server starts meanwhile
         gc.disable()  # until it has imported what it needs, of which nothing will ever be garbage
         try:
