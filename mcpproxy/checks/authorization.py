@@ -18,13 +18,16 @@ from mcpproxy.checks.http_facts import CHALLENGED, QUERIED, WITH_TOKEN
 from mcpproxy.checks.table import MCP, OTHER, STREAMABLE, Family, HttpDecider
 from mcpproxy.protocol.jsonrpc import JSON, Batch
 from mcpproxy.protocol.patterns import pattern
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import since
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.http import VERSION, Fields, HttpExchange, HttpHistory
 from mcpproxy.session.mask import credential, facts, is_masked
 
-AUTHORIZED: Final = REVISIONS[1:]
+AUTHORIZED: Final = since("2025-03-26")
 """The revisions that have authorization."""
+
+SCOPED: Final = frozenset(since("2026-07-28"))
+"""The revisions that leave it to the client whether to ask for ``offline_access``."""
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 
@@ -115,7 +118,13 @@ def undiscoverable(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         if _resource_metadata(Fields(head.headers)) is None:
             said = "server refused with 401 without resource_metadata, and has no well-known metadata"
             yield Breach(
-                "AUTH-002", "R-100", said, None, (head.seq,), at_most="warning", candidates=AUTHORIZED[2:]
+                "AUTH-002",
+                "R-100",
+                said,
+                None,
+                (head.seq,),
+                at_most="warning",
+                candidates=since("2025-11-25"),
             )
             return
 
@@ -208,7 +217,7 @@ def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Fram
     scope = _parameters(exchange.response_fields).get("scope")
     if scope is None:
         said = "server did not name the scope in its challenge"
-    elif "offline_access" in scope.split() and candidates == ("2026-07-28",):
+    elif "offline_access" in scope.split() and set(candidates) <= SCOPED:
         said = "server asked for offline_access, which is the client's choice"
     else:
         return
@@ -228,7 +237,7 @@ def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     servers = document.get("authorization_servers")
     if not isinstance(servers, list) or not servers:
         said = "server published resource metadata that names no authorization server"
-        yield Breach("AUTH-007", "R-105", said, "/authorization_servers", candidates=REVISIONS[2:])
+        yield Breach("AUTH-007", "R-105", said, "/authorization_servers", candidates=since("2025-06-18"))
 
 
 FAMILY: Final = Family(

@@ -25,7 +25,7 @@ from mcpproxy.checks.table import (
 )
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severity, Signal, other
@@ -43,9 +43,6 @@ LISTEN: Final = "subscriptions/listen"
 
 OPTIONAL_ID: Final = "2025-11-25"
 """The revision whose schema lets a cancellation be without an id, though its text does not."""
-
-MODERN: Final = REVISIONS[4:]
-"""The revisions in which only the client cancels, and the server ends subscriptions."""
 
 OWN: Final = ("CANC-001", "R-106")
 STALE: Final = ("CANC-002", "R-107")
@@ -94,7 +91,7 @@ def cancellation(passing: Passing, history: History) -> Iterator[Breach]:
     id = request_id(member(message.params, "requestId"))
     if id is None:
         yield from _no_id(passing, message)
-    elif passing.sender == SERVER and passing.candidates == MODERN:
+    elif passing.sender == SERVER and is_stateless(passing.candidates):
         yield from _by_server(passing, history, id)
     else:
         yield from _of_own(passing, history, id)
@@ -150,7 +147,7 @@ def _never_used(passing: Passing, history: History, id: RequestId) -> Breach:
     twin = twin_of(id)
     if twin is not None and history.side(passing.sender).used.first_use(twin) is not None:
         said = f"{said}: it used {spelled(twin)}"
-    broken = OWN_NOW if passing.candidates == MODERN else OWN
+    broken = OWN_NOW if is_stateless(passing.candidates) else OWN
     return _breach(passing, broken, said)
 
 
@@ -233,7 +230,7 @@ def _late(
     if waited_ns >= GRACE_NS:
         said = f"{passing.sender} {did} {_named(asked)} {waited_ns / 1e9:.0f} s after it was cancelled"
         # Until 2025-11-25 the receiver is free to go on, if what it does cannot be cancelled.
-        level = None if passing.candidates == MODERN else "info"
+        level = None if is_stateless(passing.candidates) else "info"
         yield Breach(*broken, said, pointer, (asked.seq, found.seq), at_most=level)
 
 

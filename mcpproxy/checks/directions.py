@@ -10,7 +10,7 @@ from mcpproxy.checks.breach import Breach, Passing, shortened
 from mcpproxy.checks.servers import server
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import Request
-from mcpproxy.protocol.revisions import STATELESS as REVISIONS
+from mcpproxy.protocol.revisions import stateless_of
 from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import SERVER, Frame
 from mcpproxy.session.history import Asked, History
@@ -38,18 +38,21 @@ def server_request(passing: Passing, history: History) -> Iterable[Breach]:
     message = passing.message
     if not isinstance(message, Request) or not _only_stateless(history) or not server(history).modern:
         return ()
-    return () if _clients_alone(message.method) else (_reversed(message.method, passing.at, None),)
+    if _clients_alone(message.method):
+        return ()
+    return (_reversed(message.method, passing.at, None, passing.candidates),)
 
 
 def earlier_server_requests(history: History) -> tuple[Breach, ...]:
     """STAT-006: of a server that shows only now that it should have known better"""
     waiting = history.of(Reversed).asked if _only_stateless(history) else []
-    return tuple(_reversed(asked.method, "", asked.seq) for asked in waiting)
+    return tuple(_reversed(asked.method, "", asked.seq, asked.candidates) for asked in waiting)
 
 
-def _reversed(method: str, at: str, frame: int | None) -> Breach:
+def _reversed(method: str, at: str, frame: int | None, candidates: tuple[str, ...]) -> Breach:
     said = f"server sent the request {shortened(method)}; in this revision it sends none"
-    return Breach("STAT-006", "R-215", said, at + "/method", frame=frame, candidates=REVISIONS)
+    at += "/method"
+    return Breach("STAT-006", "R-215", said, at, frame=frame, candidates=stateless_of(candidates))
 
 
 def _clients_alone(method: str) -> bool:
@@ -75,7 +78,8 @@ def client_response(passing: Passing, history: History) -> Iterable[Breach]:
         return ()
     said = "client sent a response; in this revision it sends none"
     related = (passing.answers.seq,) if passing.answers else ()
-    return (Breach("STAT-007", "R-216", said, passing.at, related, candidates=REVISIONS),)
+    candidates = stateless_of(passing.candidates)
+    return (Breach("STAT-007", "R-216", said, passing.at, related, candidates=candidates),)
 
 
 def posted_response(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Breach]:

@@ -22,7 +22,7 @@ from mcpproxy.checks.servers import (
 from mcpproxy.checks.table import ANSWERS, DISCOVERED, INTRODUCED, UNPROVEN, Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import declares
-from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
+from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
 
@@ -34,7 +34,7 @@ def undiscoverable(passing: Passing, history: History) -> Iterable[Breach]:
     known, message = server(history), passing.message
     refused = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
     if passing.stateless and refused and known.served and not known.unknown:
-        return (_undiscoverable(passing.seq, known.served),)
+        return (_undiscoverable(passing.seq, known.served, passing),)
     return ()
 
 
@@ -47,13 +47,14 @@ def shown_at_last(passing: Passing, history: History) -> Iterable[Breach]:
         return ()
     found = () if known.modern else earlier_server_requests(history)
     if known.unknown and not known.served and passing.answers.method != "server/discover":
-        found = (*found, _undiscoverable(known.unknown, passing.seq))
+        found = (*found, _undiscoverable(known.unknown, passing.seq, passing))
     return found
 
 
-def _undiscoverable(refused: int, served: int) -> Breach:
-    said = f"server does not know server/discover, although frame {served} shows a {STATELESS[0]} server"
-    return Breach("DISC-001", "R-221", said, None, (served,), frame=refused, candidates=STATELESS)
+def _undiscoverable(refused: int, served: int, passing: Passing) -> Breach:
+    candidates = stateless_of(passing.candidates)
+    said = f"server does not know server/discover, although frame {served} shows a {candidates[0]} server"
+    return Breach("DISC-001", "R-221", said, None, (served,), frame=refused, candidates=candidates)
 
 
 def listed_versions(passing: Passing, history: History) -> Iterable[Breach]:
@@ -88,7 +89,7 @@ def unlisted_version(message: Request, passing: Passing, history: History) -> It
     if any(version in STATELESS for version in versions):
         said = f"client asks for {shortened(named)}; frame {seq} lists {shortened(', '.join(versions))}"
         at = passing.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"
-        yield Breach(*broken, said, at, (seq,), candidates=STATELESS[:1])
+        yield Breach(*broken, said, at, (seq,), candidates=stateless_of(versions))
 
 
 def _latest_list(known: Server) -> tuple[tuple[str, str], int, tuple[str, ...]]:

@@ -27,7 +27,7 @@ from mcpproxy.checks.table import (
     Write,
 )
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.revisions import Protocol
+from mcpproxy.protocol.revisions import Protocol, is_one_or_stateless
 from mcpproxy.protocol.shapes import Expected, expected
 from mcpproxy.session.http import Traffic
 
@@ -181,7 +181,8 @@ class Course:
         self._members: Final = frozenset(name for row in (*checks, *notes) for name in row.members)
         self._made: Final[dict[tuple[frozenset[str], bool], Lane]] = {}
         held_against = _ANYTHING
-        if kind != "error" and kind != "malformed" and len(candidates) == 1:
+        if kind != "error" and kind != "malformed" and is_one_or_stateless(candidates):
+            # The oldest of them: what is misshapen in all is so in this one.
             held_against = expected(method, "result" if kind == "response" else "params", candidates[0])
         asks = kind == "request"
         self.fits: Final = held_against.fits

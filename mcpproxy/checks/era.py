@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.checks.breach import Breach, Passing, as_object, member
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
-from mcpproxy.protocol.revisions import REVISIONS, STATELESS
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History, ModernAnswer
 from mcpproxy.session.http import HttpExchange, singles
@@ -26,11 +26,14 @@ def modern_answer(passing: Passing) -> ModernAnswer | None:
     if asked is None or not asked.stateless:
         return None
     if isinstance(message, Response) and asked.method == "server/discover":
-        return ModernAnswer(passing.seq, _texts(member(message.result, "supportedVersions")))
+        return ModernAnswer(
+            passing.seq, _texts(member(message.result, "supportedVersions")), asked=passing.candidates
+        )
     if isinstance(message, ErrorResponse):
         error = as_object(message.error)
         if member(error, "code") in MODERN_CODES:
-            return ModernAnswer(passing.seq, _texts(member(error, "data", "supported")), refused=True)
+            listed = _texts(member(error, "data", "supported"))
+            return ModernAnswer(passing.seq, listed, refused=True, asked=passing.candidates)
     return None
 
 
@@ -77,19 +80,25 @@ def fallback_after_modern_answer(passing: Passing, history: History) -> Iterator
         return
     if answer.versions and not answer.stateless_versions:
         return  # It listed only revisions that need the handshake.
-    said = f"client fell back to initialize, although frame {answer.seq} showed a {STATELESS[0]} server"
-    yield Breach("ERA-002", "R-275", said, passing.at + "/method", (answer.seq,), candidates=STATELESS[:1])
+    said = (
+        f"client fell back to initialize, although frame {answer.seq} showed a {answer.candidates[0]} server"
+    )
+    yield Breach(
+        "ERA-002", "R-275", said, passing.at + "/method", (answer.seq,), candidates=answer.candidates
+    )
 
 
 def refusal_without_versions(passing: Passing, history: History) -> Iterator[Breach]:
     """ERA-003"""
     message, answer = passing.message, history.modern_answer
     assert isinstance(message, ErrorResponse)
-    if answer is None or any(version in REVISIONS[:4] for version in answer.versions):
+    if answer is None or any(version in STATEFUL for version in answer.versions):
         return
     if not _names_a_version(message.error if isinstance(message.error, dict) else None):
         said = "server refused initialize without naming the versions it speaks"
-        yield Breach("ERA-003", "R-276", said, passing.at + "/error", (answer.seq,), candidates=STATELESS[:1])
+        yield Breach(
+            "ERA-003", "R-276", said, passing.at + "/error", (answer.seq,), candidates=answer.candidates
+        )
 
 
 def _names_a_version(error: "JSON") -> bool:

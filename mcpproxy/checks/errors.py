@@ -15,7 +15,7 @@ from mcpproxy.checks.servers import missing_meta, server
 from mcpproxy.checks.stateless import REMOVED
 from mcpproxy.checks.table import Decider, Family
 from mcpproxy.protocol.jsonrpc import ErrorResponse
-from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
+from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
 from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import Asked, History
 
@@ -52,7 +52,7 @@ def missing_method(passing: Passing, history: History) -> Iterable[Breach]:
 def _not_implemented(asked: Asked, history: History) -> str:
     """Why the server cannot have the method that was asked for; empty if it may."""
     if asked.method in REMOVED:
-        return f"{STATELESS[0]} does not have"
+        return f"{stateless_of(asked.candidates)[0]} does not have"
     listed = server(history).listed
     if listed is not None and asked.method in listed.lacks:
         return f"it does not declare in frame {listed.seq}"

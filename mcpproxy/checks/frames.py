@@ -19,7 +19,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.history import History
 
@@ -124,7 +124,7 @@ def batch(passing: Passing, batch: Batch, history: History) -> Iterator[Breach]:
         if not any(_opens_batching_session(item) for item in batch.items):
             # Whatever will be negotiated: until it is, no revision allows an array.
             said = f"{sender} sent a JSON array before a revision with batches was negotiated"
-            yield Breach("RPC-017", "R-019", said, "", candidates=REVISIONS[2:], at_most="warning")
+            yield Breach("RPC-017", "R-019", said, "", candidates=since("2025-06-18"), at_most="warning")
     elif revision != "2025-03-26":
         yield Breach("RPC-017", "R-019", f"{sender} sent a JSON array; {revision} has no batches", "")
     elif not batch.items:

@@ -134,7 +134,7 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
             listed = shortened(", ".join(answer.versions))
             said = f"client asks for {shortened(named)}; frame {answer.seq} lists {listed}"
             broken = ("PROTO-008", "R-220") if answer.refused else ("PROTO-008", "R-223")
-            yield Breach(*broken, said, None, (answer.seq,), candidates=("2026-07-28",))
+            yield Breach(*broken, said, None, (answer.seq,), candidates=answer.candidates)
 
 
 # What the server makes of it

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
-from mcpproxy.checks.embedded import TELLING, asks
+from mcpproxy.checks.embedded import TELLING, Ask, asks
 from mcpproxy.checks.rounds import (
     SUPPORTED,
     Round,
@@ -26,15 +26,15 @@ from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
 from mcpproxy.protocol.methods import Need, applies, declares, needs
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, stateless_of
 from mcpproxy.protocol.wording import token
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import History
 
 OTHERS: Final = tuple(
     method
-    for method in methods.names(STATELESS[0])
-    if method not in SUPPORTED and methods.sends(CLIENT, method, "request", STATELESS[0])
+    for method in methods.names(*STATELESS)
+    if method not in SUPPORTED and methods.sends_in_any(CLIENT, method, "request", STATELESS)
 )
 """The other requests of the revision; those of an extension have parameters of their own."""
 
@@ -86,7 +86,7 @@ def _undeclared(passing: Passing, history: History) -> Iterator[Breach]:
     if declared is None:
         return  # STAT-001 says so.
     for ask in asks(passing):
-        need = _unmet(ask.method, ask.params, declared)
+        need = _unmet(ask, declared, stateless_of(passing.candidates)[0])
         if need is None:
             continue
         said = f"server asked for {ask.method}, but frame {asked.seq} does not declare {need.path}"
@@ -105,9 +105,9 @@ def _undeclared(passing: Passing, history: History) -> Iterator[Breach]:
             yield Breach(*(PARTS[need.condition] if part else WHOLE), said, ask.at, (asked.seq,))
 
 
-def _unmet(method: str, params: object, declared: JSONObject) -> Need | None:
-    for need in needs(method, STATELESS[0]):
-        if not applies(need, as_object(params)) or declares(declared, need.path):
+def _unmet(ask: Ask, declared: JSONObject, revision: str) -> Need | None:
+    for need in needs(ask.method, revision):
+        if not applies(need, as_object(ask.params)) or declares(declared, need.path):
             continue
         elicitation = as_object(declared.get("elicitation"))
         if need.condition == "form" and elicitation and "url" not in elicitation:

@@ -14,7 +14,7 @@ from mcpproxy.checks.described import described
 from mcpproxy.checks.table import ASKS, UNFAMILIAR, Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request
 from mcpproxy.protocol.patterns import pattern
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY, is_stateless
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.history import History
 
@@ -93,7 +93,7 @@ def _judged(passing: Passing, meta: JSONObject, at: str) -> Iterator[Breach]:
     for key, value in meta.items():
         if key in KNOWN:
             continue
-        if key in TRACING and candidates == STATELESS:
+        if key in TRACING and is_stateless(candidates):
             if fault := TRACING[key](value):
                 said = f"{sender} sent a {key} that {fault}: {shown(value)}"
                 yield Breach("META-004", "R-208", said, at + token(key))

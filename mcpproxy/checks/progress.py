@@ -13,7 +13,7 @@ from typing import Final
 from mcpproxy.checks.breach import Breach, Passing, member, shortened, spelled
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, Request, RequestId, Response, request_id
-from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Sender, other
@@ -179,7 +179,7 @@ def _unknown(passing: Passing, history: History, token: RequestId) -> Iterator[B
         or history.lasting is not None
     ):
         return
-    if not history.side(asker).was_read or (passing.sender == CLIENT and passing.candidates == STATELESS):
+    if not history.side(asker).was_read or (passing.sender == CLIENT and is_stateless(passing.candidates)):
         return
     said = f"{passing.sender} reported progress under {spelled(token)}, which the {asker} never gave"
     twin = twin_of(token)

@@ -14,7 +14,7 @@ from mcpproxy.checks.breach import Passing, as_object, member
 from mcpproxy.checks.table import DISCOVERED, INTRODUCED, UNPROVEN
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY, stateless_of
 from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.history import History, keep
 
@@ -173,6 +173,7 @@ def note_refusal(passing: Passing, history: History) -> None:
     code, supported = member(error, "code"), texts(member(error, "data", "supported"))
     if code == -32022 and supported:
         server(history).refused = (passing.seq, supported)
+        history.familiar_meta = None  # It may name a version that is not in the list.
     elif code == -32601 and asked.method == "server/discover":
         server(history).unknown = server(history).unknown or passing.seq
 
@@ -189,14 +190,18 @@ def note_discovery(passing: Passing, history: History) -> None:
     fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
     until_ns = passing.frame.observed_at_ns + fresh_ns
     history.facts |= DISCOVERED
-    server(history).listed = Listed(passing.seq, until_ns, versions, capabilities, _lacks(capabilities))
+    history.familiar_meta = None  # It may name a version that is not in the list.
+    server(history).listed = Listed(
+        passing.seq, until_ns, versions, capabilities, _lacks(capabilities, passing)
+    )
 
 
-def _lacks(capabilities: JSONObject) -> Mapping[str, str]:
+def _lacks(capabilities: JSONObject, passing: Passing) -> Mapping[str, str]:
     """The methods that a server with these capabilities does not have, with what they need."""
+    revision = stateless_of(passing.candidates)[0]
     return {
         method: need.path
-        for method in methods.names(STATELESS[0])
-        for need in methods.needs(method, STATELESS[0])
+        for method in methods.names(revision)
+        for need in methods.needs(method, revision)
         if need.declared_by == "server" and not methods.declares(capabilities, need.path)
     }

@@ -12,9 +12,10 @@ from mcpproxy.checks.breach import Breach, shortened
 from mcpproxy.checks.era import shows_modern
 from mcpproxy.checks.http_facts import ASTRAY, ISSUING, OVER
 from mcpproxy.checks.table import CONTENT, HEAD, STATEFUL, STATELESS, Family, HttpDecider
+from mcpproxy.protocol import revisions
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.patterns import pattern
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import REVISIONS, span
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.http import SESSION, VERSION, HttpExchange, HttpHistory, HttpSession, singles
 from mcpproxy.session.mask import facts
@@ -30,6 +31,9 @@ ABANDONED_NS: Final = 600_000_000_000
 
 OTHER_REASONS: Final = (400, 401, 403, 405, 406, 413, 415, 429)
 """The status that a missing session id should have, and those that answer something else."""
+
+NAMING: Final = span("2025-06-18", "2026-07-28")
+"""The revisions with sessions whose requests name their version in a header."""
 
 _DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
 
@@ -168,7 +172,7 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
     head = exchange.response
     if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.reported:
         return
-    if exchange.fields.get(VERSION) not in REVISIONS[4:]:
+    if exchange.fields.get(VERSION) not in revisions.STATELESS:
         return  # By its headers it belongs to the other era.
     if exchange.server in history.modern_servers or shows_modern(exchange, frame):
         said = "server sent a session id with the answer to a request that belongs to no session"
@@ -211,7 +215,7 @@ def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     )
     # What looks like a date may be a revision that we do not know.
     dated = _DATE.fullmatch(named) is not None
-    candidates = None if session.revision else REVISIONS[2:4]
+    candidates = None if session.revision else NAMING
     yield Breach(
         "PROTO-008",
         "R-098",

@@ -15,6 +15,7 @@ from mcpproxy.checks.rounds import SUPPORTED
 from mcpproxy.checks.table import ASKS, MISSHAPEN, Decider, Family
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
 from mcpproxy.protocol.patterns import pattern
+from mcpproxy.protocol.revisions import is_one_or_stateless
 from mcpproxy.protocol.shapes import Part, Violation, violations
 from mcpproxy.session.history import History
 
@@ -105,7 +106,7 @@ def message_shape(passing: Passing, history: History) -> Iterable[Breach]:
     RES-001, RES-003, PROM-001, PROM-002, COMP-002, DISC-002, MRTR-002, MRTR-003, MRTR-008, PROTO-001
     """
     message = passing.message
-    if len(passing.candidates) != 1:
+    if not is_one_or_stateless(passing.candidates):
         return ()
     if isinstance(message, Request | Notification):
         return _misshapen(passing, message.method, "params", message.params)
@@ -126,7 +127,12 @@ def _asks_elsewhere(passing: Passing, message: Response) -> bool:
 
 
 def _misshapen(passing: Passing, method: str, part: Part, value: "JSON | Absent") -> Iterable[Breach]:
-    found = violations(value, (method, part), passing.candidates[0])
+    revision, *others = passing.candidates
+    found = violations(value, (method, part), revision)
+    for other in others:
+        # What one of the revisions allows is not held against a message that may be of it.
+        places = {violation.pointer for violation in violations(value, (method, part), other)}
+        found = [violation for violation in found if violation.pointer in places]
     return _told(found, passing, method, part) if found else ()
 
 

@@ -6,7 +6,7 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#sta
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks import directions, independence
+from mcpproxy.checks import directions, independence, table
 from mcpproxy.checks.breach import Breach, Passing, as_object, member, shortened
 from mcpproxy.checks.discovery import unlisted_version
 from mcpproxy.checks.meta import asked_meta
@@ -24,7 +24,6 @@ from mcpproxy.checks.table import (
     CONTENT,
     INTRODUCED,
     MISSHAPEN,
-    STATELESS,
     UNFAMILIAR,
     Decider,
     Family,
@@ -33,8 +32,7 @@ from mcpproxy.checks.table import (
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
 from mcpproxy.protocol.jsontext import written
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
-from mcpproxy.protocol.revisions import STATELESS as REVISIONS
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.frame import CLIENT, SERVER, Frame
 from mcpproxy.session.history import Asked, History
@@ -67,9 +65,9 @@ def request(passing: Passing, history: History) -> Iterable[Breach]:
         return ()
     meta = as_object(message.params.get("_meta") if isinstance(message.params, dict) else None) or {}
     declared = meta.get(CAPABILITIES_KEY)
-    # There is but one revision that a server of this era can list, so there is nothing else to compare.
-    if meta.get(VERSION_KEY) == REVISIONS[0] and CLIENT_INFO_KEY in meta and isinstance(declared, dict):
-        return elicitation_modes(declared, passing) if "elicitation" in declared else ()
+    if meta.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in meta and isinstance(declared, dict):
+        unlisted = unlisted_version(message, passing, history)
+        return (*unlisted, *elicitation_modes(declared, passing)) if "elicitation" in declared else unlisted
     return (
         *incomplete_request(message, passing),
         *anonymous_client(message, passing, history),
@@ -115,20 +113,25 @@ def note_request(passing: Passing, history: History) -> None:
     elif passing.stateless:
         note_name(server(history).client, says(message.params, CLIENT_INFO_KEY), passing.seq)
         if (found := _usual(passing, history)) is not None:
-            history.familiar_meta = found
+            history.familiar_meta, history.familiar_candidates = found, passing.candidates
 
 
 def _usual(passing: Passing, history: History) -> bytes | None:
     """The ``_meta`` of a request, as JSON, if nothing can be wrong with another that has the same."""
     found = as_object(member(passing.contents, "_meta")) or {}
     declared = found.get(CAPABILITIES_KEY)
-    is_whole = found.get(VERSION_KEY) == REVISIONS[0] and CLIENT_INFO_KEY in found
+    is_whole = found.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in found
     if not is_whole or not isinstance(declared, dict) or passing.known & MISSHAPEN:
         return None
     text = written(found)
     if not text or any(name in text for name in _EACH_TIME):
         return None
-    breaks = any(elicitation_modes(declared, passing)) or any(asked_meta(passing, history))
+    assert isinstance(passing.message, Request)
+    breaks = (
+        *unlisted_version(passing.message, passing, history),
+        *elicitation_modes(declared, passing),
+        *asked_meta(passing, history),
+    )
     return None if breaks else text
 
 
@@ -224,12 +227,13 @@ def removed_method(passing: Passing, history: History) -> Iterable[Breach]:
     """STAT-008"""
     message = passing.message
     assert isinstance(message, Request)
-    if member(message.params, "_meta", VERSION_KEY) not in REVISIONS:
+    named = member(message.params, "_meta", VERSION_KEY)
+    if not isinstance(named, str) or named not in STATELESS:
         return ()
-    said = f"client sent {message.method} in {REVISIONS[0]}, which does not have it any more"
+    said = f"client sent {message.method} in {named}, which does not have it any more"
     opens = message.method == "initialize"  # There it may mean that the client speaks both eras.
     at = passing.at + "/method"
-    return (Breach("STAT-008", "R-217", said, at, candidates=REVISIONS, at_most="info" if opens else None),)
+    return (Breach("STAT-008", "R-217", said, at, candidates=(named,), at_most="info" if opens else None),)
 
 
 def _code(error: object) -> "JSON":
@@ -243,27 +247,27 @@ FAMILY: Final = Family(
             request,
             ("request",),
             sender=CLIENT,
-            within=REVISIONS,
+            within=STATELESS,
             given=UNFAMILIAR,
         ),
-        Decider(("STAT-006",), directions.server_request, ("request",), sender=SERVER, within=REVISIONS),
-        Decider(("STAT-002",), answer, ANSWERS, sender=SERVER, within=REVISIONS, given=UNFAMILIAR),
+        Decider(("STAT-006",), directions.server_request, ("request",), sender=SERVER, within=STATELESS),
+        Decider(("STAT-002",), answer, ANSWERS, sender=SERVER, within=STATELESS, given=UNFAMILIAR),
         Decider(
-            ("STAT-003",), anonymous_server, ("response",), sender=SERVER, within=REVISIONS, given=INTRODUCED
+            ("STAT-003",), anonymous_server, ("response",), sender=SERVER, within=STATELESS, given=INTRODUCED
         ),
-        Decider(("STAT-004", "STAT-005"), result_type, ("response",), sender=SERVER, within=REVISIONS),
-        Decider(("STAT-007",), directions.client_response, ANSWERS, sender=CLIENT, within=REVISIONS),
+        Decider(("STAT-004", "STAT-005"), result_type, ("response",), sender=SERVER, within=STATELESS),
+        Decider(("STAT-007",), directions.client_response, ANSWERS, sender=CLIENT, within=STATELESS),
         Decider(("STAT-008",), removed_method, ("request",), REMOVED, sender=CLIENT),
-        Decider(("STAT-009",), independence.wanted_session, ("error",), sender=SERVER, within=REVISIONS),
+        Decider(("STAT-009",), independence.wanted_session, ("error",), sender=SERVER, within=STATELESS),
     ),
     http=(
-        HttpDecider(("STAT-002",), incomplete_status, CONTENT, STATELESS, ("POST",)),
-        HttpDecider(("STAT-007",), directions.posted_response, ("request",), STATELESS, ("POST",)),
-        HttpDecider(("STAT-009",), independence.wanted_http_session, ("body",), STATELESS, ("POST",)),
-        HttpDecider(("STAT-010",), independence.repeated_lost, ("request",), STATELESS, ("POST",)),
+        HttpDecider(("STAT-002",), incomplete_status, CONTENT, table.STATELESS, ("POST",)),
+        HttpDecider(("STAT-007",), directions.posted_response, ("request",), table.STATELESS, ("POST",)),
+        HttpDecider(("STAT-009",), independence.wanted_http_session, ("body",), table.STATELESS, ("POST",)),
+        HttpDecider(("STAT-010",), independence.repeated_lost, ("request",), table.STATELESS, ("POST",)),
     ),
     notes=(
-        Note(note_request, ("request",), sender=CLIENT, within=REVISIONS, given=UNFAMILIAR),
-        Note(directions.note_server_request, ("request",), sender=SERVER, within=REVISIONS),
+        Note(note_request, ("request",), sender=CLIENT, within=STATELESS, given=UNFAMILIAR),
+        Note(directions.note_server_request, ("request",), sender=SERVER, within=STATELESS),
     ),
 )

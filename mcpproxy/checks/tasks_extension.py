@@ -14,7 +14,7 @@ from mcpproxy.checks.subscriptions import ID_KEY, belongs_to
 from mcpproxy.checks.table import Decider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.methods import kind_of, names
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, is_stateless
 from mcpproxy.protocol.tasks import State, instant, reported
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.extension_tasks import MAX_QUESTIONS, ExtensionTask, ExtensionTasks, Question
@@ -27,7 +27,7 @@ EXTENSION: Final = "io.modelcontextprotocol/tasks"
 STATUS: Final = "notifications/tasks"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 CALLS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
-ELSEWHERE: Final = tuple(name for name in names(STATELESS[0]) if kind_of(name) == "request")
+ELSEWHERE: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "request")
 
 FRESH_MS: Final = 60_000
 """A task may be forgotten after its time to live, or without one after a while; not before."""
@@ -115,7 +115,7 @@ def _task(passing: Passing) -> tuple[JSONObject | None, str]:
     """The task object in a message of the server, and where it stands."""
     message, asked = passing.message, passing.answers
     if isinstance(message, Notification):
-        of_server = passing.sender == SERVER and set(passing.candidates) <= set(STATELESS)
+        of_server = passing.sender == SERVER and is_stateless(passing.candidates)
         return (as_object(message.params) if of_server else None), passing.at + "/params"
     if not passing.stateless or asked is None or not isinstance(message, Response):
         return None, ""

@@ -16,7 +16,7 @@ from mcpproxy.checks.listings import Item, Listed, listed
 from mcpproxy.checks.table import ANSWERS, NOTED, Decider, Family, Note
 from mcpproxy.protocol.contract import Mismatch
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Response
-from mcpproxy.protocol.revisions import since
+from mcpproxy.protocol.revisions import is_one_or_stateless, since
 from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER, Severity
@@ -74,7 +74,8 @@ def remember_call(passing: Passing, history: History) -> None:
             asked.noted = Call(asked, name, None, whole.seq, known, known.changes, stale=False)
         return
     revisions = passing.candidates
-    if "outputSchema" in tool.value or len(revisions) != 1 or _misfits(tool, params, revisions[0]):
+    unsure = not is_one_or_stateless(revisions)
+    if "outputSchema" in tool.value or unsure or _misfits(tool, params, revisions[0]):
         stale = passing.frame.observed_at_ns > tool.fresh_until_ns
         asked.noted = Call(asked, name, tool, 0, known, known.changes, stale)
     tool.forget()
@@ -99,7 +100,7 @@ def remember_answer(passing: Passing, history: History) -> None:
 def unfit_arguments(passing: Passing, history: History) -> Iterable[Breach]:
     """TOOL-008: the client's part of it, no more than a note: the server is there to refuse"""
     params = passing.contents
-    if history.blind or len(passing.candidates) != 1 or not isinstance(params, dict):
+    if history.blind or not is_one_or_stateless(passing.candidates) or not isinstance(params, dict):
         return ()
     name = params.get("name")
     tool = listed(history, "tools/list").items.get(name) if isinstance(name, str) else None
@@ -137,7 +138,7 @@ def answered(passing: Passing, history: History) -> Iterable[Breach]:
     call, message = _call(passing, history), passing.message
     assert isinstance(message, Response)
     result = _final(message, call.asked) if call is not None else None
-    if call is None or result is None or len(passing.candidates) != 1:
+    if call is None or result is None or not is_one_or_stateless(passing.candidates):
         return ()
     if call.tool is None:
         return _unlisted(passing, call, result) if call.unlisted else ()
@@ -233,7 +234,7 @@ def refused_arguments(passing: Passing, history: History) -> Iterable[Breach]:
     """TOOL-007"""
     call, message = _call(passing, history), passing.message
     assert isinstance(message, ErrorResponse)
-    if call is None or call.tool is None or len(passing.candidates) != 1:
+    if call is None or call.tool is None or not is_one_or_stateless(passing.candidates):
         return ()
     params = as_object(call.asked.params)
     if params is None or member(as_object(message.error), "code") != -32602:

@@ -26,7 +26,7 @@ from mcpproxy.checks.table import ANSWERS, Decider, EventDecider, Family, Note
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
 from mcpproxy.protocol.jsonschema import FlawKind, flaws
 from mcpproxy.protocol.patterns import pattern
-from mcpproxy.protocol.revisions import STATELESS, since
+from mcpproxy.protocol.revisions import STATELESS, is_stateless, since
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import SERVER, Close, Severity, Signal
 from mcpproxy.session.history import History
@@ -94,7 +94,7 @@ def _schema(passing: Passing, tool: JSONObject, name: str, at: str) -> Iterator[
             at,
         )
         return
-    stateless = passing.candidates == ("2026-07-28",)
+    stateless = is_stateless(passing.candidates)
     table = INPUT if name == "inputSchema" else OUTPUT
     for flaw in flaws(tool[name], object_root=name == "inputSchema" or not stateless):
         if flaw.kind == "boolean-property" and stateless:

@@ -35,7 +35,7 @@ from mcpproxy.observer.remembering_http import (
 from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.jsontext import several_texts
-from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, VERSION_KEY
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, VERSION_KEY, since, stateless_of
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -53,6 +53,7 @@ from mcpproxy.session.frame import (
 from mcpproxy.session.history import keep
 from mcpproxy.session.http import (
     MAX_REMEMBERED,
+    VERSION,
     Fields,
     HttpExchange,
     HttpHistory,
@@ -63,7 +64,7 @@ from mcpproxy.session.http import (
     singles,
 )
 
-STREAMABLE: Final = REVISIONS[1:]
+STREAMABLE: Final = since("2025-03-26")
 """The revisions that have Streamable HTTP."""
 
 MAX_CHALLENGES: Final = 100
@@ -413,8 +414,9 @@ class HttpJudge:
         if session.legacy:
             return REVISIONS[:1]
         if session.stateless:
-            named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests]
-            return (str(named[0]),) if named and named[0] in STATELESS else STATELESS
+            named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
+            said = (version for version in (*named, exchange.fields.get(VERSION)) if version in STATELESS)
+            return stateless_of([str(version) for version in said][:1])
         if session.revision is not None:
             return (session.revision,)
         if exchange.method != "POST" or exchange.initialize is not None or session.id is not None:

@@ -47,9 +47,6 @@ from mcpproxy.session.history import Asked, History, Side
 _OPENING: Final = ("initialize", "server/discover")
 """Requests that by their name alone tell the era."""
 
-_FAMILIAR: Final = STATELESS[:1]
-"""What a request with a familiar ``_meta`` is of."""
-
 
 def read(frame: Frame, message: Single, at: str, history: History) -> Passing:
     """The message of ``frame`` that stands at the JSON Pointer ``at``, with all that is known of it."""
@@ -98,7 +95,7 @@ def _read_request(passing: Passing, message: Request, history: History) -> None:
         and method != "initialize"
         and written(meta) == usual
     ):
-        passing.stateless, passing.candidates = True, _FAMILIAR
+        passing.stateless, passing.candidates = True, history.familiar_candidates
     elif is_marked or history.stateless_seq is not None or history.lasting is not None:
         _date_request(passing, message, history)
         known |= UNFAMILIAR

@@ -11,7 +11,7 @@ from mcpproxy.checks.table import CANCELLED, UNFAMILIAR
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Request, Response, request_id
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
-from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS
+from mcpproxy.protocol.revisions import ACP, STATEFUL, stateless_of
 from mcpproxy.session.frame import CLIENT
 from mcpproxy.session.history import Asked, History, Side
 
@@ -46,10 +46,12 @@ def remember(passing: Passing, history: History) -> None:
 def _remember_request(passing: Passing, message: Request, side: Side, history: History) -> None:
     frame, id = passing.frame, message.id
     if passing.stateless:
+        if history.stateful_seq is None and passing.candidates != history.candidates:
+            named = stateless_of(passing.candidates)
+            earlier = history.candidates if history.stateless_seq is not None else ()
+            history.candidates = stateless_of((*earlier, *named))
         if history.stateless_seq is None:
             history.stateless_seq = frame.seq
-            if history.stateful_seq is None:
-                history.candidates = STATELESS
         history.stateless_revision = passing.candidates[0] if len(passing.candidates) == 1 else None
     if id is None:
         side.unreadable = True  # Whatever answers it cannot be told from an answer to nothing.

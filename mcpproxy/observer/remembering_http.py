@@ -133,7 +133,7 @@ def _remember_server(
     connection, told = exchange.request.connection, session.judge.history
     answer = told.modern_answer
     if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
-        answer = ModernAnswer(frame.seq, ())
+        answer = ModernAnswer(frame.seq, (), asked=told.candidates)
     if shows_modern(exchange, frame):
         history.modern_servers.add(exchange.server)
     if answer is not None:

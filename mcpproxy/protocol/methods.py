@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, cast
 
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
-from mcpproxy.protocol.revisions import REVISIONS, since, until
+from mcpproxy.protocol.revisions import REVISIONS, STATELESS, span
 from mcpproxy.protocol.slotted import slotted
 
 By: TypeAlias = Literal["client", "server", "both"]
@@ -141,7 +141,7 @@ notifications/tasks/status            sender    tasks                           
 """
 
 INPUT_REQUESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {"2026-07-28": ("roots/list", "sampling/createMessage", "elicitation/create")}
+    dict.fromkeys(STATELESS, ("roots/list", "sampling/createMessage", "elicitation/create"))
 )
 """Per revision, the methods that a server asks for inside a result, never as a frame of its own."""
 
@@ -181,9 +181,9 @@ def sends_in_any(sender: str, method: str, kind: Kind, revisions: tuple[str, ...
     return any(sends(sender, method, kind, revision) for revision in revisions)
 
 
-def names(revision: str) -> tuple[str, ...]:
-    """Every method that ``revision`` defines."""
-    return tuple(name for name, of in _methods() if of == revision)
+def names(*revisions: str) -> tuple[str, ...]:
+    """Every method that one of ``revisions`` defines."""
+    return tuple(dict.fromkeys(name for name, of in _methods() if of in revisions))
 
 
 def kind_of(method: str) -> Kind:
@@ -244,7 +244,7 @@ def _methods() -> Mapping[tuple[str, str], Method]:
     table: dict[tuple[str, str], Method] = {}
     for row in _rows(_METHODS):
         name = row["method"]
-        for revision in _span(row):
+        for revision in span(row["since"], row["until"]):
             table[name, revision] = Method(name, cast("By", row["sender"]), kind_of(name))
     return table
 
@@ -255,7 +255,7 @@ def _needs() -> Mapping[tuple[str, str], tuple[Need, ...]]:
     for row in _rows(_NEEDS):
         name, _, condition = row["method"].partition("?")
         need = Need(cast("Declarer", row["declarer"]), row["path"], cast("Condition", condition or "always"))
-        for revision in _span(row):
+        for revision in span(row["since"], row["until"]):
             table[name, revision] = (*table.get((name, revision), ()), need)
     return table
 
@@ -263,9 +263,3 @@ def _needs() -> Mapping[tuple[str, str], tuple[Need, ...]]:
 def _rows(table: str) -> list[dict[str, str]]:
     header, *rows = [line.split() for line in table.splitlines() if line]
     return [dict(zip(header, row, strict=True)) for row in rows]
-
-
-def _span(row: Mapping[str, str]) -> list[str]:
-    first = REVISIONS if row["since"] == "-" else since(row["since"])
-    last = REVISIONS if row["until"] == "-" else until(row["until"])
-    return [revision for revision in first if revision in last]

@@ -9,6 +9,7 @@ What is said "from this revision on" stays within the protocol of that revision.
 Source: https://modelcontextprotocol.io/specification/versioning
 """
 
+from collections.abc import Collection
 from typing import Final, Literal
 
 from mcpproxy.protocol.patterns import pattern
@@ -17,10 +18,12 @@ Era = Literal["stateful", "stateless"]
 
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 
-STATEFUL: Final = REVISIONS[:4]
+_FIRST_STATELESS: Final = REVISIONS.index("2026-07-28")
+
+STATEFUL: Final = REVISIONS[:_FIRST_STATELESS]
 """Revisions that open a session with the initialize handshake."""
 
-STATELESS: Final = REVISIONS[4:]
+STATELESS: Final = REVISIONS[_FIRST_STATELESS:]
 """Revisions in which every request carries its own protocol version in ``_meta``."""
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
@@ -45,6 +48,25 @@ VERSIONS: Final = (*REVISIONS, *ACP)
 def known(name: object) -> bool:
     """Whether ``name`` is one of the published revisions."""
     return isinstance(name, str) and name in REVISIONS
+
+
+def is_stateless(candidates: Collection[str]) -> bool:
+    """Whether each of ``candidates`` is a stateless revision known here; of none at all it is not true."""
+    return bool(candidates) and all(name in STATELESS for name in candidates)
+
+
+def stateless_of(candidates: Collection[str]) -> tuple[str, ...]:
+    """Those of ``candidates`` that are stateless, oldest first; all of that era if none of them is."""
+    return tuple(name for name in STATELESS if name in candidates) or STATELESS
+
+
+def is_one_or_stateless(candidates: Collection[str]) -> bool:
+    """Whether ``candidates`` agree so far that a message can be held against the tables of each.
+
+    Stateful revisions differ too much from each other. A stateless request that does not name its revision
+    is one that may belong to several, as soon as several are published; it stays judged.
+    """
+    return len(candidates) == 1 or is_stateless(candidates)
 
 
 def is_later(name: str) -> bool:
@@ -82,3 +104,13 @@ def until(end: str) -> tuple[str, ...]:
     """
     versions = line(end)
     return versions[: versions.index(end)]
+
+
+def span(first: str, end: str) -> tuple[str, ...]:
+    """The revisions of MCP from ``first`` up to, not including, ``end``; ``-`` leaves that side open.
+
+    Raises:
+        ValueError: ``first`` or ``end`` is neither that nor a published revision.
+    """
+    reached = REVISIONS if end == "-" else until(end)
+    return reached if first == "-" else tuple(name for name in since(first) if name in reached)

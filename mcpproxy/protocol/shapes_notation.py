@@ -32,7 +32,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
-from mcpproxy.protocol.revisions import REVISIONS, since, until
+from mcpproxy.protocol.revisions import span
 from mcpproxy.protocol.slotted import slotted
 
 Form: TypeAlias = Literal["object", "by", "with", "alias"]
@@ -118,7 +118,5 @@ def _row(words: list[str]) -> Row:
 
 
 @cache
-def _span(first: str = "-", last: str = "-") -> tuple[str, ...]:
-    starts = REVISIONS if first == "-" else since(first)
-    ends = REVISIONS if last == "-" else until(last)
-    return tuple(revision for revision in starts if revision in ends)
+def _span(first: str = "-", end: str = "-") -> tuple[str, ...]:
+    return span(first, end)

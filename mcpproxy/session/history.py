@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
 from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.methods import Need
-from mcpproxy.protocol.revisions import REVISIONS, Protocol
+from mcpproxy.protocol.revisions import REVISIONS, STATELESS, Protocol, stateless_of
 from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import CLIENT, Sender
 from mcpproxy.session.split import SplitMessage
@@ -209,6 +209,7 @@ class History:
     stateless_seq: int | None = None  # the first request with its own protocol version
     stateless_revision: str | None = None  # the version that the latest of them named
     familiar_meta: bytes | None = None  # of stateless requests: one (as JSON) that was found to lack nothing
+    familiar_candidates: tuple[str, ...] = ()  # the revision that it names
     modern_answer: "ModernAnswer | None" = None
     supported: dict[str, int] = field(default_factory=dict[str, int])  # version -> frame that listed it
 
@@ -249,12 +250,21 @@ class History:
 
 @slotted(frozen=True)
 class ModernAnswer:
-    """Proof that the server speaks a stateless revision: a DiscoverResult or a modern error."""
+    """Proof that the server speaks a stateless revision: a DiscoverResult or a modern error.
+
+    ``asked`` are the revisions that the request may be of which it answers.
+    """
 
     seq: int
     versions: tuple[str, ...]  # what it listed, if it listed any
     refused: bool = False  # it was an error
+    asked: tuple[str, ...] = ()
 
     @property
     def stateless_versions(self) -> tuple[str, ...]:
-        return tuple(v for v in self.versions if v in REVISIONS[4:])
+        return tuple(v for v in self.versions if v in STATELESS)
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The stateless revisions that the server may speak, by what it listed or, without that, answered."""
+        return stateless_of(self.stateless_versions or self.asked)

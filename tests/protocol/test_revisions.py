@@ -2,12 +2,57 @@
 
 import pytest
 
-from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, known, since, until
+from mcpproxy.protocol.revisions import (
+    REVISIONS,
+    STATEFUL,
+    STATELESS,
+    is_one_or_stateless,
+    is_stateless,
+    known,
+    since,
+    span,
+    stateless_of,
+    until,
+)
 
 
 def test_each_revision_belongs_to_one_era() -> None:
     assert STATEFUL + STATELESS == REVISIONS
-    assert STATELESS == ("2026-07-28",)
+    assert STATELESS[0] == "2026-07-28"
+
+
+@pytest.mark.parametrize(
+    ("candidates", "stateless", "judged"),
+    [
+        (STATELESS[:1], True, True),
+        (STATELESS, True, True),
+        (STATEFUL[:1], False, True),
+        (STATEFUL, False, False),
+        (REVISIONS[-2:], False, False),
+        (("2099-01-01",), False, True),
+        ((), False, False),
+    ],
+)
+def test_candidates_are_of_an_era(candidates: tuple[str, ...], stateless: bool, judged: bool) -> None:
+    assert is_stateless(candidates) == stateless
+    assert is_one_or_stateless(candidates) == judged
+
+
+@pytest.mark.parametrize(
+    ("candidates", "found"),
+    [(REVISIONS, STATELESS), (STATEFUL, STATELESS), ((), STATELESS), (STATELESS[:1], STATELESS[:1])],
+)
+def test_what_is_left_of_candidates_in_a_session_without_a_handshake(
+    candidates: tuple[str, ...], found: tuple[str, ...]
+) -> None:
+    assert stateless_of(candidates) == found
+
+
+def test_a_span_ends_before_its_end() -> None:
+    assert span("-", "-") == REVISIONS
+    assert span("2025-03-26", "-") == since("2025-03-26")
+    assert span("-", "2025-03-26") == until("2025-03-26")
+    assert span("2025-03-26", "2025-11-25") == ("2025-03-26", "2025-06-18")
 
 
 @pytest.mark.parametrize("name", ["", "draft", "2026-07-29", "2025-11-2", 20251125, None, ["2025-11-25"]])

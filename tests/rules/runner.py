@@ -286,7 +286,8 @@ def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
 
     Unless ``narrowed``, every check looks at every message it might concern.
     """
-    families = [pinned(compiled(fixture.path.name, fixture.ranges))] if fixture.ranges else []
+    ranges = json.loads(json.dumps(fixture.ranges).replace("$REVISION", revision))
+    families = [pinned(compiled(fixture.path.name, ranges))] if ranges else []
     if fixture.pins is not None:
         families.append(held({name: _approved(server, revision) for name, server in fixture.pins.items()}))
     ruleset = Ruleset(catalogue.load()).and_also({fixture.rule}, families)

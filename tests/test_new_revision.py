@@ -1,0 +1,63 @@
+"""The day a revision is published, its name is appended to ``REVISIONS``. Nothing found before may change by
+that, and until its changes are written into the tables it is judged as the revision before it."""
+
+import json
+import subprocess
+import sys
+from typing import Any, Final
+
+import pytest
+
+from mcpproxy.protocol.revisions import REVISIONS
+from tests.every_finding import Findings
+
+NEXT: Final = "2027-06-30"
+NEWEST: Final = REVISIONS[-1]
+
+OPEN: Final = {"DISC-002", "PROTO-008", "STAT-001", "STAT-002"}
+"""Rules about requests that name no version, or one that nobody has published. Such a request may be of any
+stateless revision, so a finding about it names none as soon as there are two."""
+
+
+def judged(*appended: str) -> dict[str, Any]:
+    """What ``tests.every_finding`` prints."""
+    command = [sys.executable, "-m", "tests.every_finding", *appended]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+@pytest.fixture(scope="module")
+def before() -> Findings:
+    return judged()["published"]
+
+
+@pytest.fixture(scope="module")
+def after() -> dict[str, Any]:
+    return judged(NEXT)
+
+
+def compared(found: Findings, before: Findings) -> Findings:
+    """``found``, said as it would have been before: a finding cites the newest page that may be meant."""
+    text = json.dumps(found).replace(NEXT, NEWEST)
+    said: Findings = json.loads(text)
+    for name, findings in said.items():
+        for one, was in zip(findings, before[name], strict=False):
+            if one["rule"] in OPEN and one["revision"] is None:
+                one["revision"] = was["revision"]
+    return said
+
+
+def test_what_was_found_before_is_found_still(before: Findings, after: dict[str, Any]) -> None:
+    assert before.keys() == after["published"].keys()
+    assert compared(after["published"], before) == before
+
+
+def test_sessions_of_the_new_revision_are_judged_as_those_of_the_one_before(
+    before: Findings, after: dict[str, Any]
+) -> None:
+    spoken = {name: before[name] for name in after["appended"]}
+    assert len(spoken) > 800
+    assert compared(after["appended"], before) == spoken
+
+
+def test_every_fixture_of_the_newest_revision_holds_in_the_new_one(after: dict[str, Any]) -> None:
+    assert after["surprises"] == []
