@@ -2,8 +2,10 @@
 that, and until its changes are written into the tables it is judged as the revision before it."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -17,6 +19,13 @@ NEWEST: Final = REVISIONS[-1]
 OPEN: Final = {"DISC-002", "PROTO-008", "STAT-001", "STAT-002"}
 """Rules about requests that name no version, or one that nobody has published. Such a request may be of any
 stateless revision, so a finding about it names none as soon as there are two."""
+
+
+COUNTED: Final = re.compile(
+    r"REVISIONS\[(\d*:\d+|\d+:|[1-9])|STATELESS\[\d|STATELESS as"
+    r"""|[=!]= \(?["']2026-07-28"""
+)
+"""Revisions told by their place or by equality, where an era or a range is meant. ``[-1]`` is the newest."""
 
 
 def judged(*appended: str) -> dict[str, Any]:
@@ -61,3 +70,14 @@ def test_sessions_of_the_new_revision_are_judged_as_those_of_the_one_before(
 
 def test_every_fixture_of_the_newest_revision_holds_in_the_new_one(after: dict[str, Any]) -> None:
     assert after["surprises"] == []
+
+
+def test_no_module_counts_revisions() -> None:
+    package = Path(__file__).parent.parent / "mcpproxy"
+    counted = [
+        f"{file.relative_to(package)}: {found[0]}"
+        for file in sorted(package.rglob("*.py"))
+        if file.name != "revisions.py"
+        for found in COUNTED.finditer(file.read_text("utf-8"))
+    ]
+    assert counted == []

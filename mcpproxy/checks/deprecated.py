@@ -10,7 +10,7 @@ from mcpproxy.checks.breach import Breach, Passing, member
 from mcpproxy.checks.embedded import ASK_CARRIERS, ASKING, Ask, asks, may_ask
 from mcpproxy.checks.table import LEGACY, Decider, Family, HttpDecider, Note
 from mcpproxy.protocol.jsonrpc import Notification
-from mcpproxy.protocol.revisions import STATEFUL, STATELESS
+from mcpproxy.protocol.revisions import STATELESS, span
 from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
@@ -25,7 +25,7 @@ FEATURES: Final[Mapping[str, tuple[str, str, str]]] = {
 FROM_SERVERS: Final = ("thisServer", "allServers")
 """The values of includeContext that go."""
 
-AFTER_SSE: Final = STATEFUL[1:]
+AFTER_SSE: Final = span("2025-03-26", "2026-07-28")
 """The revisions with a handshake that have another transport for HTTP."""
 
 MAX_CALLERS: Final = 10_000

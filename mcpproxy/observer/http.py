@@ -35,7 +35,7 @@ from mcpproxy.observer.remembering_http import (
 from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.jsontext import several_texts
-from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, VERSION_KEY, since, stateless_of
+from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -66,6 +66,12 @@ from mcpproxy.session.http import (
 
 STREAMABLE: Final = since("2025-03-26")
 """The revisions that have Streamable HTTP."""
+
+WITH_SESSIONS: Final = span("2025-03-26", "2026-07-28")
+"""Those of them that have sessions."""
+
+WITH_SSE: Final = until("2025-03-26")
+"""The revisions that have HTTP+SSE."""
 
 MAX_CHALLENGES: Final = 100
 """So many 401s are remembered until it is known whether they told where to go."""
@@ -412,7 +418,7 @@ class HttpJudge:
         if session is None:
             return STREAMABLE
         if session.legacy:
-            return REVISIONS[:1]
+            return WITH_SSE
         if session.stateless:
             named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
             said = (version for version in (*named, exchange.fields.get(VERSION)) if version in STATELESS)
@@ -420,7 +426,7 @@ class HttpJudge:
         if session.revision is not None:
             return (session.revision,)
         if exchange.method != "POST" or exchange.initialize is not None or session.id is not None:
-            return STATEFUL[1:]
+            return WITH_SESSIONS
         return STREAMABLE
 
 

@@ -1,13 +1,13 @@
 """How our client behaves unless it is told otherwise: what it declares, and what it says when it is asked."""
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import until
 
 
 def default_capabilities(revision: str) -> JSONObject:
     """What a full client of this revision declares."""
     found: JSONObject = {"roots": {}, "sampling": {}}
-    if revision not in REVISIONS[:2]:
+    if revision not in until("2025-06-18"):
         found["elicitation"] = {}
     return found
 

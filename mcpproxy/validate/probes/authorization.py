@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 from mcpproxy.checks.authorization import RESOURCE_METADATA
 from mcpproxy.checks.breach import as_object
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import since
 from mcpproxy.validate.asking import LOOPBACK, posted, streamable
 from mcpproxy.validate.bench import Bench
 from mcpproxy.validate.outcome import Conclusion
@@ -117,7 +117,7 @@ PROBES: Final = (
         "A 401 leads to the metadata of the resource and its authorization servers.",
         _metadata,
         ("AUTH-002", "AUTH-006", "AUTH-007"),
-        REVISIONS[2:],
+        since("2025-06-18"),
         ("http",),
         session=False,
     ),
@@ -127,7 +127,7 @@ PROBES: Final = (
         "A token that nobody issued is refused with 401.",
         _bad_token,
         ("AUTH-001",),
-        REVISIONS[1:],
+        since("2025-03-26"),
         ("http",),
         session=False,
     ),

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, since
+from mcpproxy.protocol.revisions import STATEFUL, since, span
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.asking import LOOPBACK, answers, changed, harmless, posted, streamable
 from mcpproxy.validate.bench import Bench
@@ -19,7 +19,7 @@ from mcpproxy.validate.probe import Probe, Skipped, passed, warned
 from mcpproxy.validate.reaction import still_there
 from mcpproxy.validate.talk import dumps
 
-STREAMABLE: Final = STATEFUL[1:]
+STREAMABLE: Final = span("2025-03-26", "2026-07-28")
 """The revisions with a handshake that have Streamable HTTP."""
 
 FOREIGN: Final = "http://mcpproxy-validate.invalid"
@@ -167,7 +167,7 @@ PROBES: Final = (
         "A POST with another Accept is answered or refused.",
         _accepts,
         ("HTTP-010", "HTTP-011"),
-        REVISIONS[1:],
+        since("2025-03-26"),
         ("http",),
     ),
     Probe(
@@ -176,7 +176,7 @@ PROBES: Final = (
         "A notification is answered with 202 and no body, or refused.",
         _notification,
         ("HTTP-008", "HTTP-009", "RPC-015"),
-        REVISIONS[1:],
+        since("2025-03-26"),
         ("http",),
     ),
     Probe(
@@ -228,7 +228,7 @@ PROBES: Final = (
         "robustness",
         "A client that is gone before its answer hurts nobody else.",
         _dropped,
-        revisions=REVISIONS[1:],
+        revisions=since("2025-03-26"),
         transports=("http",),
     ),
 )
