@@ -1,28 +1,31 @@
 """Find and load the rule tables that ship with mcpproxy.
 
-A table is read when somebody asks for a rule of its family: a session that breaks nothing reads none.
-
-To parse all tables takes longer than Python and a command to start. So in an installed package they are
-modules in ``mcpproxy/_rules``. In a checkout they are TOML in ``rules/`` beside it, and imported as modules
-are: compiled once and kept in ``__pycache__``, where Python sees to it that nothing outdated is used.
+They are TOML: in a checkout in ``rules/`` beside the package, in an installed package in ``mcpproxy/_rules``.
+To parse all of them takes longer than Python and a command to start. So a table is read when somebody asks
+for a rule of its family: a session that breaks nothing reads none.
 """
 
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
-from importlib.machinery import SourceFileLoader
-from types import CodeType
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from mcpproxy.protocol.rules import Catalogue, RuleError
 
 _HERE: Final = os.path.dirname(os.path.realpath(__file__))
 
+_SUFFIX: Final = ".toml"
+
+_DAMAGED: Final = "the tables that ship with mcpproxy are damaged: install it again"
+
 T = TypeVar("T")
 
 
 def rules_folder() -> str:
-    """The folder of the built-in rule tables."""
+    """The folder of the built-in rule tables.
+
+    ``importlib.resources`` would find it just as well, but to import it takes longer than ``tomllib``.
+    """
     installed = os.path.join(_HERE, "_rules")
     return installed if os.path.isdir(installed) else os.path.join(os.path.dirname(_HERE), "rules")
 
@@ -51,21 +54,19 @@ class _Tables:
 
     @cached_property
     def families(self) -> tuple[str, ...]:
-        return tuple(sorted(self._files))
-
-    @cached_property
-    def _files(self) -> dict[str, str]:
-        """The name of a family -> its file."""
-        files = (os.path.splitext(name) for name in os.listdir(self._folder))
-        return {name: name + suffix for name, suffix in files if suffix in _LOADERS and name[0] != "_"}
+        try:
+            names = sorted(os.listdir(self._folder))
+        except OSError as error:
+            raise RuleError(f"{self._folder}: {error.strerror}; {_DAMAGED}") from None
+        return tuple(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def family(self, name: str) -> Catalogue | None:
         """The rules of one file; ``None`` if there is no such file."""
         if name not in self._read:
-            file = self._files.get(name)
-            if file is None:
+            if name not in self.families:
                 return None
-            tables = _imported(os.path.join(self._folder, file))
+            file = name + _SUFFIX
+            tables = _parsed(os.path.join(self._folder, file))
             strangers = [code for code in tables if _family(code) != name]
             if strangers:
                 raise RuleError(f"{file}: rule {strangers[0]} belongs into another table")
@@ -73,25 +74,16 @@ class _Tables:
         return self._read[name]
 
 
-def _imported(file: str) -> dict[str, object]:
-    """What a table says, as ``tomllib`` reads it."""
-    code: Any = _LOADERS[os.path.splitext(file)[1]]("", file).get_code("")
-    module: dict[str, Any] = {}
-    exec(code, module)
-    return module["TABLES"]
+def _parsed(file: str) -> Mapping[str, object]:
+    import tomllib  # A session that breaks nothing needs no parser either.
 
-
-class _TomlLoader(SourceFileLoader):
-    """Takes a table for the source of a module that holds it as ``TABLES``."""
-
-    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:
-        import tomllib
-
-        # Texts and truth values are all that a table has, so it is a literal of Python, too.
-        return compile(f"TABLES = {tomllib.loads(data.decode())!r}", path, "exec", dont_inherit=True)
-
-
-_LOADERS: Final = {".toml": _TomlLoader, ".py": SourceFileLoader}
+    try:
+        with open(file, "rb") as opened:
+            return tomllib.load(opened)
+    except ValueError as error:
+        raise RuleError(f"{file}: not readable as TOML: {error}; {_DAMAGED}") from None
+    except OSError as error:
+        raise RuleError(f"{file}: {error.strerror}; {_DAMAGED}") from None
 
 
 class _Shelf(Mapping[str, T]):

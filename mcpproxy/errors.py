@@ -1,10 +1,28 @@
 """What a caller of mcpproxy may have to catch.
 
     McpProxyError
-    ├── TraceError       a recording that cannot be read, or not from here on
-    └── UsageError       something was asked for that cannot be done as asked
+    ├── TraceError                  a recording that cannot be read, or not from here on
+    ├── UsageError                  something was asked for that cannot be done as asked
+    ├── RuleError                   a rule table that cannot be used
+    ├── CustomRuleError             rules of the user's own that cannot be used
+    ├── UnfitTermsError             a session that cannot be judged as it was to be
+    ├── NotARecordError             a line of a recording that is not a record; its reader says where
+    ├── WithheldError               a replayed message needs a name that the live server has not given
+    └── ValidateError               a server does not do what a probe or a pin needs of it
+        ├── CouldNotStartError      the command cannot be run, or nobody listens at the URL
+        ├── GoneError               the server ended, or closed the connection
+        ├── TimedOutError           no answer in time
+        ├── NotInitializedError     the session was not opened yet
+        ├── AlreadyInitializedError it was opened before
+        ├── UnsupportedVersionError the server speaks no revision that we do
+        ├── IdMismatchError         an answer came, with the id of no request
+        ├── MalformedAnswerError    what came is not an answer
+        ├── RefusedError            an answer, but an error
+        ├── HttpStatusError         a status instead of an answer
+        └── ToolFailedError         the tool ran, and says that it failed
+            └── ToolNotFoundError   there is no such tool
 
-What a peer does wrong is never an exception: that is a finding.
+Each stands in the package that raises it. What a peer does wrong is never an exception: that is a finding.
 """
 
 from collections.abc import Iterable

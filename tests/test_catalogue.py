@@ -3,8 +3,6 @@
 import ast
 import json
 import re
-import shutil
-import sys
 import tomllib
 from collections.abc import Iterator
 from copy import deepcopy
@@ -18,6 +16,7 @@ from mcpproxy import catalogue
 from mcpproxy.checks import decided_rules
 from mcpproxy.checks.implementations import pinned
 from mcpproxy.checks.pins import Approved, held
+from mcpproxy.cli.main import main
 from mcpproxy.cli.ranges import compiled
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import JSONObject
@@ -344,30 +343,31 @@ def test_a_table_is_read_when_its_family_is_asked_for(tmp_path: Path) -> None:
     found = catalogue.read(str(tmp_path))
     assert found.rules["PROTO-007"].name == BUILT_IN.rules["PROTO-007"].name
     assert "QUIET-001" not in found.rules
-    with pytest.raises(tomllib.TOMLDecodeError):
+    with pytest.raises(RuleError, match=r"loud\.toml: not readable as TOML: .*; .* install it again$"):
         found.rules["LOUD-001"]
 
 
-def test_a_table_that_was_edited_is_compiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    monkeypatch.setattr(sys, "pycache_prefix", None)
-    text = Path(catalogue.rules_folder(), "proto.toml").read_text("utf-8")
-    table = tmp_path / "proto.toml"
-    for name in ("incomplete-handshake", "half-a-handshake"):
-        table.write_text(text.replace('"incomplete-handshake"', f'"{name}"'), "utf-8")
-        for _ in range(2):  # from the text, and from what was compiled
-            assert catalogue.read(str(tmp_path)).rules["PROTO-001"].name == name
-    assert [path.name.partition(".")[0] for path in (tmp_path / "__pycache__").iterdir()] == ["proto"]
+def test_a_folder_without_tables_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RuleError, match=r"gone: No such file or directory; .* install it again$"):
+        list(catalogue.read(str(tmp_path / "gone")).rules)
 
 
-def test_a_compiled_table_says_what_its_text_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    shutil.copytree(catalogue.rules_folder(), tmp_path, dirs_exist_ok=True)
-    list(catalogue.read(str(tmp_path)).rules)
-    monkeypatch.setattr(tomllib, "loads", None)
-    compiled = catalogue.read(str(tmp_path))
-    assert dict(compiled.rules) == {
-        code: rule for file in tmp_path.glob("*.toml") for code, rule in parsed(file).rules.items()
+@pytest.mark.parametrize("command", [["rules"], ["explain", "PROTO-007"]])
+def test_a_damaged_table_is_one_line_on_stderr(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "proto.toml").write_text('["PROTO-007"]\nname = "half"\n', encoding="utf-8")
+    broken = catalogue.read(str(tmp_path))
+    monkeypatch.setattr(catalogue, "load", lambda: broken)
+    assert main(command) == 2
+    assert capsys.readouterr().err == "mcpproxy: PROTO-007: summary is missing or empty\n"
+
+
+def test_the_catalogue_says_what_the_tables_say() -> None:
+    assert dict(BUILT_IN.rules) == {
+        code: rule
+        for file in Path(catalogue.rules_folder()).glob("*.toml")
+        for code, rule in parsed(file).rules.items()
     }
 
 

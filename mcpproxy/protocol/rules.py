@@ -18,6 +18,7 @@ revisions of MCP (a table with keys of both). "From this revision on" never lead
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, cast, get_args
 
+from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, line, since, until
 from mcpproxy.protocol.slotted import slotted
 
@@ -45,7 +46,7 @@ ACP_SPECIFICATION: Final = "https://agentclientprotocol.com/protocol/{version}/"
 _RANK: Final[Mapping[Level, int]] = {"info": 0, "warning": 1, "error": 2}
 
 
-class RuleError(ValueError):
+class RuleError(McpProxyError, ValueError):
     """A rule table that cannot be used; says which rule and what is wrong with it."""
 
 

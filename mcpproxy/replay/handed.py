@@ -8,6 +8,7 @@ from typing import Final
 
 import orjson
 
+from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.replay import translate
 from mcpproxy.replay.translate import Path
@@ -41,7 +42,7 @@ _WORDS: Final = {
 }
 
 
-class WithheldError(Exception):
+class WithheldError(McpProxyError):
     """A message would hand back a name that the live server has not given."""
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar, cast
 
 import orjson
 
+from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
 _MISSING: Final = object()
@@ -14,7 +15,7 @@ _MISSING: Final = object()
 T = TypeVar("T")
 
 
-class NotARecordError(ValueError):
+class NotARecordError(McpProxyError, ValueError):
     """A line that is no record of a trace; the text says what is wrong with it."""
 
 

@@ -1,19 +1,4 @@
-"""What may go wrong while a client of ours talks to a server.
-
-ValidateError
-├── CouldNotStartError      the command cannot be run, or nobody listens at the URL
-├── GoneError               the server ended, or closed the connection
-├── TimedOutError           no answer in time
-├── NotInitializedError     the session was not opened yet
-├── AlreadyInitializedError it was opened before
-├── UnsupportedVersionError the server speaks no revision that we do
-├── IdMismatchError         an answer came, with the id of no request
-├── MalformedAnswerError    what came is no answer at all
-├── RefusedError            an answer, but an error
-├── HttpStatusError         a status instead of an answer
-└── ToolFailedError         the tool ran, and says that it failed
-    └── ToolNotFoundError   there is no such tool
-"""
+"""What may go wrong while a client of ours talks to a server; the tree of them is in ``mcpproxy.errors``."""
 
 from mcpproxy.errors import McpProxyError
 
