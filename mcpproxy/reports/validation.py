@@ -25,7 +25,7 @@ def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
     for revision in validation.revisions or ("",):
         checks = [check for check in validation.checks if check.revision == revision]
         yield ""
-        yield style.paint(f"revision {revision}, {validation.transport}", "bold")
+        yield style.paint(visible(f"revision {revision}, {validation.transport}"), "bold")
         yield from _by_category(checks, style)
     yield ""
     for note in validation.notes:
