@@ -6,10 +6,10 @@ makes of such a trace, nothing of it reaches stdout, stderr or a report as it is
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -100,23 +100,21 @@ def lines() -> Iterator[tuple[str, bytes]]:
     yield "continued", encode_continued(filled(Continued))
 
 
-def hostile(value: Any, text: str) -> Iterator[Any]:
+def hostile(value: JSON, text: str) -> Iterator[Any]:
     """The value again and again, each time with ``text`` behind one more of its texts or names."""
     match value:
         case str():
             yield value + text
             yield text
         case dict():
-            members: dict[str, Any] = value
-            for name, member in members.items():
+            for name, member in value.items():
                 for evil in hostile(member, text):
-                    yield members | {name: evil}
-                yield {name + text if key == name else key: one for key, one in members.items()}
+                    yield value | {name: evil}
+                yield {name + text if key == name else key: one for key, one in value.items()}
         case list():
-            items: list[Any] = value
-            for at, item in enumerate(items):
+            for at, item in enumerate(value):
                 for evil in hostile(item, text):
-                    yield [*items[:at], evil, *items[at + 1 :]]
+                    yield [*value[:at], evil, *value[at + 1 :]]
         case _:
             pass
 
@@ -285,19 +283,22 @@ def _instances(value: Any, text: str) -> Iterator[Any]:
         case str():
             yield text
         case tuple() | list():
-            items: list[Any] = [*value]
+            items: list[Any] = [*cast("Sequence[Any]", value)]
+            kind: Callable[[list[Any]], object] = tuple if isinstance(value, tuple) else list
             for at, item in enumerate(items):
                 for evil in _instances(item, text):
-                    yield type(value)([*items[:at], evil, *items[at + 1 :]])
+                    yield kind([*items[:at], evil, *items[at + 1 :]])
         case dict():
-            yield from hostile(value, text)
+            yield from hostile(cast("JSON", value), text)
+        case _ if hasattr(value, "__match_args__"):
+            made: type = value.__class__
+            members = {name: getattr(value, name) for name in value.__match_args__}
+            for name, hint in hints_of(made).items():
+                if name in members and get_origin(hint) is not Literal:
+                    for evil in _instances(members[name], text):
+                        yield made(**members | {name: evil})
         case _:
-            for name in getattr(value, "__match_args__", ()):
-                if get_origin(hints_of(type(value))[name]) is Literal:
-                    continue
-                for evil in _instances(getattr(value, name), text):
-                    members = {each: getattr(value, each) for each in value.__match_args__}
-                    yield type(value)(**members | {name: evil})
+            pass
 
 
 def test_every_record_is_tried() -> None:
