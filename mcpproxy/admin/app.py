@@ -1,12 +1,17 @@
 """What the admin port answers: ``/healthz``, ``/readyz``, ``/metrics``."""
 
+from collections.abc import Collection
+
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy.admin.metrics import Metrics
+from mcpproxy.relay.guard import is_loopback
+from mcpproxy.relay.head import split_authority
 
 
 def make_app(metrics: Metrics) -> Starlette:
@@ -35,3 +40,25 @@ def make_app(metrics: Metrics) -> Starlette:
             Route("/metrics", figures),
         ]
     )
+
+
+def guarded(app: ASGIApp, names: Collection[str]) -> ASGIApp:
+    """``app`` for requests whose Host is a name of this machine or one of ``names``; 403 for the others."""
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        hosts = [value for name, value in scope.get("headers", ()) if name == b"host"]
+        if scope["type"] == "http" and not all(_is_ours(host, names) for host in hosts):
+            said = "Host is no name of this machine (DNS rebinding?)\n"
+            await PlainTextResponse(said, 403)(scope, receive, send)
+            return
+        await app(scope, receive, send)
+
+    return guard
+
+
+def _is_ours(authority: bytes, names: Collection[str]) -> bool:
+    try:
+        host, _ = split_authority(authority)
+    except ValueError:
+        return False
+    return is_loopback(host) or host in names

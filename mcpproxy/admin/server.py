@@ -2,6 +2,9 @@
 
 The port is bound before anything heavy is imported, so that it is known at once whether it can be had. What
 goes wrong later is told once, and the recording goes on without the port.
+
+On loopback it answers those alone who ask for it by a name of this machine: a page whose name was made to
+point here (DNS rebinding) learns nothing. Elsewhere it cannot know its own names, and answers everybody.
 """
 
 import socket
@@ -10,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.admin.metrics import Metrics
+from mcpproxy.relay.guard import is_loopback
 
 _BACKLOG: Final = 64
 
@@ -37,6 +41,7 @@ class AdminPort:
         self.address = f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
         """Where it listens, as ``host:port``."""
         self._metrics = metrics
+        self._names = (host.lower(), bound[0]) if is_loopback(bound[0]) else None
         self._tell = tell
         threading.Thread(target=self._serve, name="admin", daemon=True).start()
 
@@ -44,19 +49,20 @@ class AdminPort:
         try:
             import uvicorn
 
-            from mcpproxy.admin.app import make_app
+            from mcpproxy.admin.app import guarded, make_app
+            from mcpproxy.admin.connections import BriefConnection
 
+            app = make_app(self._metrics)
             config = uvicorn.Config(
-                make_app(self._metrics),
-                http="h11",
+                app if self._names is None else guarded(app, self._names),
+                http=BriefConnection,
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 log_level="critical",
                 access_log=False,
                 server_header=False,
-                timeout_keep_alive=5,
-                limit_concurrency=_BACKLOG,
+                headers=[("Connection", "close")],
             )
             uvicorn.Server(config).run(sockets=[self._socket])
         except Exception as fault:

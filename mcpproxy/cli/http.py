@@ -382,6 +382,10 @@ def _warnings(options: Options, host: str) -> list[str]:
         )
     elif "*" in options.allow_origins:
         said.append("warning: --allow-origin *: any page in a browser here may use the server through us")
+    if options.admin and not is_loopback(admin := split_listen(options.admin, "--admin")[0]):
+        said.append(
+            f"warning: --admin {admin}: whoever reaches it reads the metrics; Host is not checked there"
+        )
     if options.is_insecure:
         said.append("WARNING: --insecure: upstream's certificate is not checked; anybody could be in between")
     if "*" in options.allow_hosts:

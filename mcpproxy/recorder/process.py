@@ -15,6 +15,7 @@ from mcpproxy.recorder.pipeline import Recording
 from mcpproxy.recorder.wake import Flag, Wake
 from mcpproxy.relay import journal, share
 from mcpproxy.trace.writer import TraceWriter
+from mcpproxy.visible import visible
 
 NOTES_FD: Final = 2
 
@@ -88,7 +89,7 @@ def _admin_port(where: str, teller: Live) -> Watching | None:
 def _tell_directly(text: str) -> None:
     """For another thread: the teller is not shared."""
     try:
-        os.write(NOTES_FD, f"mcpproxy: {text}\n".encode("utf-8", "replace"))
+        os.write(NOTES_FD, f"mcpproxy: {visible(text)}\n".encode())
     except OSError:
         pass
 

@@ -7,8 +7,9 @@ goes on. Changed are only:
 - ``Host``, which must name upstream;
 - the path of the endpoint, where upstream's has another name;
 - a target that is a URL, of which upstream gets the path (RFC 9112, section 3.2.2);
-- fields that ``Connection`` names beyond those above: they end here (RFC 9110, section 7.6.1), and in
-  forward mode so does what was said to us as a proxy (``Proxy-Authorization``, ``Proxy-Connection``).
+- fields that ``Connection`` names beyond those above: they end here (RFC 9110, section 7.6.1);
+- what a client says to a proxy (``Proxy-Authorization``, ``Proxy-Connection``): it is meant for us, and no
+  server is to get the credentials of a proxy.
 
 Everything else stays as it is: order, case, duplicates, white space.
 """
@@ -141,7 +142,7 @@ class Reverse(Router):
             raise Refusal(400, "the target and the Host field name different servers")
         self._guard.check(head)
         route = Route(head, self._upstream)
-        _write(route, self._mapped(head.path), frozenset())
+        _write(route, self._mapped(head.path))
         return route
 
     def _mapped(self, target: bytes) -> bytes:
@@ -182,12 +183,12 @@ class Forward(Router):
         self._targets.check(host, port)
         route = Route(head, Upstream(host, port))
         if not route.has_tunnel:
-            _write(route, head.path, _TO_THE_PROXY, head.authority)
+            _write(route, head.path, head.authority)
         return route
 
 
-def _write(route: Route, target: bytes, ending: frozenset[bytes], authority: bytes | None = None) -> None:
-    """Write the head that goes on. Fields named in ``ending`` do not."""
+def _write(route: Route, target: bytes, authority: bytes | None = None) -> None:
+    """Write the head that goes on."""
     head = route.asked
     named = {option for option in head.options if option not in _OURS_TOO}
     if not named.isdisjoint(_NEVER_HOP_BY_HOP):
@@ -196,7 +197,7 @@ def _write(route: Route, target: bytes, ending: frozenset[bytes], authority: byt
     for name, value, line in head.fields:
         if name == b"host":
             lines.append(line[: len(name)] + b": " + (authority or route.upstream.authority.encode("ascii")))
-        elif name in ending or name in named:
+        elif name in _TO_THE_PROXY or name in named:
             continue
         elif name == b"connection" and named:
             kept = [o for o in value.split(b",") if o.strip(b" \t").lower() not in named]

@@ -4,11 +4,13 @@ import importlib.util
 import socket
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
+from mcpproxy.admin import connections
 from mcpproxy.admin.metrics import Metrics
 from mcpproxy.admin.server import AdminPort
 from mcpproxy.cli import http
@@ -49,6 +51,73 @@ def test_what_the_port_answers() -> None:
     assert "mcpproxy_recorder_stuck 1.0\n" in text
     assert ask(port, "/elsewhere")[0] == 404
     assert said == []
+
+
+def say(port: AdminPort, raw: bytes) -> bytes:
+    """All that the port answers to ``raw``."""
+    host, _, number = port.address.rpartition(":")
+    with socket.create_connection((host.strip("[]"), int(number)), timeout=DEADLINE_S) as connection:
+        connection.sendall(raw)
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+        return answer
+
+
+def asking_for(host: bytes) -> bytes:
+    return b"GET /metrics HTTP/1.1\r\nHost: %b\r\n\r\n" % host
+
+
+@pytest.mark.parametrize(
+    ("bound", "host", "status"),
+    [
+        ("127.0.0.1", b"127.0.0.1:9464", 200),
+        ("127.0.0.1", b"LocalHost", 200),
+        ("127.0.0.1", b"[::1]:9464", 200),
+        ("localhost", b"localhost:9464", 200),
+        ("127.0.0.1", b"evil.example:9464", 403),
+        ("127.0.0.1", b"localhost.evil.example", 403),
+        ("127.0.0.1", b"", 403),
+        ("127.0.0.1", b"0.0.0.0", 403),
+        ("0.0.0.0", b"mcpproxy.monitoring:9464", 200),
+    ],
+)
+def test_on_loopback_the_port_answers_to_names_of_this_machine(bound: str, host: bytes, status: int) -> None:
+    answer = say(AdminPort(bound, 0, Metrics(), print), asking_for(host))
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert (b"mcpproxy_frames" in answer) == (status == 200)
+
+
+def test_idle_connections_keep_nobody_from_asking() -> None:
+    port = AdminPort("127.0.0.1", 0, Metrics(), print)
+    assert ask(port, "/healthz") == (200, "ok\n")
+    number = int(port.address.rpartition(":")[2])
+    with ExitStack() as stack:
+        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", number))) for _ in range(300)]
+        for half in idle[::2]:
+            half.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
+        for _ in range(10):
+            assert ask(port, "/healthz") == (200, "ok\n")
+        gone = [one for one in idle[: -connections.MOST] if hears_its_end(one)]
+        assert len(gone) == 300 - connections.MOST
+
+
+def test_a_request_that_takes_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections.BriefConnection, "life_s", 0.05)
+    port = AdminPort("127.0.0.1", 0, Metrics(), print)
+    for begun in (b"", b"GET /healthz HTTP/1.1\r\n", b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"):
+        number = int(port.address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", number), timeout=DEADLINE_S) as connection:
+            connection.sendall(begun)
+            assert hears_its_end(connection)
+
+
+def hears_its_end(connection: socket.socket) -> bool:
+    connection.settimeout(DEADLINE_S)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 def test_a_port_that_is_taken() -> None:

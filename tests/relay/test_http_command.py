@@ -187,6 +187,15 @@ def test_warnings(tmp_path: Path) -> None:
         command.stop()
 
 
+@pytest.mark.parametrize("where", ["0.0.0.0:0", "[::]:0"])
+def test_metrics_for_everybody_are_warned_of(tmp_path: Path, where: str) -> None:
+    with Command("--upstream", URL, "--admin", where, "--trace-dir", str(tmp_path)) as command:
+        assert command.said().startswith("mcpproxy: listening on ")
+        host = where.removesuffix(":0").strip("[]")
+        assert command.said().startswith(f"mcpproxy: warning: --admin {host}: whoever reaches it reads ")
+        command.stop()
+
+
 def test_an_open_door_to_browsers_is_named_one(tmp_path: Path) -> None:
     with Command("--upstream", URL, "--allow-origin", "*", "--trace-dir", str(tmp_path)) as command:
         assert command.said().startswith("mcpproxy: listening on ")

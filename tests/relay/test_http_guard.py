@@ -141,6 +141,36 @@ def test_whether_the_server_itself_minds_foreign_pages_can_be_tested(
     assert journal.OWN not in kinds(records)
 
 
+TO_THE_PROXY = (b"pRoxy-Connection: keep-alive", b"Proxy-Authorization: Basic x", b"proxy-authorization:y")
+
+
+@pytest.mark.parametrize("line", [b"POST /mcp HTTP/1.1", b"POST /elsewhere HTTP/1.0"])
+def test_what_is_said_to_a_proxy_ends_here(tmp_path: Path, upstream: Upstream, line: bytes) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", f"{upstream.origin}/mcp") as proxy:
+        client = proxy.connect()
+        sent = request(b"hello", b"X: 1", *TO_THE_PROXY, b"Authorization: Bearer z", line=line)
+        client.send(sent)
+        server = upstream.accept()
+        head = server.read_head()
+        assert server.read(5) == b"hello"
+        server.send(OK)
+        assert client.read(len(OK)) == OK
+        records = proxy.stop()
+    names = [field.partition(b":")[0] for field in head.split(b"\r\n")[1:] if field]
+    assert names == [b"Host", b"X", b"Authorization", b"Content-Length"]
+    assert stream(records, journal.CLIENT) == sent
+
+
+def test_an_upgrade_takes_nothing_with_it_that_was_said_to_a_proxy(
+    tmp_path: Path, upstream: Upstream
+) -> None:
+    with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin) as proxy:
+        client = proxy.connect()
+        asks = (b"Connection: Upgrade", b"Upgrade: websocket", *TO_THE_PROXY)
+        client.send(request(b"", *asks, line=b"GET / HTTP/1.1"))
+        assert b"roxy-" not in upstream.accept().read_head()
+
+
 # Forward mode.
 
 
@@ -196,7 +226,8 @@ def test_a_client_may_turn_to_another_server(upstream: Upstream, forward: Proxy)
 def test_connect_is_a_tunnel(upstream: Upstream, forward: Proxy) -> None:
     client = forward.connect()
     target = b"127.0.0.1:%d" % upstream.port
-    client.send(b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n\x16\x03early" % (target, target))
+    proxied = b"\r\n".join(TO_THE_PROXY)
+    client.send(b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n\x16\x03early" % (target, target, proxied))
     assert client.read_head().startswith(b"HTTP/1.1 200 ")
     server = upstream.accept()
     assert server.read(7) == b"\x16\x03early"
