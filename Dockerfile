@@ -2,17 +2,24 @@
 #
 #   docker build -t mcpproxy .
 #   docker run -i --rm -v mcpproxy:/var/lib/mcpproxy mcpproxy -- COMMAND [ARG...]
+#
+# The base image by its digest, every package by its hash. The digest of today:
+#   docker buildx imagetools inspect python:3.13-slim
 
-FROM python:3.13-slim AS build
+ARG PYTHON=python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
+
+FROM ${PYTHON} AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY rules rules
 COPY mcpproxy mcpproxy
-RUN pip wheel --no-cache-dir --wheel-dir /wheels '.[admin]'
+COPY .ci .ci
+RUN .ci/install /opt/mcpproxy
 
-FROM python:3.13-slim
-RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir --no-index --find-links=/wheels 'mcpproxy[admin]' \
+FROM ${PYTHON}
+# Apart from the system's packages, which belong to the server. What it holds is told by bom.cdx.json in it.
+COPY --from=build /opt/mcpproxy /opt/mcpproxy
+RUN ln -s /opt/mcpproxy/bin/mcpproxy /usr/local/bin/mcpproxy \
     && useradd --system --uid 999 --user-group --home-dir /nonexistent --shell /usr/sbin/nologin mcpproxy \
     && install -d -o mcpproxy -g mcpproxy -m 0700 /var/lib/mcpproxy /var/lib/mcpproxy/mcpproxy
 # Recordings go to $XDG_STATE_HOME/mcpproxy.

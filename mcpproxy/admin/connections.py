@@ -24,14 +24,21 @@ class BriefConnection(H11Protocol):
 
     life_s: float = LIFE_S
 
+    number: int
+    _end: asyncio.TimerHandle
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] # as in the base
         super().connection_made(transport)
-        self.number: Final = next(_numbers)
-        self._end: Final = self.loop.call_later(self.life_s, transport.abort)
+        self.number = next(_numbers)
+        self._end = self.loop.call_later(self.life_s, transport.abort)
         if len(self.connections) > MOST:
             others = [one for one in self.connections if isinstance(one, BriefConnection)]
-            min(others, key=lambda one: one.number).transport.abort()
+            min(others, key=_number).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end.cancel()
         super().connection_lost(exc)
+
+
+def _number(connection: BriefConnection) -> int:
+    return connection.number
