@@ -1,4 +1,4 @@
-# mcpproxy with its admin port, and nothing else; add a server by building on this image or by mounting one.
+# mcpproxy and nothing else; add a server by building on this image or by mounting one.
 #
 #   docker build -t mcpproxy .
 #   docker run -i --rm -v mcpproxy:/var/lib/mcpproxy mcpproxy -- COMMAND [ARG...]
@@ -8,11 +8,11 @@ WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY rules rules
 COPY mcpproxy mcpproxy
-RUN pip wheel --no-cache-dir --wheel-dir /wheels '.[admin]'
+RUN pip wheel --no-cache-dir --wheel-dir /wheels .
 
 FROM python:3.13-slim
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir --no-index --find-links=/wheels 'mcpproxy[admin]' \
+    pip install --no-cache-dir --no-index --find-links=/wheels mcpproxy \
     && useradd --system --uid 999 --user-group --home-dir /nonexistent --shell /usr/sbin/nologin mcpproxy \
     && install -d -o mcpproxy -g mcpproxy -m 0700 /var/lib/mcpproxy /var/lib/mcpproxy/mcpproxy
 # Recordings go to $XDG_STATE_HOME/mcpproxy.

@@ -122,8 +122,8 @@ def test_the_workflow_reports_as_it_says(
 def test_the_image_has_what_the_recipes_use() -> None:
     ports = re.findall(r"^EXPOSE (.+)$", DOCKERFILE, re.MULTILINE)
     assert ports == ["8765 9464"]
-    assert "'.[admin]'" in DOCKERFILE
-    assert "'mcpproxy[admin]'" in DOCKERFILE
+    assert "pip wheel --no-cache-dir --wheel-dir /wheels ." in DOCKERFILE
+    assert "--find-links=/wheels mcpproxy " in DOCKERFILE
 
 
 def test_the_image_is_healthy_while_the_usual_port_takes_connections() -> None:
