@@ -1,7 +1,6 @@
 """Recordings in Python: what is read, what is judged, and which names there are."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,7 @@
 """What the documents have people copy works: every block of code in them is run, read or compiled.
 
 Commands of a document run one after the other in a folder of their own, which holds what documents speak of:
-``server.py``, the recordings ``session.jsonl``, ``before.jsonl`` and ``after.jsonl``, and ``recordings/``. They
+``server.py``, the recordings ``session.jsonl``, ``before.jsonl``, ``after.jsonl``, and ``recordings/``. They
 may find something and end with 1, but they must be able to run. A proxy is stopped once it listens.
 """
 
@@ -10,12 +10,11 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +30,7 @@ from tests.reports.sessions import session
 
 DOCKERFILE: Final = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
-DEADLINE_S: Final = 120
+DEADLINE_S: Final = 60
 
 URL: Final = "http://127.0.0.1:3000/mcp"
 """Where the server of the documents is reached over HTTP."""
@@ -121,9 +120,26 @@ def test_each_command_runs(document: Path, tmp_path: Path) -> None:
                 at.run(block, shlex.join(["python", "-c", block.text]))
 
 
-def commands(text: str) -> list[str]:
-    """The commands of a block: a line each, but for those that go on."""
-    return [line for line in text.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
+def commands(text: str) -> Iterator[str]:
+    """The commands of a block: a line each, but for those that go on in the next one."""
+    command = ""
+    for line in text.splitlines():
+        command += line
+        if not is_whole(command):
+            command += "\n"
+        elif command and not command.startswith("#"):
+            yield command
+            command = ""
+    assert not command
+
+
+def is_whole(command: str) -> bool:
+    """Whether a command ends here, and not within quotes or after a backslash."""
+    try:
+        shlex.split(command, comments=True)
+    except ValueError:
+        return False
+    return not command.endswith("\\")
 
 
 class Folder:
@@ -169,22 +185,24 @@ class Folder:
 
 
 @contextmanager
-def serving(command: Sequence[str], at: Path, env: dict[str, str]) -> Iterator[str]:
+def serving(command: Sequence[str], at: Path, env: dict[str, str]) -> Generator[str]:
     """What a server says up to the line with its address, or to its end; it is stopped afterwards."""
     with subprocess.Popen(command, cwd=at, env=env, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        said = ""
-        for line in process.stderr:
-            said += line
-            if re.search(r"(listening on|replaying at) http", line):
-                break
-        yield said
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=DEADLINE_S)
+        try:
+            assert process.stderr is not None
+            said = ""
+            for line in process.stderr:
+                said += line
+                if re.search(r"(listening on|replaying at) http", line):
+                    break
+            yield said
+        finally:
+            process.terminate()
+            process.communicate(timeout=DEADLINE_S)
 
 
 @contextmanager
-def folder(path: Path, text: str) -> Iterator[Folder]:
+def folder(path: Path, text: str) -> Generator[Folder]:
     """The folder that documents assume; the server on HTTP runs if ``text`` speaks of it."""
     shutil.copy(ROOT / "mcpproxy" / "demo" / "server.py", path / "server.py")
     for name in ("session", "before"):
@@ -197,7 +215,7 @@ def folder(path: Path, text: str) -> Iterator[Folder]:
     if URL not in text:
         yield made
         return
-    recorded = str(ROOT / "recordings" / "everything-http-2025-06-18.jsonl")
+    recorded = str(ROOT / "recordings" / "example-http-2025-03-26.jsonl")
     server = [sys.executable, "-m", "mcpproxy", "replay", "server", recorded, "--http", "127.0.0.1:0"]
     with serving([*server, "--repeat"], path, made.env) as said:
         (url,) = re.findall(r"replaying at (\S+)", said)

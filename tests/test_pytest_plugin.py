@@ -5,7 +5,6 @@ a pytest with the plugin and nothing else.
 """
 
 import json
-import re
 import subprocess
 import sys
 import tomllib
