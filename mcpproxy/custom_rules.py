@@ -34,7 +34,7 @@ def load(
         found = _tables(folder)
         if not found:
             raise CustomRuleError(
-                str(folder), "no rule table (*.toml) in it", "see 'Rules of your own' in the README"
+                str(folder), "no rule table (*.toml) in it", "see 'Rules of your own' in rules/README.md"
             )
         _refuse_twice(folder, found, [*built_in.rules, *tables])
         tables.update(found)
@@ -59,7 +59,7 @@ def _catalogue(tables: Mapping[str, object]) -> Catalogue:
         return Catalogue.from_tables(tables)
     except RuleError as error:
         where, _, what = str(error).partition(": ")
-        raise CustomRuleError(where, what, "see 'Rules of your own' in the README") from None
+        raise CustomRuleError(where, what, "see 'Rules of your own' in rules/README.md") from None
 
 
 def _family(file: Path) -> Family:

@@ -1,1 +1,1 @@
-"""The tests mirror the package; see README.md for the one command that runs them all."""
+"""The tests mirror the package; README.md beside this file says how to run them."""

@@ -1,7 +1,6 @@
 """Recordings in Python: what is read, what is judged, and which names there are."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Final
@@ -11,6 +10,7 @@ import pytest
 import mcpproxy
 from mcpproxy import api
 from mcpproxy.ruleset import CustomRuleError
+from tests import documents
 from tests.cli import recordings
 from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE, HEADER, close, frame
 
@@ -191,13 +191,10 @@ def test_a_rule_that_is_none(tmp_path: Path) -> None:
 
 
 def test_rules_of_ones_own(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     house = tmp_path / "house"
     house.mkdir()
-    (table,) = re.findall(r"```toml\n(# house/house\.toml.*?)```", readme, re.DOTALL)
-    (checks,) = re.findall(r"```python\n(# house/house\.py.*?)```", readme, re.DOTALL)
-    (house / "house.toml").write_text(table, encoding="utf-8")
-    (house / "house.py").write_text(checks, encoding="utf-8")
+    for path in ("house/house.toml", "house/house.py"):
+        (tmp_path / path).write_text(documents.file(path), encoding="utf-8")
 
     found = mcpproxy.check(EVERYTHING, rules=house, select="HOUSE")
     assert {finding.rule for finding in found.findings} == {"HOUSE-001"}
@@ -206,14 +203,13 @@ def test_rules_of_ones_own(tmp_path: Path) -> None:
         mcpproxy.check(EVERYTHING, rules=tmp_path / "none")
 
 
-def test_the_example_in_the_readme(
+def test_the_example_of_the_documents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"<!-- api -->\n```python\n(.*?)```\n<!-- end -->", readme, re.DOTALL)
+    code = documents.named("recording from Python").text
     shutil.copy(EVERYTHING, tmp_path / "session.jsonl")
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {})
+    exec(compile(code, "the example", "exec"), {})
     *calls, last = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in calls] == [
         call.name for call in mcpproxy.open_trace("session.jsonl").calls("tools/call")

@@ -5,7 +5,6 @@ a pytest with the plugin and nothing else.
 """
 
 import json
-import re
 import subprocess
 import sys
 import tomllib
@@ -17,6 +16,7 @@ import pytest
 
 import mcpproxy
 from mcpproxy import testing
+from tests import documents
 from tests.peers.fixtures import Peers
 from tests.plugin_project import HTTP_SERVER, Project
 
@@ -417,9 +417,8 @@ def test_the_help_names_the_modes(project: Project) -> None:
     result.stdout.fnmatch_lines(["@pytest.mark.mcp_recording(*", "@pytest.mark.mcp_findings(*"])
 
 
-def test_the_example_in_the_readme(project: Project) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"<!-- pytest -->\n```python\n(.*?)```\n<!-- end -->", readme, re.DOTALL)
+def test_the_example_of_the_documents(project: Project) -> None:
+    code = documents.named("recorded server in pytest").text
     project.run(code).assert_outcomes(passed=1)
     project.run(code, "--mcp-record=none").assert_outcomes(passed=1)
     assert (project.asked, project.cities()) == ([], ["Oslo"])

@@ -7,13 +7,13 @@ import pytest
 
 from mcpproxy import ruleset
 from mcpproxy.ruleset import CustomRuleError
+from tests import documents
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
 from tests.cli.recordings import CLEAN
 
 __all__ = ["mcpproxy", "state_dir"]
 
-README = Path(__file__).parent.parent / "README.md"
 
 TABLE = """
 [HOUSE-001]
@@ -110,9 +110,8 @@ def test_a_folder_without_rules_is_refused(tmp_path: Path) -> None:
         ruleset.load([tmp_path / "nowhere"])
 
 
-def test_the_example_in_the_readme_works(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
-    section = README.read_text(encoding="utf-8").partition("## Rules of your own")[2].partition("\n## ")[0]
-    table, check = re.findall(r"```(?:toml|python)\n(.*?)```", section, re.DOTALL)
+def test_the_example_of_the_documents_works(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    table, check = documents.file("house/house.toml"), documents.file("house/house.py")
     untidy = (
         '{"jsonrpc":"2.0","id":7,"result":{"tools":[{"name":"Add Numbers","inputSchema":{"type":"object"}}]}}'
     )

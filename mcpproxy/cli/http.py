@@ -11,7 +11,6 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 from urllib.parse import urlsplit
 
@@ -208,9 +207,6 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
 
 def _check_admin(host: str, port: int) -> None:
     """Refuse now what the recorder could only complain about later."""
-    missing = [name for name in ("starlette", "uvicorn", "prometheus_client") if find_spec(name) is None]
-    if missing:
-        _refuse(f"--admin needs {' and '.join(missing)}", "pip install 'mcpproxy[admin]'")
     try:
         http.listen(host, port).close()
     except OSError as error:

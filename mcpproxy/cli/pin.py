@@ -8,7 +8,6 @@ import argparse
 import os
 import tempfile
 from contextlib import AbstractAsyncContextManager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -125,8 +124,6 @@ def _found(options: argparse.Namespace, command: list[str]) -> tuple[str, Gather
 
 
 def _live(command: list[str], url: str, options: argparse.Namespace) -> tuple[str, Gathered]:
-    if url and find_spec("httpcore") is None:
-        raise UsageError("pin", "httpx is needed for a URL", "pip install 'mcpproxy[validate]'")
     name = url or " ".join(command)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
         tries = (options.revision,) if options.revision else (STATEFUL[-1], STATELESS[-1])

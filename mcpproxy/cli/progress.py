@@ -1,6 +1,6 @@
 """How far a long reading has come: a bar on a terminal, for what takes longer than a second.
 
-It is drawn by tqdm where that is installed; without it, and without a terminal, nothing is drawn.
+tqdm draws it. Nothing is drawn, and tqdm is not imported, where stderr is not a terminal.
 """
 
 import os
@@ -48,10 +48,8 @@ def reading(paths: Sequence[str]) -> Generator[Progress]:
 
 
 def _bar(total: int) -> Any:
-    try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
-        return None
+    from tqdm import tqdm
+
     # ``leave`` would keep the bar among the results; the delay spares short readings the flicker.
     return tqdm(total=total, unit="B", unit_scale=True, delay=_DELAY_S, leave=False, file=sys.stderr)
 

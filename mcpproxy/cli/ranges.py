@@ -36,7 +36,7 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
     """The ranges that ``tables`` mean; ``path`` is where they stand, for the error.
 
     Raises:
-        UsageError: a table is no revision, a range is none, or ``packaging`` is not installed.
+        UsageError: a table is no revision, or a range is none.
     """
     found: dict[str, Mapping[str, Range]] = {}
     for revision, table in tables.items():
@@ -52,13 +52,9 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
 
 
 def _range(path: str, name: str, text: object) -> Range:
-    try:
-        from packaging.specifiers import InvalidSpecifier, SpecifierSet
-        from packaging.version import InvalidVersion, Version
-    except ImportError:
-        raise UsageError(
-            path, "ranges need the package packaging", "pip install 'mcpproxy[versions]'"
-        ) from None
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
     try:
         allowed = SpecifierSet(text if isinstance(text, str) else "no text", prereleases=True)
     except InvalidSpecifier:

@@ -115,12 +115,10 @@ def ended(engines: Sequence[Engine], passed: int) -> int:
 
 def _over_http(where: str, found: Material, how: Options, command: Sequence[str]) -> int:
     host, port = split_listen(where, "--http")
+    from mcpproxy.replay.serve_http import HttpServer  # a web server, which stdio has no use for
+
     try:
-        serve_http = import_module("mcpproxy.replay.serve_http")
-    except ModuleNotFoundError as missing:
-        raise UsageError("--http", f"needs {missing.name}", "pip install 'mcpproxy[replay]'") from None
-    try:
-        server = serve_http.HttpServer(host, port, found, how, tell, command)
+        server = HttpServer(host, port, found, how, tell, command)
     except OSError as fault:
         raise UsageError(where, f"cannot listen there ({fault.strerror})", "choose another port") from None
     tell(f"replaying at {server.url}")

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Final
 
 from mcpproxy.cli import comparing, renewal, running, traces
@@ -85,12 +84,9 @@ def _play_all(
 
 
 def _http(url: str, session: Session, headers: Sequence[tuple[str, str]]) -> Link:
-    try:
-        client_http = import_module("mcpproxy.replay.client_http")
-    except ModuleNotFoundError as missing:
-        raise UsageError("--url", f"needs {missing.name}", "pip install 'mcpproxy[replay]'") from None
-    link: Link = client_http.HttpLink(url, session, headers)
-    return link
+    from mcpproxy.replay.client_http import HttpLink  # httpx, which stdio has no use for
+
+    return HttpLink(url, session, headers)
 
 
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:

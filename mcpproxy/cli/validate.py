@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-from importlib.util import find_spec
 from typing import Final
 
 from mcpproxy import paths, pins, ruleset
@@ -45,8 +44,6 @@ def run(argv: list[str]) -> int:
     options, command = _arguments(argv)
     probes = chosen(options.only, options.skip)
     target = _target(options, command)
-    if target.url and find_spec("httpcore") is None:
-        raise UsageError("validate", "httpx is needed for a URL", "pip install 'mcpproxy[validate]'")
     label = paths.label_for(command) if command else "http"
     accepted = accepting.read(options)
     if options.output:

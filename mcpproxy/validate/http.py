@@ -253,7 +253,6 @@ class _Backend(httpcore.AsyncNetworkBackend):
 
     def __init__(self, server: HttpServer) -> None:
         self._server: Final = server
-        # Where anyio is missing, httpcore has a class of this name that can do nothing.
         self._inner: Final = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
 
     async def connect_tcp(

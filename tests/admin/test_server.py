@@ -1,11 +1,9 @@
 """The admin port over a real socket, and what it must never do: disturb the recording."""
 
-import importlib.util
 import socket
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -170,15 +168,6 @@ def test_metrics_that_break_stop_alone(tmp_path: Path, capfd: pytest.CaptureFixt
 
 
 UPSTREAM = ("--upstream", "http://127.0.0.1:1/mcp", "--admin")
-
-
-def test_what_is_missing_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def find_spec(name: str) -> ModuleSpec | None:
-        return None if name == "uvicorn" else importlib.util.find_spec(name)
-
-    monkeypatch.setattr(http, "find_spec", find_spec)
-    with pytest.raises(UsageError, match=r"http: --admin needs uvicorn; pip install 'mcpproxy\[admin\]'"):
-        http.parse([*UPSTREAM, "127.0.0.1:0"])
 
 
 def test_a_taken_port_is_said_before_anything_starts() -> None:

@@ -1,0 +1,65 @@
+"""One install gives every command: what the package imports is what it declares."""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parent.parent
+PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]
+
+NOT_OURS: Final = {
+    "pytest": "the plugin is imported by pytest alone",
+    "httpcore": "part of httpx",
+    "brotli": "used where it happens to be installed",
+    "brotlicffi": "used where it happens to be installed",
+}
+"""What is imported without being declared, and why that is right."""
+
+UNSEEN: Final = {"anyio"}
+"""What is needed without an import of ours: httpcore's connections are anyio's."""
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The top-level names that a file imports, wherever in it that happens."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name.partition(".")[0] for alias in names)
+            case ast.ImportFrom(module=str(module)):
+                yield module.partition(".")[0]
+            case _:
+                pass
+
+
+def used() -> set[str]:
+    """The distributions that the package imports from."""
+    names = {name for path in (ROOT / "mcpproxy").rglob("*.py") for name in imported(path)}
+    strangers = names - set(sys.stdlib_module_names) - {"mcpproxy"} - set(NOT_OURS)
+    owners = packages_distributions()
+    return {owners[name][0].replace("_", "-").lower() for name in strangers}
+
+
+def test_every_package_that_is_imported_is_a_dependency() -> None:
+    declared = {re.split(r"[>=<]", line)[0] for line in PROJECT["dependencies"]}
+    assert used() | UNSEEN == declared
+
+
+def test_the_old_extras_install_nothing() -> None:
+    extras: dict[str, list[str]] = PROJECT["optional-dependencies"]
+    assert {name for name, packages in extras.items() if not packages} == {
+        "admin", "progress", "replay", "validate", "versions",
+    }  # fmt: skip
+
+
+def test_no_message_asks_for_another_install() -> None:
+    asking = [
+        str(path) for path in (ROOT / "mcpproxy").rglob("*.py") if "pip install" in path.read_text("utf-8")
+    ]
+    assert asking == []
