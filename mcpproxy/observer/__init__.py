@@ -10,7 +10,7 @@ from mcpproxy.observer.http import HttpJudge
 from mcpproxy.observer.messages import MessageJudge
 from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent
+from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent, Repeated
 
 __all__ = ["Observer"]
 
@@ -20,7 +20,8 @@ class Observer:
 
     ``revision`` settles the protocol revision beforehand, for frames that come without their
     handshake. ``joined_late`` says that the session's start was not seen, ``redacted`` that values in it were
-    masked after it was recorded: then nothing is said of what may hang on one of them.
+    masked after it was recorded: then nothing is said of what may hang on one of them. Of each cause the first
+    findings are given in full and the others counted, unless it ``lists_all``.
     """
 
     def __init__(
@@ -31,8 +32,9 @@ class Observer:
         revision: str | None = None,
         joined_late: bool = False,
         redacted: bool = False,
+        lists_all: bool = False,
     ) -> None:
-        weigh = Weigher(catalogue)
+        weigh = self._weigh = Weigher(catalogue, lists_all=lists_all)
         self._messages = MessageJudge(
             weigh, dispatch, revision=revision, joined_late=joined_late, masked=redacted
         )
@@ -44,6 +46,11 @@ class Observer:
     def revision(self) -> str | None:
         """The protocol revision that the session speaks, once that is known."""
         return self._messages.revision or self._http.revision
+
+    @property
+    def more(self) -> tuple[Repeated, ...]:
+        """The findings that were counted and not given in full, for each cause."""
+        return self._weigh.more
 
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. Whatever the peers send, this does not raise."""

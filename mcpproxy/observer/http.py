@@ -389,6 +389,7 @@ class HttpJudge:
     ) -> list[Finding]:
         """Let the checks of this moment look that may have something to say, when so much is known."""
         found: list[Finding] = []
+        weigh = self._weigh
         checks = self._dispatch.http_checks_for(moment, exchange.traffic, exchange.method, known)
         if not checks:
             return found
@@ -400,9 +401,10 @@ class HttpJudge:
                 seq = exchange.request.seq if frame is None else frame.seq
                 if moment in ("success", "refusal") and exchange.response is not None:
                     seq = exchange.response.seq
-                found += self._weigh((breach,), seq, sender, self._candidates(exchange))
-        if found:
-            exchange.reported |= {finding.rule for finding in found}
+                before = weigh.total
+                found += weigh((breach,), seq, sender, self._candidates(exchange))
+                if weigh.total > before:
+                    exchange.reported |= {breach.rule}
         return found
 
     def _candidates(self, exchange: HttpExchange) -> tuple[str, ...]:

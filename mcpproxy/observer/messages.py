@@ -5,17 +5,19 @@ can have something to say look at it and at the history as it was before, and th
 (``remembering``). Nothing else changes the history.
 """
 
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Final, cast
 
 from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
 from mcpproxy.checks.breach import Passing, member
 from mcpproxy.checks.dispatch import Dispatch, is_plain
-from mcpproxy.checks.frames import BOM, looks_meant
-from mcpproxy.checks.stdio import split_message
-from mcpproxy.checks.table import ANEW, MISSHAPEN, UNFAMILIAR, Kind
+from mcpproxy.checks.frames import BOM, looks_meant, message_kind, not_a_message
+from mcpproxy.checks.stdio import split_message, stray_output
+from mcpproxy.checks.table import ANEW, MISSHAPEN, UNFAMILIAR, Decider, Kind
 from mcpproxy.observer.reading import is_acp, read
 from mcpproxy.observer.remembering import remember
-from mcpproxy.observer.weigh import Weigher
+from mcpproxy.observer.weigh import Cause, Weigher
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -47,6 +49,13 @@ from mcpproxy.session.history import Asked, History
 from mcpproxy.session.mask import MARK, holds_mask
 
 _MASKED: Final = MARK.encode("ascii")
+_NOISE_BYTES: Final = 64
+"""Lines up to this length that are no messages are remembered, ``_MOST_NOISE`` of them."""
+
+_MOST_NOISE: Final = 1024
+_BARE: Final = None
+"""Stands for any value in a batch that is no object: all of them break the same."""
+
 _SHOWN: Final = ("id", "jsonrpc", "method")
 """Members that are never masked."""
 
@@ -78,6 +87,8 @@ class MessageJudge:
     ) -> None:
         self._weigh = weigh
         self._dispatch = dispatch
+        self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
+        """What the shortest lines that are no messages break, so that the next one like them costs little."""
         self._history = History(facts=ANEW, masked=masked)
         if revision in STATEFUL:
             self._history.negotiated = revision
@@ -184,6 +195,11 @@ class MessageJudge:
     def _alone(self, frame: Frame) -> list[Finding]:
         """Judge a frame by itself, read leniently if its bytes are no proper JSON text."""
         message = frame.message
+        if type(message) is Malformed and len(frame.raw) <= _NOISE_BYTES and not frame.exchange:
+            return self._noise_or(frame.raw, frame, partial(self._by_itself, frame, message))
+        return self._by_itself(frame, message)
+
+    def _by_itself(self, frame: Frame, message: Message) -> list[Finding]:
         if not isinstance(message, Malformed) or message.flaw in (Flaw.SCALAR, Flaw.EMPTY):
             return self._judge(frame, message)
         found: list[Finding] = []
@@ -216,7 +232,34 @@ class MessageJudge:
                 check(passing, message, history), frame.seq, frame.sender, history.candidates
             )
         for index, item in enumerate(message.items):
-            found += self._single(frame, item, f"/{index}")
+            if type(item) is Malformed and item.flaw is Flaw.SCALAR:  # there may be millions of them
+                found += self._noise_or(_BARE, frame, partial(self._single, frame, item, f"/{index}"))
+            else:
+                found += self._single(frame, item, f"/{index}")
+        return found
+
+    def _noise_or(
+        self, raw: bytes | None, frame: Frame, judge: Callable[[], list[Finding]]
+    ) -> list[Finding]:
+        """What ``judge`` finds in noise; only counted once its like has been found often enough.
+
+        ``raw`` is what tells it from other noise.
+        """
+        history = self._history
+        if frame.refused or not _is_standard(self._dispatch):
+            return judge()
+        key = (raw, frame.sender, frame.terminated, history.candidates, history.facts, frame.exchange > 0)
+        causes = self._noise.get(key)
+        if causes is not None and self._weigh.repeats(causes):
+            history.side(frame.sender).notified_seq = 0
+            return []
+        before = self._weigh.causes()
+        found = judge()
+        if causes is None:
+            if len(self._noise) >= _MOST_NOISE:
+                self._noise.clear()
+            after = self._weigh.causes()
+            self._noise[key] = tuple(cause for cause, count in after.items() if count > before.get(cause, 0))
         return found
 
     # One message
@@ -273,6 +316,14 @@ class MessageJudge:
         history.state = State.UNKNOWN
         for side in (history.client, history.server):
             side.held.release()
+
+
+@lru_cache(maxsize=64)
+def _is_standard(dispatch: Dispatch) -> bool:
+    """Whether no rule of the user's own looks at what is no message: those of ours look at nothing else."""
+    rows = (*dispatch.messages, *dispatch.notes)
+    looking = [row.check if isinstance(row, Decider) else None for row in rows if "malformed" in row.kinds]
+    return all(check in (not_a_message, message_kind, stray_output) for check in looking)
 
 
 def is_hidden(frame: Frame, pointer: str, answers: Asked | None = None) -> bool:
