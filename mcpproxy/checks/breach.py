@@ -85,7 +85,8 @@ def spelled(id: "RequestId | None") -> str:
 
 def shortened(text: str, limit: int = 60) -> str:
     """``text`` on one line, cut to ``limit`` characters."""
-    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    # No more than is shown is looked at: the text may be of megabytes.
+    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 

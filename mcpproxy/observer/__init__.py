@@ -20,8 +20,8 @@ class Observer:
 
     ``revision`` settles the protocol revision beforehand, for frames that come without their
     handshake. ``joined_late`` says that the session's start was not seen, ``redacted`` that values in it were
-    masked after it was recorded: then nothing is said of what may hang on one of them. Of each cause the first
-    findings are given in full and the others counted, unless it ``lists_all``.
+    masked after it was recorded: then nothing is said of what may hang on one of them. The first findings of
+    each cause are given in full and the others counted, unless it ``lists_all``.
     """
 
     def __init__(

@@ -238,9 +238,7 @@ class MessageJudge:
                 found += self._single(frame, item, f"/{index}")
         return found
 
-    def _noise_or(
-        self, raw: bytes | None, frame: Frame, judge: Callable[[], list[Finding]]
-    ) -> list[Finding]:
+    def _noise_or(self, raw: bytes | None, frame: Frame, judge: Callable[[], list[Finding]]) -> list[Finding]:
         """What ``judge`` finds in noise; only counted once its like has been found often enough.
 
         ``raw`` is what tells it from other noise.
@@ -250,7 +248,7 @@ class MessageJudge:
             return judge()
         key = (raw, frame.sender, frame.terminated, history.candidates, history.facts, frame.exchange > 0)
         causes = self._noise.get(key)
-        if causes is not None and self._weigh.repeats(causes):
+        if causes is not None and self._weigh.repeats(causes, frame.seq, frame.sender):
             history.side(frame.sender).notified_seq = 0
             return []
         before = self._weigh.causes()

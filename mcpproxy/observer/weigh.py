@@ -1,8 +1,8 @@
 """From breaches to findings: how bad it is and who says so follow from the catalogue.
 
-A peer can break one requirement a million times, and one frame can break it as often. So that neither the trace
-nor a report grows with that, the first findings of a cause are given in full and the others are counted. What a
-finding quotes is bounded for the same reason.
+A peer can break one requirement a million times, and one frame can break it as often. So that neither the
+trace nor a report grows with that, the first findings of a cause are given in full and the others counted.
+What a finding quotes is bounded for the same reason.
 """
 
 from collections.abc import Iterable, Iterator
@@ -80,9 +80,12 @@ class Weigher:
         """How often each cause has come up until now."""
         return dict(self._found)
 
-    def repeats(self, causes: tuple[Cause, ...]) -> bool:
-        """Count one more finding of each cause, if none of them would be given in full; whether that is so."""
-        if self._lists_all or any(self._given.get(cause, 0) < IN_FULL for cause in causes):
+    def repeats(self, causes: tuple[Cause, ...], seq: int, sender: Sender) -> bool:
+        """Count one more finding of each cause if none of them would be given in full; whether that is so."""
+        if self._lists_all:
+            return False
+        is_full = self._in_frame >= PER_FRAME and self._frame == (seq, sender)
+        if not is_full and any(self._given.get(cause, 0) < IN_FULL for cause in causes):
             return False
         for cause in causes:
             self._found[cause] += 1

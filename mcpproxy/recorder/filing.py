@@ -10,6 +10,7 @@ from mcpproxy.recorder.live import Live
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
 from mcpproxy.trace.format import Recorded, encode, encode_close, encode_finding, encode_frame, frame_parts
 from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.runs import SOURCES, Lines, encode_lines, has_run, is_run, runs_in
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 
 
@@ -38,6 +39,33 @@ class Filing:
 
     def lines(self, place: int, lines: list[Line]) -> None:
         """File lines of the stream at ``place``."""
+        if has_run(lines):
+            for several in runs_in(lines):
+                if is_run(several):
+                    self._run(place, several)
+                else:
+                    self._apart(place, several)
+        else:
+            self._apart(place, lines)
+
+    def _run(self, place: int, lines: list[Line]) -> None:
+        """File a run of short lines as one record."""
+        filed, judge = self.filed, self.filed.judge
+        at_ns = lines[0][1]
+        seq = 0 if place == 2 else filed.seq + 1
+        run = Lines(seq, SOURCES[place], tuple(raw for raw, _, _, _ in lines), at_ns)
+        self._writer.write(encode_lines(run))
+        filed.at_ns = at_ns
+        if place == 2:
+            return
+        filed.seq += len(lines)
+        filed.tally.frames[SENDERS[place]] += len(lines)
+        for frame in run.events():
+            if findings := judge.observe(frame):
+                self._found(findings)
+        self.tell_of_judge()
+
+    def _apart(self, place: int, lines: list[Line]) -> None:
         if place == 2:
             for raw, at_ns, terminated, _ in lines:
                 self.event(Stderr(raw, at_ns, terminated))
@@ -98,7 +126,7 @@ class Filing:
         """File how the session ended."""
         filed = self.filed
         self._judge(close)
-        filed.tally.judge_error = filed.judge.error
+        filed.settle()
         self._writer.write(encode_close(close, filed.tally))
 
     def tell_of_lag(self, latest_ns: int | None) -> None:

@@ -160,7 +160,7 @@ class Recording:
         last = self._files[-1]
         path = chain.next_name(self._files[0], last)
         filed.file_ns = filed.at_ns
-        filed.tally.judge_error = filed.judge.error
+        filed.settle()
         writer.write(encode_continued(Continued(os.path.basename(path), filed.tally, filed.at_ns)))
         writer.turn_to(path)
         self._files.append(path)

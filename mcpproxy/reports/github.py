@@ -45,7 +45,8 @@ def lines(
         if remark.is_fatal:
             yield command("error", remark.text, file=file, title="not judged")
         else:
-            yield command("warning", remark.text, file=file, title="incomplete recording")
+            title = "more findings" if remark.is_count else "incomplete recording"
+            yield command("warning", remark.text, file=file, title=title)
 
 
 def command(name: str, message: str, **properties: object) -> str:

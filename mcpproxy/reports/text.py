@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mcpproxy.reports.style import PLAIN, Style, count, printable, tally
-from mcpproxy.reports.verdict import JudgedTrace, Verdict
+from mcpproxy.reports.verdict import JudgedTrace, Verdict, more_of
 from mcpproxy.session.frame import Finding
 
 
@@ -19,6 +19,8 @@ def trace_lines(trace: JudgedTrace, style: Style = PLAIN) -> Iterator[str]:
     for finding in trace.findings:
         yield from finding_lines(trace.path, finding, style)
     path = printable(trace.path)
+    for one in trace.more:
+        yield f"{style.paint(path + ':', 'bold')} {printable(more_of(one))}"
     for note in trace.notes:
         yield f"{style.paint(path + ':', 'bold')} {style.paint('incomplete', 'yellow')}: {printable(note)}"
 
