@@ -53,6 +53,6 @@ def judge(
         if found := observe(event):
             found = [f for f in found if selection.takes(f.rule)]
             findings += found if shown is None else filter(shown, found)
-    revision, notes = observer.revision, tuple(trace.notes)
+    revision, notes = observer.revision, (*trace.notes, *filter(None, [observer.forgot]))
     more = tuple(one for one in observer.more if selection.takes(one.rule))
     return JudgedTrace(trace.path, trace.complete, revision, frames, tuple(findings), notes, more=more)

@@ -8,6 +8,7 @@ from mcpproxy.checks import STANDARD
 from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.observer.http import HttpJudge
 from mcpproxy.observer.messages import MessageJudge
+from mcpproxy.observer.room import MOST_BYTES, Room, measure
 from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent, Repeated
@@ -35,11 +36,14 @@ class Observer:
         lists_all: bool = False,
     ) -> None:
         weigh = self._weigh = Weigher(catalogue, lists_all=lists_all)
+        room = self._room = Room()
+        self.forgot = ""
+        """What was forgotten and since when, for people; empty while all that matters is remembered."""
         self._messages = MessageJudge(
-            weigh, dispatch, revision=revision, joined_late=joined_late, masked=redacted
+            weigh, dispatch, room, revision=revision, joined_late=joined_late, masked=redacted
         )
         self._frame = self._messages.frame
-        self._http = HttpJudge(weigh, dispatch, joined_late=joined_late, redacted=redacted)
+        self._http = HttpJudge(weigh, dispatch, room, joined_late=joined_late, redacted=redacted)
         self._http_frame = self._http.frame
 
     @property
@@ -54,9 +58,28 @@ class Observer:
 
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. Whatever the peers send, this does not raise."""
+        if self._room.is_full:
+            self._tidy(event)
         if type(event) is Frame:
             return self._http_frame(event) if event.exchange else self._frame(event)
         if isinstance(event, HttpEvent):
             return self._http.observe(event)
         found = self._messages.observe(event)
         return found + self._http.observe(event) if isinstance(event, Gap | Close) else found
+
+    def _tidy(self, event: Event) -> None:
+        """Measure what is remembered, and forget it if it is too much."""
+        measured = measure((self._messages.history, self._http.history))
+        if measured <= MOST_BYTES:
+            # What is left is what may be added before it is measured again.
+            self._room.added = min(measured, MOST_BYTES // 2)
+            return
+        self._messages.forget()
+        self._http.forget()
+        self._room.added = 0
+        self._http_frame = self._http.frame
+        where = f"frame {event.seq}" if isinstance(event, Frame) else "somewhere"
+        self.forgot = self.forgot or (
+            f"more than {MOST_BYTES >> 20} MiB had to be remembered: from {where} on it was judged"
+            " like a session that was joined late"
+        )

@@ -32,6 +32,7 @@ from mcpproxy.observer.remembering_http import (
     remember_opening,
     remember_request,
 )
+from mcpproxy.observer.room import Room
 from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.jsontext import several_texts
@@ -66,6 +67,10 @@ from mcpproxy.session.http import (
 STREAMABLE: Final = REVISIONS[1:]
 """The revisions that have Streamable HTTP."""
 
+_HEAD_BYTES: Final = 1 << 10
+_ID_BYTES: Final = 200
+"""About what is remembered with an exchange, and with the id of an event."""
+
 MAX_CHALLENGES: Final = 100
 """So many 401s are remembered until it is known whether they told where to go."""
 
@@ -78,9 +83,16 @@ class HttpJudge:
     """
 
     def __init__(
-        self, weigh: Weigher, dispatch: Dispatch, *, joined_late: bool = False, redacted: bool = False
+        self,
+        weigh: Weigher,
+        dispatch: Dispatch,
+        room: Room | None = None,
+        *,
+        joined_late: bool = False,
+        redacted: bool = False,
     ) -> None:
         self._weigh = weigh
+        self._room = room or Room()
         self._dispatch = dispatch
         self._joined_late = joined_late
         self._redacted = redacted
@@ -101,6 +113,7 @@ class HttpJudge:
             return self.frame(event)
         if type(event) is RequestHead:
             number, fields = event.exchange, fields_of(event.headers)
+            self._room.added += _HEAD_BYTES + sum(len(value) for _, value in event.headers)
             exchange = exchanges[number] = HttpExchange(event, fields, number, event.method)
             exchange.masked = self._redacted
             return [] if _has_body(event, exchange.fields) else self._settle(exchange, None)
@@ -272,6 +285,7 @@ class HttpJudge:
         if session is None or session.legacy:
             return
         if event.id:
+            self._room.added += _ID_BYTES + len(event.id)
             exchange.named_events += 1
             seen = exchange.seen = session.events.get(event.id)
             exchange.replayed = seen is not None and seen.data == hash(frame.raw)
@@ -343,6 +357,17 @@ class HttpJudge:
             session.delivered.pop(key, None)
         return found
 
+    @property
+    def history(self) -> HttpHistory:
+        """What has happened so far; only the judge writes it."""
+        return self._history
+
+    def forget(self) -> None:
+        """Go on as if the recording had begun now, in the midst of all that is under way."""
+        self._joined_late = True
+        self._history = HttpHistory(blind=True)
+        self._latest = None
+
     def _closed(self, close: Close) -> list[Finding]:
         history, found = self._history, list[Finding]()
         sessions = self._sessions()
@@ -375,7 +400,7 @@ class HttpJudge:
 
     def _new_judge(self, revision: str | None, late: bool) -> MessageJudge:
         late = late or self._joined_late
-        return MessageJudge(self._weigh, self._dispatch, revision=revision, joined_late=late)
+        return MessageJudge(self._weigh, self._dispatch, self._room, revision=revision, joined_late=late)
 
     # Checks
 

@@ -17,6 +17,7 @@ from mcpproxy.checks.stdio import split_message, stray_output
 from mcpproxy.checks.table import ANEW, MISSHAPEN, UNFAMILIAR, Decider, Kind
 from mcpproxy.observer.reading import is_acp, read
 from mcpproxy.observer.remembering import remember
+from mcpproxy.observer.room import MOST_BYTES, Room, weight
 from mcpproxy.observer.weigh import Cause, Weigher
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -45,7 +46,7 @@ from mcpproxy.session.frame import (
     Sender,
     Signal,
 )
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import Asked, History, UsedIds
 from mcpproxy.session.mask import MARK, holds_mask
 
 _MASKED: Final = MARK.encode("ascii")
@@ -55,6 +56,9 @@ _NOISE_BYTES: Final = 64
 _MOST_NOISE: Final = 1024
 _BARE: Final = None
 """Stands for any value in a batch that is no object: all of them break the same."""
+
+_PER_ITEM: Final = 600
+"""What is counted for an element of a batch, beside the weight of the whole."""
 
 _SHOWN: Final = ("id", "jsonrpc", "method")
 """Members that are never masked."""
@@ -73,13 +77,14 @@ class MessageJudge:
 
     ``revision`` settles the protocol revision beforehand, for frames that come without their
     handshake. ``joined_late`` says that the session's start was not seen, ``masked`` that values in its
-    messages were masked.
+    messages were masked. ``room`` is for what is remembered.
     """
 
     def __init__(
         self,
         weigh: Weigher,
         dispatch: Dispatch,
+        room: Room | None = None,
         *,
         revision: str | None = None,
         joined_late: bool = False,
@@ -87,6 +92,7 @@ class MessageJudge:
     ) -> None:
         self._weigh = weigh
         self._dispatch = dispatch
+        self._room = room or Room()
         self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
         """What the shortest lines that are no messages break, so that the next one like them costs little."""
         self._history = History(facts=ANEW, masked=masked)
@@ -231,6 +237,7 @@ class MessageJudge:
             found += self._weigh(
                 check(passing, message, history), frame.seq, frame.sender, history.candidates
             )
+        self._room.added += weight(frame.raw)
         for index, item in enumerate(message.items):
             if type(item) is Malformed and item.flaw is Flaw.SCALAR:  # there may be millions of them
                 found += self._noise_or(_BARE, frame, partial(self._single, frame, item, f"/{index}"))
@@ -293,6 +300,9 @@ class MessageJudge:
             if isinstance(message, Request) and message.id is not None:
                 history.side(frame.sender).withdrawn.add(message.id, frame.seq)  # it may still be cancelled
             return found
+        if notes or type(message) is Request:
+            passing.weight = weight(frame.raw) if not at else _PER_ITEM
+            self._room.added += passing.weight
         remember(passing, history)
         for write in notes:
             write(passing, history)
@@ -306,6 +316,23 @@ class MessageJudge:
         if is_acp(frame, message):
             history.protocol, history.candidates = "acp", ACP
             self._dispatch = self._dispatch.speaking("acp")
+
+    def forget(self) -> None:
+        """Go on as if the session had been joined now; what was settled (the revision) stays."""
+        history = self._history
+        ids = sum(side.used.size + side.withdrawn.size for side in (history.client, history.server))
+        for side in (history.client, history.server):
+            side.used, side.withdrawn = UsedIds(), UsedIds()
+        if ids > MOST_BYTES // 2:  # a session of so many requests that it is their ids alone
+            history.blind = True
+            return
+        self._lose_sight()
+        for side in (history.client, history.server):
+            side.pending.clear()
+        history.answered.clear()
+        history.eager = None
+        history.supported.clear()
+        history.forget_families()
 
     def _lose_sight(self) -> None:
         """Something passed unseen: nothing is concluded from what is missing any more."""

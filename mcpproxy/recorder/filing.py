@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from mcpproxy.framing.lines import Line
+from mcpproxy.recorder.cost import SMALL_BYTES, Budget
 from mcpproxy.recorder.filed import SENDERS, Filed
 from mcpproxy.recorder.live import Live
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
@@ -33,6 +34,8 @@ class Filing:
         self._writer = writer
         self._live = live
         self._watching = watching
+        self._budget = Budget()
+        self._is_long = [False, False]
         self._told: set[str] = set()
         """What was said of the judge."""
         self.tell_of_judge()
@@ -78,6 +81,9 @@ class Filing:
             filed.at_ns = at_ns
             filed.tally.frames[sender] += 1
             frame = Frame(seq, sender, raw, at_ns, terminated, continues)
+            if len(raw) > SMALL_BYTES and self._is_too_dear(place, frame):
+                self._in_pieces(place, frame)
+                continue
             if len(raw) < BATCH_BYTES:
                 writer.write(encode_frame(frame))
             else:
@@ -86,6 +92,26 @@ class Filing:
                 self._found(findings)
         if judge.stopped or judge.left_out:
             self.tell_of_judge()
+
+    def _is_too_dear(self, place: int, frame: Frame) -> bool:
+        """Whether a line is not to be judged: it is a part of a longer one, or would take too much memory."""
+        if frame.continues or self._is_long[place]:
+            self._is_long[place] = frame.continues
+            return True
+        return self._budget.cost(frame.raw) is None
+
+    def _in_pieces(self, place: int, frame: Frame) -> None:
+        """File a line in pieces, which nobody judges. The first of them has the number of the line."""
+        from mcpproxy.recorder.bodies import in_pieces  # with what HTTP needs; few sessions have such lines
+
+        filed, sender = self.filed, SENDERS[place]
+        self._say_once(f"a line of the {sender}'s was too much to judge: it is recorded in pieces")
+        for count, piece in enumerate(in_pieces(frame, at_least=2)):
+            filed.seq += count > 0
+            filed.tally.frames[sender] += count > 0
+            piece.seq = filed.seq
+            self._writer.write_large(frame_parts(piece))
+            self._found(filed.judge.observe(piece))
 
     def all(self, events: Iterable[Recorded]) -> None:
         """File what the connections of a session over HTTP brought to light."""

@@ -51,7 +51,8 @@ class Judge:
     @property
     def error(self) -> str | None:
         """What did not go as it should, for the trace; ``None`` if all did."""
-        return "; ".join((*self.left_out, *filter(None, [self.stopped]))) or None
+        forgot: str = getattr(self._counting, "forgot", "")
+        return "; ".join(filter(None, (*self.left_out, self.stopped, forgot))) or None
 
     @property
     def more(self) -> tuple[Repeated, ...]:

@@ -151,6 +151,11 @@ class Narrowed:
             return [finding for finding in self._observer.observe(event) if takes(finding.rule)]
 
     @property
+    def forgot(self) -> str:
+        """What was forgotten, see ``Observer.forgot``."""
+        return self._observer.forgot
+
+    @property
     def more(self) -> tuple[Repeated, ...]:
         """The findings that were counted and not given in full, of the rules that are wanted."""
         return tuple(one for one in self._observer.more if self._selection.takes(one.rule))
