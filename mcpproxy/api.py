@@ -28,7 +28,7 @@ from mcpproxy.replay.recording import Exchange, Said
 from mcpproxy.reports import text
 from mcpproxy.reports.verdict import Verdict
 from mcpproxy.selection import Selection
-from mcpproxy.session.frame import Finding, Frame, Sender, Severity
+from mcpproxy.session.frame import Finding, Frame, Repeated, Sender, Severity
 from mcpproxy.trace import reader
 from mcpproxy.trace.format import Header
 
@@ -206,6 +206,8 @@ class Report:
     complete: bool
     notes: tuple[str, ...]
     _text: str = field(repr=False)
+    more: tuple[Repeated, ...] = ()
+    """Findings of causes that came up often, counted beyond the first hundred of each."""
 
     @property
     def ok(self) -> bool:
@@ -232,7 +234,10 @@ class Report:
 
     @property
     def _counts(self) -> Counter[Severity]:
-        return Counter(finding.severity for finding in self.findings)
+        total: Counter[Severity] = Counter(finding.severity for finding in self.findings)
+        for one in self.more:
+            total[one.severity] += one.count
+        return total
 
 
 def open_trace(path: StrPath) -> Trace:
@@ -275,6 +280,7 @@ def check(
         judged.complete,
         judged.notes,
         "\n".join(text.lines(Verdict((judged,)))),
+        judged.more,
     )
 
 

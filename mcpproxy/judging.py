@@ -33,7 +33,10 @@ def judge(
         TraceError: the trace cannot be read.
         CustomRuleError: a rule of the user's own failed.
     """
-    observer = rules.observer(joined_late=trace.joined_late, redacted=trace.redacted)
+    # Where only a part is shown, what is beyond a bound could be all of that part.
+    observer = rules.observer(
+        joined_late=trace.joined_late, redacted=trace.redacted, lists_all=shown is not None
+    )
     observe = observer.observe
     frames = 0
     findings: list[Finding] = []
@@ -50,5 +53,6 @@ def judge(
         if found := observe(event):
             found = [f for f in found if selection.takes(f.rule)]
             findings += found if shown is None else filter(shown, found)
-    revision, notes = observer.revision, tuple(trace.notes)
-    return JudgedTrace(trace.path, trace.complete, revision, frames, tuple(findings), notes)
+    revision, notes = observer.revision, (*trace.notes, *filter(None, [observer.forgot]))
+    more = tuple(one for one in observer.more if selection.takes(one.rule))
+    return JudgedTrace(trace.path, trace.complete, revision, frames, tuple(findings), notes, more=more)

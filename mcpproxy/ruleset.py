@@ -25,9 +25,17 @@ class Ruleset:
     catalogue: Catalogue
     dispatch: Dispatch = STANDARD
 
-    def observer(self, *, joined_late: bool = False, redacted: bool = False) -> Observer:
+    def observer(
+        self, *, joined_late: bool = False, redacted: bool = False, lists_all: bool = False
+    ) -> Observer:
         """A judge for one recording."""
-        return Observer(self.catalogue, self.dispatch, joined_late=joined_late, redacted=redacted)
+        return Observer(
+            self.catalogue,
+            self.dispatch,
+            joined_late=joined_late,
+            redacted=redacted,
+            lists_all=lists_all,
+        )
 
     def and_also(self, wanted: Container[str], families: Iterable[Family] = ()) -> "Ruleset":
         """This one with the opt-in rules among ``wanted``, and with ``families`` beside its own."""

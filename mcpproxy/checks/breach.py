@@ -48,7 +48,7 @@ class Passing:
     means to the handshake. ``asked`` is the entry that a request got in the history; there is none
     before the checks are through, nor for a request whose id nobody can answer. ``method`` is its own, or
     that of the request answered; ``contents`` are its params or its result; ``known`` are the facts (see
-    ``table``) that are known of it.
+    ``table``) that are known of it, ``weight`` about what it takes to remember it.
     """
 
     frame: Frame
@@ -63,6 +63,7 @@ class Passing:
     method: str = ""
     contents: "JSON | Absent" = ABSENT
     known: int = 0
+    weight: int = 0
 
     @property
     def seq(self) -> int:
@@ -85,7 +86,8 @@ def spelled(id: "RequestId | None") -> str:
 
 def shortened(text: str, limit: int = 60) -> str:
     """``text`` on one line, cut to ``limit`` characters."""
-    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    # No more than is shown is looked at: the text may be of megabytes.
+    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 

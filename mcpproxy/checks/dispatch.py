@@ -11,7 +11,7 @@ its lane asks for it a search of the text.
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar, cast
 
 from mcpproxy.checks.breach import Check, HttpCheck
 from mcpproxy.checks.http_facts import HttpFact
@@ -41,6 +41,15 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+LONG_CHARACTERS: Final = 1024
+
+
+def _is_long(key: object) -> bool:
+    """Whether a key holds so long a name that it is not to be kept."""
+    texts = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
+    return sum(len(text) for text in texts if isinstance(text, str)) > LONG_CHARACTERS
+
+
 class Kept(dict[K, V], Generic[K, V]):
     """What ``make`` gives for each key, kept for the next time; emptied when there are too many."""
 
@@ -50,6 +59,8 @@ class Kept(dict[K, V], Generic[K, V]):
         self._most = most
 
     def __missing__(self, key: K) -> V:
+        if _is_long(key):
+            return self._make(key)
         if len(self) >= self._most:
             self.clear()
         made = self[key] = self._make(key)

@@ -145,9 +145,11 @@ def _compared(
 
 def _marked(judged: JudgedTrace, accepted: "Baseline") -> JudgedTrace:
     located = accepted.marked(judged.located)
-    return replace(
-        judged, located=located, findings=tuple(one.finding for one in located if not one.is_known)
-    )
+    findings = tuple(one.finding for one in located if not one.is_known)
+    # What is only counted is known where all of its cause that is told is known.
+    new = {(finding.rule, finding.severity, finding.blame, finding.requirement) for finding in findings}
+    more = tuple(one for one in judged.more if (one.rule, one.severity, one.blame, one.requirement) in new)
+    return replace(judged, located=located, findings=findings, more=more)
 
 
 def judge_all(

@@ -20,6 +20,9 @@ RATIO: Final = 16
 _SLICE_BYTES: Final = 4 << 10
 """Taken at a time: what a library leaves unread it copies, so tiny members must not come by the megabyte."""
 
+_MOST_AT_ONCE: Final = 8 << 20
+"""What one of these slices may expand to: twice as much as gzip can say in so few bytes."""
+
 _ZSTD_WINDOW_LOG: Final = 23
 """8 MiB, all that zstd over HTTP may ask a receiver to keep (RFC 9659)."""
 
@@ -73,13 +76,14 @@ class Decoder:
     def _decode(self, data: bytes) -> bytes:
         self._begun = True
         self._allowed += RATIO * len(data)
+        limit = min(self._allowed, _MOST_AT_ONCE)
         try:
-            content = self._engine.feed(data, self._allowed + 1)
+            content = self._engine.feed(data, limit + 1)
         except self._engine.errors:
             self.why = f"the content is not {self._coding}"
             return b""
         self._allowed -= len(content)
-        if self._allowed < 0:
+        if len(content) > limit:
             self.why = f"the {self._coding} content expands too far"
             return b""
         return content

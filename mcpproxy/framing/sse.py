@@ -93,6 +93,13 @@ class SseFramer:
             blocks.append(self._block(self._joined(), at_ns, complete=False))
         return blocks
 
+    def spill(self) -> bytes:
+        """Give up the beginning of a block that is held: what follows is a piece of it."""
+        raw = self._joined()
+        if raw:
+            self._in_pieces, self._start = True, False
+        return raw
+
     def _cut(self, data: bytes, at_ns: int, blocks: list[SseBlock]) -> None:
         """Take bytes in which every CR at the end is a line end of its own."""
         position, end = 0, len(data)

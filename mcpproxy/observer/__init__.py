@@ -8,9 +8,10 @@ from mcpproxy.checks import STANDARD
 from mcpproxy.checks.dispatch import Dispatch
 from mcpproxy.observer.http import HttpJudge
 from mcpproxy.observer.messages import MessageJudge
+from mcpproxy.observer.room import MOST_BYTES, Room, measure
 from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent
+from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent, Repeated
 
 __all__ = ["Observer"]
 
@@ -20,7 +21,8 @@ class Observer:
 
     ``revision`` settles the protocol revision beforehand, for frames that come without their
     handshake. ``joined_late`` says that the session's start was not seen, ``redacted`` that values in it were
-    masked after it was recorded: then nothing is said of what may hang on one of them.
+    masked after it was recorded: then nothing is said of what may hang on one of them. The first findings of
+    each cause are given in full and the others counted, unless it ``lists_all``.
     """
 
     def __init__(
@@ -31,13 +33,17 @@ class Observer:
         revision: str | None = None,
         joined_late: bool = False,
         redacted: bool = False,
+        lists_all: bool = False,
     ) -> None:
-        weigh = Weigher(catalogue)
+        weigh = self._weigh = Weigher(catalogue, lists_all=lists_all)
+        room = self._room = Room()
+        self.forgot = ""
+        """What was forgotten and since when, for people; empty while all that matters is remembered."""
         self._messages = MessageJudge(
-            weigh, dispatch, revision=revision, joined_late=joined_late, masked=redacted
+            weigh, dispatch, room, revision=revision, joined_late=joined_late, masked=redacted
         )
         self._frame = self._messages.frame
-        self._http = HttpJudge(weigh, dispatch, joined_late=joined_late, redacted=redacted)
+        self._http = HttpJudge(weigh, dispatch, room, joined_late=joined_late, redacted=redacted)
         self._http_frame = self._http.frame
 
     @property
@@ -45,11 +51,35 @@ class Observer:
         """The protocol revision that the session speaks, once that is known."""
         return self._messages.revision or self._http.revision
 
+    @property
+    def more(self) -> tuple[Repeated, ...]:
+        """The findings that were counted and not given in full, for each cause."""
+        return self._weigh.more
+
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. Whatever the peers send, this does not raise."""
+        if self._room.is_full:
+            self._tidy(event)
         if type(event) is Frame:
             return self._http_frame(event) if event.exchange else self._frame(event)
         if isinstance(event, HttpEvent):
             return self._http.observe(event)
         found = self._messages.observe(event)
         return found + self._http.observe(event) if isinstance(event, Gap | Close) else found
+
+    def _tidy(self, event: Event) -> None:
+        """Measure what is remembered, and forget it if it is too much."""
+        measured = measure((self._messages.history, self._http.history))
+        if measured <= MOST_BYTES:
+            # What is left is what may be added before it is measured again.
+            self._room.added = min(measured, MOST_BYTES // 2)
+            return
+        self._messages.forget()
+        self._http.forget()
+        self._room.added = 0
+        self._http_frame = self._http.frame
+        where = f"frame {event.seq}" if isinstance(event, Frame) else "somewhere"
+        self.forgot = self.forgot or (
+            f"more than {MOST_BYTES >> 20} MiB had to be remembered: from {where} on it was judged"
+            " like a session that was joined late"
+        )

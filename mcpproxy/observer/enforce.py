@@ -70,7 +70,7 @@ class Enforcer:
 
     def __init__(self, catalogue: Catalogue, rules: frozenset[str], dispatch: Dispatch = STANDARD) -> None:
         self._rules = rules
-        self._observer = Observer(catalogue, only(rules, dispatch))
+        self._observer = Observer(catalogue, only(rules, dispatch), lists_all=True)
 
     def observe(self, event: Event) -> None:
         """Take note of what nobody can refuse."""

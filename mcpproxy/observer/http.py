@@ -32,6 +32,7 @@ from mcpproxy.observer.remembering_http import (
     remember_opening,
     remember_request,
 )
+from mcpproxy.observer.room import Room
 from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.jsontext import several_texts
@@ -73,6 +74,10 @@ WITH_SESSIONS: Final = span("2025-03-26", "2026-07-28")
 WITH_SSE: Final = until("2025-03-26")
 """The revisions that have HTTP+SSE."""
 
+_HEAD_BYTES: Final = 1 << 10
+_ID_BYTES: Final = 200
+"""About what is remembered with an exchange, and with the id of an event."""
+
 MAX_CHALLENGES: Final = 100
 """So many 401s are remembered until it is known whether they told where to go."""
 
@@ -85,9 +90,16 @@ class HttpJudge:
     """
 
     def __init__(
-        self, weigh: Weigher, dispatch: Dispatch, *, joined_late: bool = False, redacted: bool = False
+        self,
+        weigh: Weigher,
+        dispatch: Dispatch,
+        room: Room | None = None,
+        *,
+        joined_late: bool = False,
+        redacted: bool = False,
     ) -> None:
         self._weigh = weigh
+        self._room = room or Room()
         self._dispatch = dispatch
         self._joined_late = joined_late
         self._redacted = redacted
@@ -108,6 +120,7 @@ class HttpJudge:
             return self.frame(event)
         if type(event) is RequestHead:
             number, fields = event.exchange, fields_of(event.headers)
+            self._room.added += _HEAD_BYTES + sum(len(value) for _, value in event.headers)
             exchange = exchanges[number] = HttpExchange(event, fields, number, event.method)
             exchange.masked = self._redacted
             return [] if _has_body(event, exchange.fields) else self._settle(exchange, None)
@@ -279,6 +292,7 @@ class HttpJudge:
         if session is None or session.legacy:
             return
         if event.id:
+            self._room.added += _ID_BYTES + len(event.id)
             exchange.named_events += 1
             seen = exchange.seen = session.events.get(event.id)
             exchange.replayed = seen is not None and seen.data == hash(frame.raw)
@@ -350,6 +364,17 @@ class HttpJudge:
             session.delivered.pop(key, None)
         return found
 
+    @property
+    def history(self) -> HttpHistory:
+        """What has happened so far; only the judge writes it."""
+        return self._history
+
+    def forget(self) -> None:
+        """Go on as if the recording had begun now, in the midst of all that is under way."""
+        self._joined_late = True
+        self._history = HttpHistory(blind=True)
+        self._latest = None
+
     def _closed(self, close: Close) -> list[Finding]:
         history, found = self._history, list[Finding]()
         sessions = self._sessions()
@@ -382,7 +407,7 @@ class HttpJudge:
 
     def _new_judge(self, revision: str | None, late: bool) -> MessageJudge:
         late = late or self._joined_late
-        return MessageJudge(self._weigh, self._dispatch, revision=revision, joined_late=late)
+        return MessageJudge(self._weigh, self._dispatch, self._room, revision=revision, joined_late=late)
 
     # Checks
 
@@ -396,6 +421,7 @@ class HttpJudge:
     ) -> list[Finding]:
         """Let the checks of this moment look that may have something to say, when so much is known."""
         found: list[Finding] = []
+        weigh = self._weigh
         checks = self._dispatch.http_checks_for(moment, exchange.traffic, exchange.method, known)
         if not checks:
             return found
@@ -407,9 +433,10 @@ class HttpJudge:
                 seq = exchange.request.seq if frame is None else frame.seq
                 if moment in ("success", "refusal") and exchange.response is not None:
                     seq = exchange.response.seq
-                found += self._weigh((breach,), seq, sender, self._candidates(exchange))
-        if found:
-            exchange.reported |= {finding.rule for finding in found}
+                before = weigh.total
+                found += weigh((breach,), seq, sender, self._candidates(exchange))
+                if weigh.total > before:
+                    exchange.reported |= {breach.rule}
         return found
 
     def _candidates(self, exchange: HttpExchange) -> tuple[str, ...]:

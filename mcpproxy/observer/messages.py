@@ -5,17 +5,20 @@ can have something to say look at it and at the history as it was before, and th
 (``remembering``). Nothing else changes the history.
 """
 
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Final, cast
 
 from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
 from mcpproxy.checks.breach import Passing, member
 from mcpproxy.checks.dispatch import Dispatch, is_plain
-from mcpproxy.checks.frames import BOM, looks_meant
-from mcpproxy.checks.stdio import split_message
-from mcpproxy.checks.table import ANEW, MISSHAPEN, UNFAMILIAR, Kind
+from mcpproxy.checks.frames import BOM, looks_meant, message_kind, not_a_message
+from mcpproxy.checks.stdio import split_message, stray_output
+from mcpproxy.checks.table import ANEW, MISSHAPEN, UNFAMILIAR, Decider, Kind
 from mcpproxy.observer.reading import is_acp, read
 from mcpproxy.observer.remembering import remember
-from mcpproxy.observer.weigh import Weigher
+from mcpproxy.observer.room import MOST_BYTES, Room, weight
+from mcpproxy.observer.weigh import Cause, Weigher
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -43,10 +46,20 @@ from mcpproxy.session.frame import (
     Sender,
     Signal,
 )
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import Asked, History, UsedIds
 from mcpproxy.session.mask import MARK, holds_mask
 
 _MASKED: Final = MARK.encode("ascii")
+_NOISE_BYTES: Final = 64
+"""Lines up to this length that are no messages are remembered, ``_MOST_NOISE`` of them."""
+
+_MOST_NOISE: Final = 1024
+_BARE: Final = None
+"""Stands for any value in a batch that is no object: all of them break the same."""
+
+_PER_ITEM: Final = 600
+"""What is counted for an element of a batch, beside the weight of the whole."""
+
 _SHOWN: Final = ("id", "jsonrpc", "method")
 """Members that are never masked."""
 
@@ -64,13 +77,14 @@ class MessageJudge:
 
     ``revision`` settles the protocol revision beforehand, for frames that come without their
     handshake. ``joined_late`` says that the session's start was not seen, ``masked`` that values in its
-    messages were masked.
+    messages were masked. ``room`` is for what is remembered.
     """
 
     def __init__(
         self,
         weigh: Weigher,
         dispatch: Dispatch,
+        room: Room | None = None,
         *,
         revision: str | None = None,
         joined_late: bool = False,
@@ -78,6 +92,9 @@ class MessageJudge:
     ) -> None:
         self._weigh = weigh
         self._dispatch = dispatch
+        self._room = room or Room()
+        self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
+        """What the shortest lines that are no messages break, so that the next one like them costs little."""
         self._history = History(facts=ANEW, masked=masked)
         if revision in STATEFUL:
             self._history.negotiated = revision
@@ -184,6 +201,11 @@ class MessageJudge:
     def _alone(self, frame: Frame) -> list[Finding]:
         """Judge a frame by itself, read leniently if its bytes are no proper JSON text."""
         message = frame.message
+        if type(message) is Malformed and len(frame.raw) <= _NOISE_BYTES and not frame.exchange:
+            return self._noise_or(frame.raw, frame, partial(self._by_itself, frame, message))
+        return self._by_itself(frame, message)
+
+    def _by_itself(self, frame: Frame, message: Message) -> list[Finding]:
         if not isinstance(message, Malformed) or message.flaw in (Flaw.SCALAR, Flaw.EMPTY):
             return self._judge(frame, message)
         found: list[Finding] = []
@@ -215,8 +237,34 @@ class MessageJudge:
             found += self._weigh(
                 check(passing, message, history), frame.seq, frame.sender, history.candidates
             )
+        self._room.added += weight(frame.raw)
         for index, item in enumerate(message.items):
-            found += self._single(frame, item, f"/{index}")
+            if type(item) is Malformed and item.flaw is Flaw.SCALAR:  # there may be millions of them
+                found += self._noise_or(_BARE, frame, partial(self._single, frame, item, f"/{index}"))
+            else:
+                found += self._single(frame, item, f"/{index}")
+        return found
+
+    def _noise_or(self, raw: bytes | None, frame: Frame, judge: Callable[[], list[Finding]]) -> list[Finding]:
+        """What ``judge`` finds in noise; only counted once its like has been found often enough.
+
+        ``raw`` is what tells it from other noise.
+        """
+        history = self._history
+        if frame.refused or not _is_standard(self._dispatch):
+            return judge()
+        key = (raw, frame.sender, frame.terminated, history.candidates, history.facts, frame.exchange > 0)
+        causes = self._noise.get(key)
+        if causes is not None and self._weigh.repeats(causes, frame.seq, frame.sender):
+            history.side(frame.sender).notified_seq = 0
+            return []
+        before = self._weigh.causes()
+        found = judge()
+        if causes is None:
+            if len(self._noise) >= _MOST_NOISE:
+                self._noise.clear()
+            after = self._weigh.causes()
+            self._noise[key] = tuple(cause for cause, count in after.items() if count > before.get(cause, 0))
         return found
 
     # One message
@@ -252,6 +300,9 @@ class MessageJudge:
             if isinstance(message, Request) and message.id is not None:
                 history.side(frame.sender).withdrawn.add(message.id, frame.seq)  # it may still be cancelled
             return found
+        if notes or type(message) is Request:
+            passing.weight = weight(frame.raw) if not at else _PER_ITEM
+            self._room.added += passing.weight
         remember(passing, history)
         for write in notes:
             write(passing, history)
@@ -266,6 +317,23 @@ class MessageJudge:
             history.protocol, history.candidates = "acp", ACP
             self._dispatch = self._dispatch.speaking("acp")
 
+    def forget(self) -> None:
+        """Go on as if the session had been joined now; what was settled (the revision) stays."""
+        history = self._history
+        ids = sum(side.used.size + side.withdrawn.size for side in (history.client, history.server))
+        for side in (history.client, history.server):
+            side.used, side.withdrawn = UsedIds(), UsedIds()
+        if ids > MOST_BYTES // 2:  # a session of so many requests that it is their ids alone
+            history.blind = True
+            return
+        self._lose_sight()
+        for side in (history.client, history.server):
+            side.pending.clear()
+        history.answered.clear()
+        history.eager = None
+        history.supported.clear()
+        history.forget_families()
+
     def _lose_sight(self) -> None:
         """Something passed unseen: nothing is concluded from what is missing any more."""
         history = self._history
@@ -273,6 +341,14 @@ class MessageJudge:
         history.state = State.UNKNOWN
         for side in (history.client, history.server):
             side.held.release()
+
+
+@lru_cache(maxsize=64)
+def _is_standard(dispatch: Dispatch) -> bool:
+    """Whether no rule of the user's own looks at what is no message: those of ours look at nothing else."""
+    rows = (*dispatch.messages, *dispatch.notes)
+    looking = [row.check if isinstance(row, Decider) else None for row in rows if "malformed" in row.kinds]
+    return all(check in (not_a_message, message_kind, stray_output) for check in looking)
 
 
 def is_hidden(frame: Frame, pointer: str, answers: Asked | None = None) -> bool:

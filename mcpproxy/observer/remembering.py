@@ -69,6 +69,7 @@ def _remember_request(passing: Passing, message: Request, side: Side, history: H
     )
     if passing.stateless and not passing.known & UNFAMILIAR:
         asked.familiar = True
+    asked.weight = passing.weight
     before = side.pending.get(id)
     if before is not None:
         asked.answers_due += before.answers_due

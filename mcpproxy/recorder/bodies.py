@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.framing.coding import Chain, Decoder, decoder
 from mcpproxy.framing.sse import SseBlock, SseFramer
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.session.frame import Frame, Sender, SseEvent
 
 BODY_BYTES: Final = 16 << 20
@@ -57,6 +58,11 @@ class WholeBody:
             self._first = b""
         self._held.write(data)
 
+    def spill(self) -> Iterator[Frame]:
+        """What is held, as a piece of a longer one: there is no more room to hold it."""
+        if self.held_bytes:
+            yield self._frame(self._at_ns, is_whole=False, continues=True)
+
     def end(self, at_ns: int | None, *, is_whole: bool) -> tuple[Frame, ...]:
         """The content is over, or cut short. Without a time, the one of its last part stands."""
         if not self.held_bytes:
@@ -91,6 +97,12 @@ class EventBody:
         self.held_bytes -= len(block.raw)
         return (event_frame(self._sender, block),)
 
+    def spill(self) -> Iterator[Frame]:
+        """What is held, as a piece of a longer event: there is no more room to hold it."""
+        if raw := self._framer.spill():
+            self.held_bytes -= len(raw)
+            yield Frame(0, self._sender, raw, self._at_ns, False, True, event=SseEvent(b"", b""))
+
     def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
         """The stream is over. What no blank line ended is no event, however the stream ended."""
         del is_whole
@@ -100,7 +112,24 @@ class EventBody:
         self.held_bytes -= sum(len(block.raw) for block in blocks)
         blocks.reverse()
         while blocks:
-            yield event_frame(self._sender, blocks.pop())
+            block = blocks.pop()
+            if len(blocks) >= _FEW_BLOCKS and _is_bare(block):
+                alike = [block.raw]
+                while blocks and _is_bare(blocks[-1]) and len(blocks[-1].raw) <= _BARE_BYTES:
+                    alike.append(blocks.pop().raw)
+                block = block._replace(raw=b"".join(alike))
+            yield event_frame(self._sender, block)
+
+
+_FEW_BLOCKS: Final = 4
+_BARE_BYTES: Final = 16
+"""Short comments and blank lines that came at once become one frame: each by itself would make a record of
+fifty times its size."""
+
+
+def _is_bare(block: SseBlock) -> bool:
+    """Whether a block says nothing to a client: a comment, or blank lines."""
+    return block.complete and block.data is block.id is block.event is block.retry is None
 
 
 def event_frame(sender: Sender, block: SseBlock) -> Frame:
@@ -119,6 +148,9 @@ def event_frame(sender: Sender, block: SseBlock) -> Frame:
     return Frame(0, sender, data or b"", block.at_ns, block.complete, event=event)
 
 
+_PIECE: Final = Malformed(Flaw.NOT_JSON)
+
+
 def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
     """The same bytes in ``at_least`` so many frames of up to ``PIECE_BYTES``, none of which is judged."""
     raw, event = frame.raw, frame.event
@@ -131,7 +163,8 @@ def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
         stop = _between_characters(raw, start, min(start + size, end))
         goes_on = frame.continues or stop < end
         is_whole = frame.terminated and not goes_on
-        yield Frame(0, frame.sender, raw[start:stop], frame.observed_at_ns, is_whole, goes_on, event=event)
+        piece = Frame(0, frame.sender, raw[start:stop], frame.observed_at_ns, is_whole, goes_on, event=event)
+        yield piece.understood(_PIECE)  # to parse it would cost what the pieces are to save
         start = stop
 
 

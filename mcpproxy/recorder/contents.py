@@ -5,17 +5,26 @@ that they stand for. Where masking changes what they stand for, the encoded byte
 each body that it was masked.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
 
 from mcpproxy.framing.http1 import Side
 from mcpproxy.recorder.bodies import BODY_BYTES, Body, Coded, EventBody, in_pieces
 from mcpproxy.recorder.connections import Connection, Exchange, Half
-from mcpproxy.recorder.cost import Budget
+from mcpproxy.recorder.cost import DECODED_RATIO, HELD_BYTES, Budget
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Note, Sender, SseEvent
 from mcpproxy.trace.format import Recorded
 from mcpproxy.trace.http import Encoded
+
+_RECORD_BYTES: Final = 160
+"""About what the record of a frame takes beside its content."""
+
+_SLICE_BYTES: Final = 16 << 10
+"""So much of an event stream that was decoded is taken apart at a time: it may be thousands of events."""
+
+_TOO_MUCH_DECODED: Final = f"content not recorded: it decodes to more than {DECODED_RATIO} times what passed"
+_TOO_MUCH_HELD: Final = f"what is not over yet takes more than {HELD_BYTES >> 20} MiB: recorded in pieces"
 
 
 class Speaker(NamedTuple):
@@ -43,12 +52,16 @@ class Speaker(NamedTuple):
 class Contents:
     """Takes contents of all connections. Its frames have no number yet.
 
-    ``mask`` hides what nobody is to read, ``budget`` is the memory for what is judged.
+    ``mask`` hides what nobody is to read, ``budget`` is the memory for what is judged, and ``held`` tells
+    how much is held of what is not over yet.
     """
 
-    def __init__(self, mask: Masker, budget: Budget) -> None:
+    def __init__(self, mask: Masker, budget: Budget, held: Callable[[], int]) -> None:
         self._mask = mask
         self._budget = budget
+        self._held = held
+        self.grown = 0
+        """How much content came since somebody last looked at what is held."""
 
     def feed(self, speaker: Speaker, data: bytes, at_ns: int) -> Iterable[Recorded]:
         """The next bytes of a content, transfer coding removed. All that it gives is to be asked for."""
@@ -57,8 +70,21 @@ class Contents:
             return self._feed_coded(speaker, half.coded, data, at_ns)
         if half.body is None:
             return ()
+        self.grown += len(data)
         frames = half.body.feed(data, at_ns)
         return self._framed(speaker, frames) if frames else ()
+
+    def spill(self, speaker: Speaker, at_ns: int) -> Iterator[Recorded]:
+        """File what is held of a content that goes on; it is not judged then."""
+        half = speaker.half
+        if half.body is None:
+            return
+        if not half.is_long:
+            yield speaker.note("not-judged", _TOO_MUCH_HELD, at_ns)
+        if half.coded is not None and not isinstance(half.body, EventBody):
+            half.kept_bytes = max(half.kept_bytes, BODY_BYTES + 1)
+            yield from self._let_go(speaker)
+        yield from self._framed(speaker, half.body.spill())
 
     def end(self, speaker: Speaker, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
         """The content is over, or cut short. Without a time, the one of its last bytes stands."""
@@ -97,13 +123,32 @@ class Contents:
         is_stream = isinstance(half.body, EventBody)
         if not is_stream:
             yield from self._keep_back(speaker, data, at_ns)
-        for content in coded.feed(data):
-            yield from self._framed(speaker, half.body.feed(content, at_ns))
+        why = ""
+        for part in self._affordable_parts(coded.feed(data), is_stream):
+            if not part:
+                why = _TOO_MUCH_DECODED
+                break
+            self.grown += len(part)
+            for event in self._framed(speaker, half.body.feed(part, at_ns)):
+                self._budget.decoded_left -= _RECORD_BYTES
+                yield event
         # Whether something in an event is masked is known by now.
         if is_stream and not half.is_masked and not half.is_told:
             yield speaker.encoded(data, at_ns)
-        if coded.why:
-            yield from self._unreadable(speaker, coded, data, at_ns)
+        if why := why or coded.why:
+            yield from self._unreadable(speaker, why, data, at_ns)
+
+    def _affordable_parts(self, contents: Iterable[bytes], is_stream: bool) -> Iterator[bytes]:
+        """What was decoded, part by part; an empty one stands for what is not to be recorded."""
+        for content in contents:
+            size = _SLICE_BYTES if is_stream else len(content)
+            for start in range(0, len(content), size):
+                part = content[start : start + size]
+                self._budget.decoded_left -= len(part)
+                if self._budget.decoded_left < 0:
+                    yield b""
+                    return
+                yield part
 
     def _keep_back(self, speaker: Speaker, data: bytes, at_ns: int) -> Iterator[Encoded]:
         """Keep encoded bytes until it is known whether something in them is masked.
@@ -129,11 +174,11 @@ class Contents:
             for data, at_ns in kept or ():
                 yield speaker.encoded(data, at_ns)
 
-    def _unreadable(self, speaker: Speaker, coded: Coded, data: bytes, at_ns: int) -> Iterator[Recorded]:
+    def _unreadable(self, speaker: Speaker, why: str, data: bytes, at_ns: int) -> Iterator[Recorded]:
         """A body cannot be decoded. A piece that goes on says so to the judge, who concludes nothing then."""
         speaker.half.body = None
         yield from self._let_go(speaker)
-        yield speaker.note("not-decoded", coded.why, at_ns)
+        yield speaker.note("not-decoded", why, at_ns)
         if speaker.half.is_masked:  # in what nobody can read, nothing can be masked
             yield speaker.note("withheld", "the body may hold credentials", at_ns)
         else:
@@ -159,7 +204,7 @@ class Contents:
         if frame.continues or half.is_long:
             half.is_long = frame.continues
             return in_pieces(frame)
-        cost = self._budget.cost(frame.raw)
+        cost = self._budget.cost(frame.raw, self._held)
         if cost is None:
             return in_pieces(frame, at_least=2)
         if cost and frame.sender == CLIENT:

@@ -6,18 +6,27 @@ decides is not how long it is but what is in it.
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 BUDGET_BYTES: Final = 72 << 20
 """All that may be spent at a time on bodies and events that are judged: their bytes and what they become."""
 
-SMALL_BYTES: Final = 1 << 20
-"""What is no longer than this is within the budget whatever it holds."""
+SMALL_BYTES: Final = 256 << 10
+"""What is no longer than this may be judged whatever it holds: that takes some 10 MiB at the worst."""
+
+HELD_BYTES: Final = 24 << 20
+"""So much may be held of bodies and events that are not over yet, of all connections together."""
+
+DECODED_BYTES: Final = 16 << 20
+DECODED_RATIO: Final = 16
+"""Of content under a content coding so much is recorded in a session as it reads decoded: the first
+``DECODED_BYTES``, and ``DECODED_RATIO`` times all that has passed."""
 
 # Measured with CPython 3.11 and orjson 3.11: the parser's own tree, the values, and the text written once
 # more to see whether a name is repeated. Every value but the first stands behind a comma or an opening.
 _COPIES: Final = 4
-_EACH_BYTES: Final = {b",": 64, b":": 80, b"{": 256, b"[": 80}
+_EACH_BYTES: Final = {b",": 80, b":": 80, b"{": 256, b"[": 80}
 
 _READ_AGAIN_FACTOR: Final = 3
 """For what the fast parser does not read, or not exactly."""
@@ -33,19 +42,27 @@ _TWO_WIDE: Final = bytes(range(0xF0))
 
 
 class Budget:
-    """The memory for judging that all connections share. ``spent`` is what is held for longer."""
+    """The memory for judging that all connections share. ``spent`` is what is held for longer.
 
-    __slots__ = ("spent",)
+    ``decoded_left`` is how much may still be recorded of what was decoded.
+    """
 
-    def __init__(self) -> None:
-        self.spent = 0
+    spent = 0
+    decoded_left = DECODED_BYTES
 
-    def cost(self, raw: bytes) -> int | None:
-        """What it costs to judge ``raw`` now, 0 if that is not worth counting; ``None`` if it is too much."""
+    def passed(self, size: int) -> None:
+        """So many bytes have passed."""
+        self.decoded_left += DECODED_RATIO * size
+
+    def cost(self, raw: bytes, held: Callable[[], int] = int) -> int | None:
+        """What it costs to judge ``raw`` now, 0 if that is not worth counting; ``None`` if it is too much.
+
+        ``held`` tells how much is held beside it of what is not over yet.
+        """
         if len(raw) <= SMALL_BYTES:
             return 0
         total = cost(raw)
-        return None if self.spent + total > BUDGET_BYTES else total
+        return None if self.spent + held() + total > BUDGET_BYTES else total
 
 
 def cost(raw: bytes) -> int:

@@ -39,6 +39,11 @@ class Filed:
     file_ns: int = 0
     """When the one that is written began."""
 
+    def settle(self) -> None:
+        """Let the tally say what the judge counted, and what did not go as it should."""
+        self.tally.judge_error = self.judge.error
+        self.tally.more = self.judge.more
+
 
 def restore(
     trace: str,
@@ -60,6 +65,7 @@ def restore(
         return filed
     opened = read_trace(trace, files=files)
     filed.header = opened.header
+    before_place = ("", 0)
     for event in opened.records():
         match event:
             case Finding(severity=severity):
@@ -83,7 +89,10 @@ def restore(
                 pass
         filed.names.of(event)
         filed.at_ns = event.observed_at_ns
-        filed.owed = filed.judge.observe(event)
+        found = filed.judge.observe(event)
+        # What is found in a run of lines follows the record that holds them all.
+        filed.owed = filed.owed + found if opened.place == before_place else found
+        before_place = opened.place
     filed.file_ns = opened.continued_ns
     return filed
 

@@ -5,11 +5,13 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from mcpproxy.framing.lines import Line
+from mcpproxy.recorder.cost import SMALL_BYTES, Budget
 from mcpproxy.recorder.filed import SENDERS, Filed
 from mcpproxy.recorder.live import Live
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
 from mcpproxy.trace.format import Recorded, encode, encode_close, encode_finding, encode_frame, frame_parts
 from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.runs import SOURCES, Lines, encode_lines, has_run, is_run, runs_in
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 
 
@@ -32,12 +34,41 @@ class Filing:
         self._writer = writer
         self._live = live
         self._watching = watching
+        self._budget = Budget()
+        self._is_long = [False, False]
         self._told: set[str] = set()
         """What was said of the judge."""
         self.tell_of_judge()
 
     def lines(self, place: int, lines: list[Line]) -> None:
         """File lines of the stream at ``place``."""
+        if has_run(lines):
+            for several in runs_in(lines):
+                if is_run(several):
+                    self._run(place, several)
+                else:
+                    self._apart(place, several)
+        else:
+            self._apart(place, lines)
+
+    def _run(self, place: int, lines: list[Line]) -> None:
+        """File a run of short lines as one record."""
+        filed, judge = self.filed, self.filed.judge
+        at_ns = lines[0][1]
+        seq = 0 if place == 2 else filed.seq + 1
+        run = Lines(seq, SOURCES[place], tuple(raw for raw, _, _, _ in lines), at_ns)
+        self._writer.write(encode_lines(run))
+        filed.at_ns = at_ns
+        if place == 2:
+            return
+        filed.seq += len(lines)
+        filed.tally.frames[SENDERS[place]] += len(lines)
+        for frame in run.events():
+            if findings := judge.observe(frame):
+                self._found(findings)
+        self.tell_of_judge()
+
+    def _apart(self, place: int, lines: list[Line]) -> None:
         if place == 2:
             for raw, at_ns, terminated, _ in lines:
                 self.event(Stderr(raw, at_ns, terminated))
@@ -50,6 +81,9 @@ class Filing:
             filed.at_ns = at_ns
             filed.tally.frames[sender] += 1
             frame = Frame(seq, sender, raw, at_ns, terminated, continues)
+            if len(raw) > SMALL_BYTES and self._is_too_dear(place, frame):
+                self._in_pieces(place, frame)
+                continue
             if len(raw) < BATCH_BYTES:
                 writer.write(encode_frame(frame))
             else:
@@ -58,6 +92,26 @@ class Filing:
                 self._found(findings)
         if judge.stopped or judge.left_out:
             self.tell_of_judge()
+
+    def _is_too_dear(self, place: int, frame: Frame) -> bool:
+        """Whether a line is not to be judged: it is a part of a longer one, or would take too much memory."""
+        if frame.continues or self._is_long[place]:
+            self._is_long[place] = frame.continues
+            return True
+        return self._budget.cost(frame.raw) is None
+
+    def _in_pieces(self, place: int, frame: Frame) -> None:
+        """File a line in pieces, which nobody judges. The first of them has the number of the line."""
+        from mcpproxy.recorder.bodies import in_pieces  # with what HTTP needs; few sessions have such lines
+
+        filed, sender = self.filed, SENDERS[place]
+        self._say_once(f"a line of the {sender}'s was too much to judge: it is recorded in pieces")
+        for count, piece in enumerate(in_pieces(frame, at_least=2)):
+            filed.seq += count > 0
+            filed.tally.frames[sender] += count > 0
+            piece.seq = filed.seq
+            self._writer.write_large(frame_parts(piece))
+            self._found(filed.judge.observe(piece))
 
     def all(self, events: Iterable[Recorded]) -> None:
         """File what the connections of a session over HTTP brought to light."""
@@ -98,7 +152,7 @@ class Filing:
         """File how the session ended."""
         filed = self.filed
         self._judge(close)
-        filed.tally.judge_error = filed.judge.error
+        filed.settle()
         self._writer.write(encode_close(close, filed.tally))
 
     def tell_of_lag(self, latest_ns: int | None) -> None:

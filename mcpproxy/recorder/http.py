@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any, Final, cast
 
 from mcpproxy.framing.http1 import (
@@ -26,7 +27,7 @@ from mcpproxy.framing.http1 import (
 from mcpproxy.recorder.bodies import EventBody, WholeBody
 from mcpproxy.recorder.connections import Connection, Exchange
 from mcpproxy.recorder.contents import Contents, Speaker
-from mcpproxy.recorder.cost import Budget
+from mcpproxy.recorder.cost import HELD_BYTES, Budget
 from mcpproxy.recorder.heads import Head, Heads
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.relay import journal
@@ -46,6 +47,9 @@ from mcpproxy.trace.http import Encoded
 
 OPAQUE_BYTES: Final = 1 << 20
 """Bytes that are no HTTP are told when this many have passed, and at the end."""
+
+_LOOK_BYTES: Final = 2 << 20
+"""How much content may come before it is looked again how much is held."""
 
 _CONNECTION_COST: Final = 4 << 10
 """About what an open connection takes in a checkpoint."""
@@ -86,7 +90,7 @@ class HttpAssembly:
         """Make what is not in a checkpoint."""
         self._mask = Masker(self._salt, keep=self._keep, learned=self._learned)
         self._heads = Heads(self._mask, self._endpoint, is_forward=self._is_forward)
-        self._contents = Contents(self._mask, self._budget)
+        self._contents = Contents(self._mask, self._budget, self._held)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
                 for half, _ in exchange.halves:
@@ -126,6 +130,12 @@ class HttpAssembly:
         self.at_ns = at_ns
         if kind not in _BYTES:
             return self._told(kind, payload, at_ns, number)
+        self._budget.passed(len(payload))
+        found = self._bytes(kind, payload, at_ns, number)
+        return found if self._contents.grown < _LOOK_BYTES else self._and_spill(found, at_ns)
+
+    def _bytes(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
+        """What bytes of a connection bring to light."""
         connection = self._connection(number)
         if connection.is_lost and not self._is_found(connection, kind, payload):
             side: Side = "client" if kind == journal.CLIENT else "server"
@@ -136,6 +146,36 @@ class HttpAssembly:
         if kind == journal.SERVER:
             return self._read(connection, http.server(payload, at_ns))
         return self._read(connection, http.proxy(payload, at_ns))
+
+    def _held(self) -> int:
+        """How much is held of what is not over yet."""
+        return sum(size for size, _ in self._holding())
+
+    def _holding(self) -> list[tuple[int, Speaker]]:
+        return [
+            (
+                half.kept_bytes * (half.kept is not None) + half.body.held_bytes,
+                Speaker(connection, exchange, half, of),
+            )
+            for connection in self._connections.values()
+            for exchange in connection.exchanges.values()
+            for half, of in exchange.halves
+            if half.body is not None
+        ]
+
+    def _and_spill(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
+        """``found``, and the longest of what is held if that is too much by now."""
+        yield from found
+        self._contents.grown = 0
+        holding = sorted(self._holding(), key=itemgetter(0))
+        held = sum(size for size, _ in holding)
+        while held > HELD_BYTES:
+            size, speaker = holding.pop()
+            held -= size
+            for event in self._contents.spill(speaker, at_ns):
+                if type(event) is Frame:
+                    event.seq = self.seq = self.seq + 1
+                yield event
 
     def _told(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """What the relay says of a connection."""

@@ -6,10 +6,10 @@ the judging by that rule alone.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.session.frame import Event, Finding, Frame
+from mcpproxy.session.frame import Event, Finding, Frame, Repeated
 
 if TYPE_CHECKING:
     from mcpproxy.recorder.terms import Terms
@@ -19,6 +19,13 @@ class Observing(Protocol):
     """What is needed of ``mcpproxy.observer.Observer``."""
 
     def observe(self, event: Event) -> list[Finding]: ...
+
+
+class Counting(Protocol):
+    """An observer that counts what it does not give in full."""
+
+    @property
+    def more(self) -> tuple[Repeated, ...]: ...
 
 
 class Judge:
@@ -32,17 +39,25 @@ class Judge:
         self.is_our_fault = True
         """Whether what stopped it is for us to mend."""
         self._observer: Observing | None = None
+        self._counting: Counting | None = None
         try:
             self._observer = make()
         except Exception as fault:
             self._stop(fault)
         else:
             self.left_out = getattr(self._observer, "left_out", ())
+            self._counting = cast("Counting", self._observer) if hasattr(self._observer, "more") else None
 
     @property
     def error(self) -> str | None:
         """What did not go as it should, for the trace; ``None`` if all did."""
-        return "; ".join((*self.left_out, *filter(None, [self.stopped]))) or None
+        forgot: str = getattr(self._counting, "forgot", "")
+        return "; ".join(filter(None, (*self.left_out, self.stopped, forgot))) or None
+
+    @property
+    def more(self) -> tuple[Repeated, ...]:
+        """The findings that were counted and not given in full, until the judging stopped if it did."""
+        return self._counting.more if self._counting is not None else ()
 
     def observe(self, event: Event) -> list[Finding]:
         """The findings that ``event`` brings to light; none once judging has stopped."""

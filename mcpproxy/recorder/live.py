@@ -58,7 +58,11 @@ class Live:
         ``note`` is what is wrong with the trace, if anything is; ``lag_ns`` is how late something was judged
         at the worst, which is told if people could have noticed.
         """
-        parts = [_frames(tally.frames), _findings(tally.findings)]
+        parts = [_frames(tally.frames), _findings(tally.found)]
+        for one in tally.more:
+            kind = (one.rule, one.blame, one.requirement)
+            if kind in self._repeats:
+                self._repeats[kind] += one.count
         if repeated := [
             f"{rule} {blame} {count} more times" for (rule, blame, _), count in self._repeats.items() if count
         ]:

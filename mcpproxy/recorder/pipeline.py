@@ -48,6 +48,11 @@ _SAVED_BYTES: Final = 16 << 20
 """How much of a journal is taken into memory when it must be deleted."""
 
 
+_LINE_BYTES: Final = 16 << 20
+"""The longest line that may become one frame, as with bodies over HTTP."""
+
+_STDERR_BYTES: Final = 1 << 20
+
 LATE_NS: Final = 2_000_000_000
 """What is judged so much later than it passed is late: after a burst, or on a machine that is busy."""
 
@@ -86,7 +91,7 @@ class Recording:
         self._writer = writer
         self._make_observer = make_observer
         self._live = live
-        self._framers = (LineFramer(), LineFramer(), LineFramer())
+        self._framers = (LineFramer(_LINE_BYTES), LineFramer(_LINE_BYTES), LineFramer(_STDERR_BYTES))
         filed = filed or Filed(Judge(make_observer))
         self._filing = Filing(writer, live, filed, watching)
         self._passed = list(filed.stream_bytes)
@@ -160,7 +165,7 @@ class Recording:
         last = self._files[-1]
         path = chain.next_name(self._files[0], last)
         filed.file_ns = filed.at_ns
-        filed.tally.judge_error = filed.judge.error
+        filed.settle()
         writer.write(encode_continued(Continued(os.path.basename(path), filed.tally, filed.at_ns)))
         writer.turn_to(path)
         self._files.append(path)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcpproxy import paths
 from mcpproxy.errors import McpProxyError
-from mcpproxy.session.frame import Event, Finding, Frame
+from mcpproxy.session.frame import Event, Finding, Frame, Repeated
 
 if TYPE_CHECKING:
     from mcpproxy.guards import CustomRuleError, OnFault
@@ -149,6 +149,16 @@ class Narrowed:
         takes = self._selection.takes
         with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
             return [finding for finding in self._observer.observe(event) if takes(finding.rule)]
+
+    @property
+    def forgot(self) -> str:
+        """What was forgotten, see ``Observer.forgot``."""
+        return self._observer.forgot
+
+    @property
+    def more(self) -> tuple[Repeated, ...]:
+        """The findings that were counted and not given in full, of the rules that are wanted."""
+        return tuple(one for one in self._observer.more if self._selection.takes(one.rule))
 
     def _leave_out(self, codes: Sequence[str], fault: "CustomRuleError") -> None:
         if len(self.left_out) < _FAULTS:

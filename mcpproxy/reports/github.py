@@ -46,7 +46,8 @@ def lines(
         if remark.is_fatal:
             yield command("error", visible(remark.text), file=file, title="not judged")
         else:
-            yield command("warning", visible(remark.text), file=file, title="incomplete recording")
+            title = "more findings" if remark.is_count else "incomplete recording"
+            yield command("warning", visible(remark.text), file=file, title=title)
 
 
 def command(name: str, message: str, **properties: object) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mcpproxy.baseline import as_object
 from mcpproxy.reports.located import Located
 from mcpproxy.reports.verdict import JudgedTrace, Verdict
-from mcpproxy.trace.format import finding_object
+from mcpproxy.trace.format import finding_object, more_object
 
 
 def lines(verdict: Verdict) -> Iterator[str]:
@@ -55,6 +55,7 @@ def trace_object(trace: JudgedTrace) -> dict[str, object]:
         "frames": trace.frames,
         "findings": _findings(trace),
         "notes": list(trace.notes),
+        **({"more": [more_object(one) for one in trace.more]} if trace.more else {}),
         **({"known": [_located(one) for one in trace.known]} if trace.known else {}),
     }
 

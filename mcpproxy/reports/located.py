@@ -57,11 +57,15 @@ class Located:
 
 @slotted(frozen=True)
 class Remark:
-    """What is no finding: a recording is incomplete, or was not judged, which ``is_fatal``."""
+    """What is no finding: a recording is incomplete, or was not judged, which ``is_fatal``.
+
+    ``is_count`` says how many findings there are beyond those that are given.
+    """
 
     path: str
     text: str
     is_fatal: bool = False
+    is_count: bool = False
 
 
 def locate(trace: Trace, findings: Iterable[Finding]) -> tuple[Located, ...]:

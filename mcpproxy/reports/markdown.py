@@ -31,7 +31,7 @@ def lines(
         yield from rows
         yield ""
     for remark in remarks:
-        what = "not judged" if remark.is_fatal else "incomplete"
+        what = "not judged" if remark.is_fatal else "more findings" if remark.is_count else "incomplete"
         yield f"- {escaped(remark.path)}: **{what}**: {escaped(remark.text)}"
     if remarks:
         yield ""

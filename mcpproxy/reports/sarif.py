@@ -33,7 +33,9 @@ _PROBLEM: Final = {"error": "error", "warning": "warning", "info": "recommendati
 _ROOT: Final = "%SRCROOT%"
 _INCOMPLETE: Final = "incomplete-recording"
 _UNJUDGED: Final = "recording-not-judged"
+_COUNTED: Final = "findings-not-listed"
 _NOTIFICATIONS: Final = {
+    _COUNTED: "One requirement was broken so often that only the first findings are listed.",
     _INCOMPLETE: "A part of the session was not recorded, so it was not judged.",
     _UNJUDGED: "A recording could not be read, or not be judged.",
 }
@@ -177,6 +179,8 @@ class _Log:
 
 
 def _id(remark: Remark) -> str:
+    if remark.is_count:
+        return _COUNTED
     return _UNJUDGED if remark.is_fatal else _INCOMPLETE
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
 from mcpproxy.reports.junit import Case, Suite
-from mcpproxy.reports.verdict import JudgedTrace, Verdict
+from mcpproxy.reports.verdict import JudgedTrace, Verdict, more_of
 from mcpproxy.session.frame import Finding
 from mcpproxy.visible import visible
 
@@ -43,7 +43,8 @@ def _cases(trace: JudgedTrace, verdict: Verdict, catalogue: Catalogue) -> Iterat
 
 def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
     first = findings[0]
-    more = f" ({len(findings) - 1} more)" if len(findings) > 1 else ""
+    rest = len(findings) - 1 + sum(one.count for one in trace.more if one.rule == first.rule)
+    more = f" ({rest} more)" if rest else ""
     told = [line for finding in findings for line in text.finding_lines(trace.path, finding)]
     return Case(
         _classname(trace.path),
@@ -58,6 +59,8 @@ def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
 def _notes(trace: JudgedTrace, verdict: Verdict) -> Iterator[str]:
     for note in trace.notes:
         yield f"{visible(trace.path)}: incomplete: {visible(note)}"
+    for one in trace.more:
+        yield f"{visible(trace.path)}: {visible(more_of(one))}"
     for finding in trace.findings:
         if not verdict.does_count(finding):
             yield from text.finding_lines(trace.path, finding)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mcpproxy.reports.style import PLAIN, Style, count, tally
-from mcpproxy.reports.verdict import JudgedTrace, Verdict
+from mcpproxy.reports.verdict import JudgedTrace, Verdict, more_of
 from mcpproxy.session.frame import Finding
 from mcpproxy.visible import visible
 
@@ -20,6 +20,8 @@ def trace_lines(trace: JudgedTrace, style: Style = PLAIN) -> Iterator[str]:
     for finding in trace.findings:
         yield from finding_lines(trace.path, finding, style)
     path = visible(trace.path)
+    for one in trace.more:
+        yield f"{style.paint(path + ':', 'bold')} {visible(more_of(one))}"
     for note in trace.notes:
         yield f"{style.paint(path + ':', 'bold')} {style.paint('incomplete', 'yellow')}: {visible(note)}"
 

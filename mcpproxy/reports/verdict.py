@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mcpproxy.protocol.slotted import slotted
-from mcpproxy.session.frame import Finding, Severity
+from mcpproxy.session.frame import Finding, Repeated, Severity
 
 if TYPE_CHECKING:  # what most reports can do without
     from mcpproxy.baseline import Entry
@@ -20,7 +20,8 @@ class JudgedTrace:
     ``complete`` is false for a recording that was cut or has gaps; ``notes`` says in words what is
     missing. ``revision`` is the protocol revision in force at the end, ``None`` if none was settled.
     ``located`` are the findings with their places, and those that a baseline accepts among them, which
-    ``findings`` leaves out; it is empty where nobody asked for places.
+    ``findings`` leaves out; it is empty where nobody asked for places. ``more`` are the findings that were
+    counted and not given in full.
     """
 
     path: str
@@ -30,6 +31,7 @@ class JudgedTrace:
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
     located: "tuple[Located, ...]" = ()
+    more: tuple[Repeated, ...] = ()
 
     @property
     def known(self) -> "tuple[Located, ...]":
@@ -60,7 +62,13 @@ class Verdict:
     @cached_property
     def counts(self) -> Counter[Severity]:
         """Findings per severity."""
-        return Counter(finding.severity for trace in self.traces for finding in trace.findings)
+        total: Counter[Severity] = Counter(
+            finding.severity for trace in self.traces for finding in trace.findings
+        )
+        for trace in self.traces:
+            for one in trace.more:
+                total[one.severity] += one.count
+        return total
 
     @cached_property
     def frames(self) -> int:
@@ -82,7 +90,10 @@ class Verdict:
         from mcpproxy.reports.located import Remark
 
         lacking = (Remark(trace.path, note) for trace in self.traces for note in trace.notes)
-        return (*lacking, *(Remark(one.path, one.reason, is_fatal=True) for one in self.unjudged))
+        counted = (
+            Remark(trace.path, more_of(one), is_count=True) for trace in self.traces for one in trace.more
+        )
+        return (*lacking, *counted, *(Remark(one.path, one.reason, is_fatal=True) for one in self.unjudged))
 
     def does_count(self, finding: Finding) -> bool:
         """Whether a finding that is not known makes the run fail."""
@@ -94,3 +105,8 @@ class Verdict:
         if self.unjudged:
             return 2
         return 1 if self.counts["error"] or (self.strict and self.counts["warning"]) else 0
+
+
+def more_of(one: Repeated) -> str:
+    """How many findings of a cause there are beyond those that are told one by one."""
+    return f"{one.count:,} more of {one.rule} {one.blame} ({one.severity}), like those before"

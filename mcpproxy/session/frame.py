@@ -232,3 +232,14 @@ class Finding:
     source: str = ""
     requirement: str = ""
     data: JSONObject | None = field(default=None, compare=False, repr=False)
+
+
+@slotted(frozen=True)
+class Repeated:
+    """Findings of one cause beyond those that are given in full: there are ``count`` more."""
+
+    rule: str
+    severity: Severity
+    blame: Blame
+    requirement: str
+    count: int

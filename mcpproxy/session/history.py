@@ -59,6 +59,8 @@ class Asked:
     taken_back: bool = False
     familiar: bool = False
     noted: object = None
+    weight: int = 0
+    """About what it takes to remember it, in bytes."""
 
 
 def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
@@ -81,19 +83,22 @@ class UsedIds:
     ranges (ids mostly count up), older texts stay as they are.
     """
 
-    __slots__ = ("_ends", "_recent", "_starts", "_texts")
+    __slots__ = ("_ends", "_recent", "_starts", "_texts", "size")
 
     def __init__(self) -> None:
         self._recent: dict[RequestId, int] = {}
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._texts: set[str] = set()
+        self.size = 0
+        """About how many bytes of memory they take, never less."""
 
     def add(self, id: RequestId, seq: int) -> None:
         """Note that frame ``seq`` used ``id``; the first use counts."""
         if id in self._recent:
             return
         self._recent[id] = seq
+        self.size += len(id) + 120 if type(id) is str else 8  # numbers shrink to ranges
         if len(self._recent) > RECENT_IDS + (RECENT_IDS >> 3):
             self._shrink()
 
@@ -142,6 +147,7 @@ class UsedIds:
         elif joins_right:
             self._starts[at] = number
         else:
+            self.size += 100
             self._starts.insert(at, number)
             self._ends.insert(at, number)
 
@@ -238,6 +244,10 @@ class History:
         if found is None:
             found = self._memories[memory] = memory()
         return found  # pyright: ignore[reportReturnType] # each stands under its own type
+
+    def forget_families(self) -> None:
+        """Forget what the families of checks remember."""
+        self._memories.clear()
 
     def beyond(self, memory: type[Memory]) -> Memory:
         """As ``of``, but over HTTP one for all stateless requests; to be kept apart by ``caller``."""

@@ -14,6 +14,7 @@ from mcpproxy.session.frame import Frame
 
 MAX_BYTES: Final = 1 << 20
 MAX_ATTEMPTS: Final = 256
+MAX_LINES: Final = 65_536
 
 
 @slotted()
@@ -29,6 +30,7 @@ class SplitMessage:
         message = frame.message
         if self.frames:
             fits = self.size + len(frame.raw) <= MAX_BYTES and self.attempts <= MAX_ATTEMPTS
+            fits = fits and len(self.frames) < MAX_LINES
             if not fits or not isinstance(message, Malformed):
                 return False
         elif not (

@@ -5,7 +5,6 @@ stands there. Where the peer wrote as orjson does, which most do, writing the va
 then they need not be looked for, and the value is the frame's message, which nobody has to parse once more.
 """
 
-import binascii
 from collections.abc import Callable, Mapping
 from typing import Final, cast, get_args
 
@@ -23,6 +22,7 @@ from mcpproxy.session.frame import (
     Finding,
     Frame,
     Gap,
+    Repeated,
     Sender,
     Severity,
     Signal,
@@ -30,7 +30,16 @@ from mcpproxy.session.frame import (
 )
 from mcpproxy.trace.format import LEFT_OUT, CloseRecord, Continued, Header, Record, Tally
 from mcpproxy.trace.http import DECODERS, read_frame_members
-from mcpproxy.trace.members import NotARecordError, list_member, member, optional, read_object, word
+from mcpproxy.trace.members import (
+    NotARecordError,
+    list_member,
+    member,
+    optional,
+    read_object,
+    text_or_base64_of,
+    word,
+)
+from mcpproxy.trace.runs import decode_lines
 
 __all__ = ["decode", "header_format"]
 
@@ -59,7 +68,11 @@ def decode(line: bytes) -> Record:
         return _decode_object(members)
     message = members.get("message")
     if type(message) is not dict:
-        return _frame_with_text(members, line) if "message" in members else _frame(members, _raw(members))
+        return (
+            _frame_with_text(members, line)
+            if "message" in members
+            else _frame(members, text_or_base64_of(members))
+        )
     try:
         raw = orjson.dumps(message)
     except orjson.JSONEncodeError:  # it nests deeper than is written
@@ -143,7 +156,7 @@ def _amended(frame: Frame, members: JSONObject) -> Frame:
 
 
 def _stderr(members: JSONObject) -> Stderr:
-    return Stderr(_raw(members), member(members, "t", int), _terminated(members))
+    return Stderr(text_or_base64_of(members), member(members, "t", int), _terminated(members))
 
 
 def _eof(members: JSONObject) -> Eof:
@@ -214,10 +227,25 @@ def _tally(members: JSONObject) -> Tally:
     findings = cast("JSONObject", member(members, "findings", dict, {}))
     senders: tuple[Sender, ...] = get_args(Sender)
     severities: tuple[Severity, ...] = get_args(Severity)
+    more = tuple(map(_repeated, cast("list[JSONObject]", list_member(members, "more", dict))))
+    listed: dict[Severity, int] = {severity: member(findings, severity, int, 0) for severity in severities}
+    for one in more:
+        listed[one.severity] -= one.count
     return Tally(
         {sender: member(frames, sender, int) for sender in senders},
-        {severity: member(findings, severity, int, 0) for severity in severities},
+        listed,
         optional(members, "judge_error", str),
+        more,
+    )
+
+
+def _repeated(members: JSONObject) -> Repeated:
+    return Repeated(
+        member(members, "rule", str),
+        cast("Severity", word(members, "severity", get_args(Severity))),
+        cast("Blame", word(members, "blame", get_args(Blame))),
+        member(members, "requirement", str),
+        member(members, "count", int),
     )
 
 
@@ -229,20 +257,10 @@ def _terminated(members: JSONObject) -> bool:
     return member(members, "eol", str, "\n") != ""
 
 
-def _raw(members: JSONObject) -> bytes:
-    try:
-        if "base64" in members:
-            return binascii.a2b_base64(member(members, "base64", str), strict_mode=True)
-        return member(members, "text", str).encode("utf-8")
-    except ValueError as fault:
-        if isinstance(fault, NotARecordError):
-            raise
-        raise NotARecordError("damaged text") from None
-
-
 _DECODERS: Final[Mapping[str, Callable[[JSONObject], Record]]] = {
     "header": _header,
-    "frame": lambda members: _frame(members, _raw(members)),
+    "frame": lambda members: _frame(members, text_or_base64_of(members)),
+    "lines": decode_lines,
     "stderr": _stderr,
     "eof": _eof,
     "signal": _signal,

@@ -8,7 +8,6 @@ when written nor decoded when read, so its bytes (spacing, member order, number 
 return at the end) survive. A frame that is other text is a JSON string, any other bytes are base64.
 """
 
-import binascii
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
@@ -25,6 +24,7 @@ from mcpproxy.session.frame import (
     Frame,
     Gap,
     HttpEvent,
+    Repeated,
     Sender,
     Severity,
     Signal,
@@ -38,7 +38,9 @@ from mcpproxy.trace.http import (
 )
 from mcpproxy.trace.members import (
     object_line,
+    text_or_base64,
 )
+from mcpproxy.trace.runs import Lines
 from mcpproxy.trace.upgrades import FORMAT
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "finding_object",
     "frame_parts",
     "is_embeddable",
+    "more_object",
     "object_line",
 ]
 
@@ -96,11 +99,24 @@ class Header:
 
 @slotted()
 class Tally:
-    """What a trace holds, counted; the close record carries it. ``judge_error`` is our own fault."""
+    """What a trace holds, counted; the close record carries it.
+
+    ``findings`` are those that stand in it, ``more`` those that were only counted. ``judge_error`` is our own
+    fault.
+    """
 
     frames: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
     findings: dict[Severity, int] = field(default_factory=lambda: {"error": 0, "warning": 0, "info": 0})
     judge_error: str | None = None
+    more: tuple[Repeated, ...] = ()
+
+    @property
+    def found(self) -> dict[Severity, int]:
+        """How many findings there were of each severity, in full or counted."""
+        total = dict(self.findings)
+        for one in self.more:
+            total[one.severity] += one.count
+        return total
 
 
 @slotted(frozen=True)
@@ -123,7 +139,7 @@ class Continued:
 Recorded: TypeAlias = Frame | Stderr | Eof | Signal | Gap | HttpEvent | Encoded
 """What may stand between the header and the close record, findings apart."""
 
-Record: TypeAlias = Header | Recorded | Finding | Continued | CloseRecord
+Record: TypeAlias = Header | Recorded | Lines | Finding | Continued | CloseRecord
 
 
 # Encoding. Records are put together by hand where they occur by the million.
@@ -173,7 +189,7 @@ def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
         head += b'"refused":true,'
     if is_embeddable(frame):
         return head + b'"message":', frame.raw, b"}\n"
-    return head, _bytes_member(frame.raw), b"}\n"
+    return head, text_or_base64(frame.raw), b"}\n"
 
 
 def encode(event: Recorded, session: str = "") -> bytes:
@@ -183,7 +199,7 @@ def encode(event: Recorded, session: str = "") -> bytes:
             return encode_frame(event, session)
         case Stderr():
             eol = b"" if event.terminated else b'"eol":"",'
-            return b'{"type":"stderr","t":%d,%b%b}\n' % (event.observed_at_ns, eol, _bytes_member(event.raw))
+            return b'{"type":"stderr","t":%d,%b%b}\n' % (event.observed_at_ns, eol, text_or_base64(event.raw))
         case Eof():
             return object_line({"type": "eof", "t": event.observed_at_ns, "from": event.sender})
         case Signal():
@@ -215,6 +231,17 @@ def finding_object(finding: Finding) -> dict[str, object]:
     }
 
 
+def more_object(one: Repeated) -> dict[str, object]:
+    """Findings that were only counted, as JSON has them."""
+    return {
+        "rule": one.rule,
+        "severity": one.severity,
+        "blame": one.blame,
+        "requirement": one.requirement,
+        "count": one.count,
+    }
+
+
 def encode_close(close: Close, tally: Tally) -> bytes:
     return object_line(
         {
@@ -223,9 +250,7 @@ def encode_close(close: Close, tally: Tally) -> bytes:
             "ending": close.ending,
             "exit_code": close.exit_code,
             "signal": close.signal,
-            "frames": tally.frames,
-            "findings": tally.findings,
-            "judge_error": tally.judge_error,
+            **_counts(tally),
         }
     )
 
@@ -237,11 +262,16 @@ def encode_continued(continued: Continued) -> bytes:
             "type": "continued",
             "t": continued.observed_at_ns,
             "in": continued.file,
-            "frames": tally.frames,
-            "findings": tally.findings,
-            "judge_error": tally.judge_error,
+            **_counts(tally),
         }
     )
+
+
+def _counts(tally: Tally) -> dict[str, object]:
+    """The members of a last record that count what there was; findings that were only counted are in them."""
+    more = [more_object(one) for one in tally.more]
+    counts: dict[str, object] = {"frames": tally.frames, "findings": tally.found}
+    return counts | {"judge_error": tally.judge_error} | ({"more": more} if more else {})
 
 
 def is_embeddable(frame: Frame) -> bool:
@@ -275,10 +305,3 @@ def _is_read_by_all(raw: bytes) -> bool:
 
 
 _UNPARSED: Final = frozenset({Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8, Flaw.TOO_DEEP})
-
-
-def _bytes_member(raw: bytes) -> bytes:
-    try:
-        return b'"text":' + orjson.dumps(raw.decode("utf-8"))
-    except UnicodeDecodeError:
-        return b'"base64":"%b"' % binascii.b2a_base64(raw, newline=False)

@@ -34,7 +34,16 @@ from mcpproxy.session.frame import (
     Sender,
     SseEvent,
 )
-from mcpproxy.trace.members import NotARecordError, member, object_line, optional, several, word
+from mcpproxy.trace.members import (
+    NotARecordError,
+    member,
+    object_line,
+    optional,
+    read_object,
+    several,
+    text_or_base64,
+    word,
+)
 
 
 @slotted(frozen=True)
@@ -290,10 +299,8 @@ def _sender(members: JSONObject) -> Sender:
 
 
 def _text_or_base64(raw: bytes) -> object:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return {"base64": binascii.b2a_base64(raw, newline=False).decode("ascii")}
+    written = read_object(b"{%b}" % text_or_base64(raw))
+    return written.get("text", written)
 
 
 def _bytes(value: JSON) -> bytes:

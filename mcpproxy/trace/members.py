@@ -1,5 +1,6 @@
 """Members of records: read with their types checked, and whole records written on one line."""
 
+import binascii
 import json
 from collections.abc import Callable, Mapping
 from operator import itemgetter
@@ -100,3 +101,34 @@ def word(members: JSONObject, name: str, words: tuple[str, ...]) -> str:
     if word not in words:
         raise NotARecordError(f"a record with a bad {name}")
     return word
+
+
+def text_or_base64(raw: bytes) -> bytes:
+    """The member that holds ``raw``: as text where it is text, and JSON does not spell it at great length."""
+    try:
+        text = orjson.dumps(raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        text = None
+    # A control character takes six bytes as text, and no byte more than one and a half in base64.
+    if text is None or len(text) > 5 * len(raw) // 2 + _ROOM:
+        return b'"base64":"%b"' % binascii.b2a_base64(raw, newline=False)
+    return b'"text":' + text
+
+
+_ROOM: Final = 32
+
+
+def text_or_base64_of(members: JSONObject) -> bytes:
+    """The bytes that ``text_or_base64`` wrote.
+
+    Raises:
+        NotARecordError: there are none.
+    """
+    try:
+        if "base64" in members:
+            return binascii.a2b_base64(member(members, "base64", str), strict_mode=True)
+        return member(members, "text", str).encode("utf-8")
+    except ValueError as fault:
+        if isinstance(fault, NotARecordError):
+            raise
+        raise NotARecordError("damaged text") from None

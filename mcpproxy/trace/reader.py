@@ -14,19 +14,21 @@ from functools import partial
 from typing import BinaryIO, Final, NoReturn, cast
 
 from mcpproxy.errors import McpProxyError, TraceError
-from mcpproxy.framing.lines import LIMIT_BYTES
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap, Sender
 from mcpproxy.trace import chain, upgrades
 from mcpproxy.trace.decoding import decode, header_format
-from mcpproxy.trace.format import CloseRecord, Continued, Header, Tally
+from mcpproxy.trace.format import CloseRecord, Continued, Header, Recorded, Tally, encode
 from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.members import NotARecordError
+from mcpproxy.trace.runs import Lines
 
 __all__ = ["Header", "Trace", "follow", "open_trace", "read_trace"]
 
 # JSON spells a control character in six bytes; nothing else makes a frame longer than that.
-_LINE_LIMIT: Final = 6 * LIMIT_BYTES + (64 << 10)
+_LINE_LIMIT: Final = 6 * (64 << 20) + (64 << 10)
+"""The longest frame was once 64 MiB."""
+
 _HEADER_LIMIT: Final = 16 << 20
 
 _FINDING: Final = b'"finding"'
@@ -108,7 +110,10 @@ class Trace:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
         for record in self._read():
-            yield record, self._line
+            yield (
+                record,
+                self._line or encode(cast("Recorded", record)),
+            )  # one of a run has no line of its own
 
     def findings(self) -> Iterator[Finding]:
         """What was found while it was recorded, and nothing else, in a tenth of the time.
@@ -178,6 +183,12 @@ class Trace:
                     yield record
                     continue
                 match record:
+                    case Lines():
+                        self._line = b""
+                        for one in record.events():
+                            if type(one) is Frame:
+                                frames[one.sender] += 1
+                            yield one
                     case CloseRecord():
                         last = record
                         self.tally = record.tally
@@ -362,6 +373,8 @@ def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator
                             return
                         case Header():
                             _refuse(name, number, _SECOND_HEADER)
+                        case Lines():
+                            yield from record.events()
                         case Encoded():
                             pass
                         case Continued():
