@@ -183,7 +183,7 @@ class Proxy:
             journal.tell = self.voice.say
             self.record = journal.append
             try:
-                self.hold = Hand(journal.folder, LONGEST_BYTES).take
+                self.hold = Hand(journal, LONGEST_BYTES).take
             except OSError:
                 pass  # a full disk: then a kill may cost the last chunk
         self.loop.watch(self._wakeup[0], READ, self._on_wakeup)

@@ -12,8 +12,8 @@ written, and we read the answer only after it was appended: so no answer stands 
 *Back-pressure.* What a peer does not take at once is kept, one chunk at most, and its source is not
 read until it is gone. Nothing here waits for a peer except ``poll``, so both directions may be full.
 
-*Kills.* What was read is held in shared memory (``hand.py``) until the next read, so that a relay
-that is killed between forwarding and journaling leaves the chunk behind.
+*Kills.* What is written on is first held in shared memory (``hand.py``), so that a relay that is killed
+between forwarding and journaling leaves the chunk behind.
 
 *Ends.* An end of stream travels on in its direction and nothing else ends with it: a client may close
 stdin and still wait for answers, for as long as it likes. When somebody stops *reading*, we stop
@@ -211,7 +211,7 @@ class Relay:
 
         if self.journal is not None:
             try:
-                self.hand = Hand(self.journal.folder, CHUNK_BYTES)
+                self.hand = Hand(self.journal, CHUNK_BYTES)
             except OSError:
                 pass  # a full disk: then a kill may cost the last chunk
 
@@ -265,21 +265,29 @@ class Relay:
         except OSError:  # a reset socket, a terminal that hung up
             data = b""
         now = time.monotonic_ns()
-        if self.hand is not None and source.kind and data:
-            self.hand.take(source.kind, now, data)
         if not data:
             self._on_end(source, now)
         elif not self._deliver(sink, source.kind, now, data):
             self._pause(sink)
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
-        """Write what fits, journal that, keep the rest in ``sink``; whether nothing is left to do."""
+        """Write what fits, journal that, keep the rest in ``sink``; whether nothing is left to do.
+
+        ``data`` is a chunk at most.
+        """
+        hand = self.hand
+        if hand is not None and kind:
+            hand.take(kind, read_ns, data)
         try:
             taken = sink.put(data)
         except BlockingIOError:
             taken = 0
         except OSError:
             self._on_broken(sink)
+            taken = -1
+        if taken <= 0 and hand is not None and kind:
+            hand.drop()
+        if taken < 0:
             return True
         if taken == len(data):
             self._record(kind, read_ns, data)
