@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from mcpproxy.observer.enforce import Enforcer
     from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.signals import Signals
     from mcpproxy.relay.sinks import Sink
     from mcpproxy.session.frame import Sender
 
@@ -125,12 +126,12 @@ class GatedRelay(Relay):
     def __init__(
         self,
         journal: Journal | None,
-        wakeup: int,
+        signals: Signals,
         grace_s: float,
         quiet: bool,
         make_enforcer: Callable[[], Enforcer],
     ) -> None:
-        super().__init__(journal, wakeup, grace_s, quiet)
+        super().__init__(journal, signals, grace_s, quiet)
         self._make_enforcer = make_enforcer
         self._gate: Gate | None = None
         self._queues: dict[Sink, deque[Piece]] = {}
