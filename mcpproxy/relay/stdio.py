@@ -171,7 +171,7 @@ class Relay:
         self.finishing = False
         self.deadline: float | None = None  # when a server that has to leave is pressed on
         self.unsaid: list[bytes] = []
-        self.own_bytes = 0  # of ours that stderr took and perhaps nobody read yet
+        self.own_bytes = 0  # that passed unrecorded: ours, which stderr took and perhaps nobody read yet
         self.has_widened = False
         self.poll = select.poll()
         self.handlers: dict[int, Callable[[int], None]] = {}
@@ -241,8 +241,8 @@ class Relay:
             full, rest = self._full(), self.to_stderr.rest
             # A host that does not take its bytes is waited for, as the server would have waited.
             self._serve(None if full else end - time.monotonic())
-            if self.to_stderr.rest is not rest:
-                end = time.monotonic() + LINGER_S  # it reads
+            if not full and rest is not None and self.to_stderr.rest is not rest:
+                end = time.monotonic() + LINGER_S  # it does not wait for us in vain: it reads
             # One read empties a pipe, so a round that began with room has seen all there was.
             if self.signalled or (not full and not self._full() and time.monotonic() >= end):
                 break
@@ -284,24 +284,22 @@ class Relay:
 
         ``data`` is a chunk at most.
         """
-        hand = self.hand
-        if hand is not None and kind:
+        hand = self.hand if kind else None
+        if hand is not None:
             hand.take(kind, read_ns, data)
         try:
             taken = sink.put(data)
         except BlockingIOError:
             taken = 0
         except OSError:
-            self._on_broken(sink)
             taken = -1
-        if not kind and sink is self.to_stderr:
-            self.own_bytes += max(0, taken)
-        elif taken <= 0 and hand is not None and kind:
-            hand.drop()
-        if taken < 0:
-            return True
         if taken == len(data):
             self._record(kind, read_ns, data)
+            return True
+        if taken <= 0 and hand is not None:
+            hand.drop()
+        if taken < 0:
+            self._on_broken(sink)
             return True
         view = memoryview(data)
         # Set before recording, which may have something to say: a line of ours must not come in between.
@@ -311,7 +309,10 @@ class Relay:
         return False
 
     def _record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
-        if self.journal is None or kind == NOT_JOURNALED:
+        if kind == NOT_JOURNALED:
+            self.own_bytes += len(payload)
+            return
+        if self.journal is None:
             return
         self.journal.append(kind, at_ns, payload)
         recorder = self.recorder

@@ -79,7 +79,7 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
     from mcpproxy.relay import signals, stdio
 
     if kind == "handlers":  # as where no thread can learn who sent a signal
-        vars(signals)["_HAS_SENDER"] = False
+        setattr(signals, "_HAS_SENDER", False)  # noqa: B010 - private, and Final for everybody else
     fake = None if recorder == "none" else globals()[recorder]
     greeting = "hello " * 100 if kind == "greeting" else ""
     return stdio.run(list(command), journal, fake, grace_s=float(grace), greeting=greeting)
