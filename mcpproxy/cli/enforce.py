@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http import Settings
     from mcpproxy.relay.http_gate import GatedProxy
     from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.signals import Signals
 
 
 def enforced(where: str, values: Iterable[str], terms: Terms | None = None) -> frozenset[str]:
@@ -58,7 +59,7 @@ def enforced(where: str, values: Iterable[str], terms: Terms | None = None) -> f
 
 def gated(
     where: str, values: Iterable[str], terms: Terms | None = None
-) -> "Callable[[Journal | None, int, float, bool], GatedRelay]":
+) -> "Callable[[Journal | None, Signals, float, bool], GatedRelay]":
     """What makes the relay of a stdio session in which the rules in ``values`` are enforced.
 
     Raises:
@@ -70,11 +71,11 @@ def gated(
         )
     rules = enforced(where, values, terms)
 
-    def make(journal: "Journal | None", wakeup: int, grace_s: float, quiet: bool) -> "GatedRelay":
+    def make(journal: "Journal | None", signals: "Signals", grace_s: float, quiet: bool) -> "GatedRelay":
         from mcpproxy.relay.gate import GatedRelay
 
         relay = GatedRelay(
-            journal, wakeup, grace_s, quiet, lambda: _enforcer(rules, terms, lambda said: relay.say(said))
+            journal, signals, grace_s, quiet, lambda: _enforcer(rules, terms, lambda said: relay.say(said))
         )
         return relay
 

@@ -77,8 +77,7 @@ def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bo
         recording = Recording(
             reader, writer, make_observer, Live(None), start, filed, judge_by=observer_later
         )
-        taken_ns = filed.assembly.at_ns if filed.assembly is not None else 0
-        reader.end(filed_ns=header.started_ns + max(filed.at_ns, taken_ns))
+        reader.end()
         recording.drain()
         if not recording.finish():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "make room and try again")

@@ -100,7 +100,9 @@ class JournalReader:
         self._buffer = b""
         self._is_relay_gone = False
         self._last_words = b""
-        self._latest_ns = 0
+        self._end = journal.position(start.segment, start.offset)
+        """Behind the last whole record."""
+        self._is_done = False
 
     @property
     def offset(self) -> int:
@@ -124,28 +126,24 @@ class JournalReader:
             if not self._has_more():
                 return self._left_behind()
 
-    def end(self, last_words: bytes = b"", filed_ns: int = 0) -> None:
+    def end(self, last_words: bytes = b"") -> None:
         """The relay is gone: after the segments comes what else it left.
 
-        That is ``last_words``, records that the disk would not take, or the chunk it had in its hand
-        when it was killed, unless that was journaled, or was filed by ``filed_ns``.
+        That is ``last_words``, records that the disk would not take, or what it had in its hand when it
+        was killed and had not journaled.
         """
         self._is_relay_gone = True
         self._last_words = last_words
-        self._latest_ns = max(self._latest_ns, filed_ns)
 
     def _left_behind(self) -> list[Entry]:
         if not self._is_relay_gone:
             return []
         self._is_relay_gone = False  # it is told once
+        self._is_done = True
         self._buffer = b""  # a record torn by the kill: its chunk is the one in hand
         if self._last_words:
             return self._parse(self._last_words)
-        in_hand = hand.held(self.folder)
-        if in_hand is None or in_hand[1] <= self._latest_ns:
-            return []
-        kind, at_ns, chunk, connection = in_hand
-        return [(kind, chunk, at_ns, connection)]
+        return hand.held(self.folder, self._end)
 
     def has_more(self) -> bool:
         """Whether ``read`` may give something now."""
@@ -163,9 +161,14 @@ class JournalReader:
     ) -> None:
         """All that was read is filed: keep a checkpoint here, then delete the segments before this one.
 
+        Not when all is read that there will ever be: no checkpoint could say that what was in the relay's
+        hand is filed, and the journal goes as a whole.
+
         Raises:
             OSError: the checkpoint could not be written; nothing is deleted then.
         """
+        if self._is_done:
+            return
         write_checkpoint(
             self.folder,
             Checkpoint(self.segment, self.offset, trace_bytes, held, assembly, long, file, rotation, terms),
@@ -213,9 +216,9 @@ class JournalReader:
                 break
             entries.append((kind, buffer[at + head_size : stop], at_ns, connection))
             at = stop
-        if entries:
-            self._latest_ns = max(self._latest_ns, entries[-1][2])
         self._buffer = buffer[at:]
+        if entries:
+            self._end = journal.position(self.segment, self.offset)
         return entries
 
     def _has_more(self) -> bool:

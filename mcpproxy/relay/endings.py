@@ -33,6 +33,7 @@ def exit_payload(code: int | None) -> bytes:
 
 def refusal(program: str, error: OSError) -> tuple[str, int]:
     """Why ``program`` could not be started, as a line for people, and the exit code a shell gives."""
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return f"{program}: no such command; check its spelling and PATH", 127
+    if not program or isinstance(error, FileNotFoundError | NotADirectoryError):
+        name = program or "''"
+        return f"{name}: no such command; check its spelling and PATH", 127
     return f"{program}: cannot be run ({error.strerror}); check that it is an executable file", 126

@@ -23,14 +23,15 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.framing.lines import LineFramer
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.stdio import NOT_JOURNALED, Relay, Source
+from mcpproxy.relay.stdio import CHUNK_BYTES, NOT_JOURNALED, Relay, Source
 from mcpproxy.session.frame import CLIENT, SERVER, Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from mcpproxy.observer.enforce import Enforcer
     from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.signals import Signals
     from mcpproxy.relay.sinks import Sink
     from mcpproxy.session.frame import Sender
 
@@ -112,18 +113,25 @@ Piece = tuple[int, int, bytes]
 """``(kind, read_ns, bytes)``: what is to be done for a sink next, in its turn."""
 
 
+def _pieces(kind: int, read_ns: int, lines: list[bytes]) -> Iterator[Piece]:
+    """Lines that pass, as one run of bytes in chunks."""
+    data = b"".join(lines)
+    for at in range(0, len(data), CHUNK_BYTES):
+        yield kind, read_ns, data[at : at + CHUNK_BYTES]
+
+
 class GatedRelay(Relay):
     """A relay with a gate in both directions. ``make_enforcer`` is called when the server has started."""
 
     def __init__(
         self,
         journal: Journal | None,
-        wakeup: int,
+        signals: Signals,
         grace_s: float,
         quiet: bool,
         make_enforcer: Callable[[], Enforcer],
     ) -> None:
-        super().__init__(journal, wakeup, grace_s, quiet)
+        super().__init__(journal, signals, grace_s, quiet)
         self._make_enforcer = make_enforcer
         self._gate: Gate | None = None
         self._queues: dict[Sink, deque[Piece]] = {}
@@ -131,10 +139,8 @@ class GatedRelay(Relay):
         """Answers for a peer to whom a line too long to hold is on its way."""
 
     def hold(self) -> None:
-        """Make the judge, while the server starts.
-
-        What was read is not what was forwarded here, so no chunk is kept for the case of a kill.
-        """
+        """Make the judge, while the server starts."""
+        super().hold()
         enforcer: Enforcer | None = None
         try:
             enforcer = self._make_enforcer()
@@ -159,13 +165,11 @@ class GatedRelay(Relay):
             if answer is None:
                 passing.append(line)
                 continue
-            if passing:
-                queue.append((kind, read_ns, b"".join(passing)))
-                passing = []
+            queue.extend(_pieces(kind, read_ns, passing))
+            passing = []
             queue.append((_REFUSED[sender], read_ns, line))
             queue.append((_OWN[sender], 0, answer))
-        if passing:
-            queue.append((kind, read_ns, b"".join(passing)))
+        queue.extend(_pieces(kind, read_ns, passing))
         if self._gate.is_between_lines(sender):
             queue.extend(self._waiting.pop(sink, ()))
 

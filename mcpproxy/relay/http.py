@@ -32,8 +32,9 @@ from mcpproxy.relay.endings import exit_payload
 from mcpproxy.relay.hand import Hand
 from mcpproxy.relay.loop import READ, Timers, make_loop
 from mcpproxy.relay.resolve import Resolver
+from mcpproxy.relay.signals import ENDING
 from mcpproxy.relay.sinks import occupy_standard
-from mcpproxy.relay.spawn import FORWARDED, fork_recorder
+from mcpproxy.relay.spawn import fork_recorder
 from mcpproxy.relay.tunnel import LONGEST_BYTES, Tunnel
 from mcpproxy.relay.voice import Voice
 
@@ -183,7 +184,7 @@ class Proxy:
             journal.tell = self.voice.say
             self.record = journal.append
             try:
-                self.hold = Hand(journal.folder, LONGEST_BYTES).take
+                self.hold = Hand(journal, LONGEST_BYTES).take
             except OSError:
                 pass  # a full disk: then a kill may cost the last chunk
         self.loop.watch(self._wakeup[0], READ, self._on_wakeup)
@@ -335,10 +336,10 @@ class Proxy:
                 continue
             if number == signal.SIGCHLD:
                 self._reap()
-            elif number in FORWARDED:
+            elif number in ENDING:
                 self._is_pressed = self._is_stopped
                 self._is_stopped = True
-                self.record(journals.SIGNAL, time.monotonic_ns(), FORWARDED[number].encode(), 0)
+                self.record(journals.SIGNAL, time.monotonic_ns(), ENDING[number].encode(), 0)
         self._resolver.deliver()
 
     def _reap(self) -> None:
@@ -381,7 +382,7 @@ def _catch_signals() -> tuple[int, int]:
     os.set_blocking(written, False)
     signal.set_wakeup_fd(written, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _noted)
-    for number in FORWARDED:
+    for number in ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # one that whoever started us has us ignore stays so
             signal.signal(number, _noted)
     return wakeup, written

@@ -24,7 +24,7 @@ from mcpproxy.relay.head import LIMIT_BYTES as HEAD_BYTES
 from mcpproxy.relay.head import Refusal, check_beginning
 from mcpproxy.relay.http import Proxy, Settings
 from mcpproxy.relay.reply import reply
-from mcpproxy.relay.tunnel import Tunnel
+from mcpproxy.relay.tunnel import LONGEST_BYTES, Tunnel
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.http import Encoded
 
@@ -61,13 +61,29 @@ class GatedProxy(Proxy):
         """Bytes of each connection's client that were shown before they are journaled."""
         self._journaled = self.record
         self.record = self._record
+        self._held = self.hold
+        self.hold = self._hold
+        self._recorded: bytes | None = None
+        """What was journaled before it is sent."""
 
     def judge(self, data: bytes, at_ns: int, number: int) -> Verdict | None:
         """Show the judge what a client is about to say on a connection; how to answer, if it may not."""
         self._ahead[number] = self._ahead.get(number, 0) + len(data)
         return self._show(journals.CLIENT, at_ns, data, number)
 
+    def _hold(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
+        """A request that was held may be too long for the hand: it is journaled before it goes on."""
+        if len(payload) <= LONGEST_BYTES:
+            self._held(kind, at_ns, payload, number)
+            return
+        for at in range(0, len(payload), LONGEST_BYTES):
+            self._record(kind, at_ns, payload[at : at + LONGEST_BYTES], number)
+        self._recorded = payload
+
     def _record(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
+        if payload is self._recorded:
+            self._recorded = None
+            return
         self._journaled(kind, at_ns, payload, number)
         if kind == journals.CLIENT and (ahead := self._ahead.get(number)):
             self._ahead[number] = max(0, ahead - len(payload))

@@ -54,6 +54,18 @@ OWN: Final = 17  # payload: bytes that we sent to the client in the server's pla
 NOTE: Final = 18  # payload: JSON, {"what": str, "why": str}: what we did to the connection
 OPAQUE: Final = 19  # from here on the connection is not HTTP any more
 
+_STREAM_OF: Final = {
+    CLIENT: CLIENT,
+    SERVER: SERVER,
+    STDERR: STDERR,
+    CLIENT_REFUSED: CLIENT,
+    SERVER_REFUSED: SERVER,
+    CLIENT_OWN: CLIENT,
+    SERVER_OWN: SERVER,
+    OWN: SERVER,
+}
+"""As what bytes are counted that are lost."""
+
 RESET: Final = b"reset"
 """Payload of an EOF record: the peer broke the connection off. Empty if it ended in order."""
 
@@ -88,6 +100,11 @@ def segment_name(number: int) -> str:
     return f"{number:08d}"
 
 
+def position(segment: int, offset: int) -> int:
+    """A place in the journal as one number: the later place has the greater one."""
+    return segment << 32 | offset
+
+
 def quoted(text: str) -> str:
     """``text`` as a JSON string. The json module would cost 10 ms of every start."""
     escaped = "".join(
@@ -114,6 +131,7 @@ class Journal:
     def __init__(self, trace: str, start: bytes, at_ns: int) -> None:
         self.folder = folder(trace)
         self.tell: Callable[[str], None] = _ignore  # hears of a loss once, and of its end once
+        self.on_loss: Callable[[int, int, int], None] = _forget  # hears how much of each stream is lost
         self._number = self._oldest = 1
         self._size = 0
         self._lost: dict[int, int] | None = None  # bytes per stream, while records are being lost
@@ -129,6 +147,12 @@ class Journal:
         except OSError:
             self.discard()
             raise
+
+    @property
+    def position(self) -> int:
+        """Where the next record will begin; see the function ``position``."""
+        number, size = self._number, self._size
+        return number + 1 << 32 if size >= SEGMENT_BYTES else number << 32 | size
 
     def append(self, kind: int, at_ns: int, payload: bytes | memoryview = b"", connection: int = 0) -> None:
         """Add a record. Never raises: what cannot be written is counted instead."""
@@ -197,10 +221,11 @@ class Journal:
 
     def _lose(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> None:
         assert self._lost is not None
-        if kind in self._lost:
-            self._lost[kind] += len(payload)
-        elif len(self._held) < HELD_RECORDS or kind == EXIT:
+        if kind not in self._lost and (len(self._held) < HELD_RECORDS or kind == EXIT):
             self._held.append((kind, at_ns, bytes(payload), connection))
+        elif (stream := _STREAM_OF.get(kind)) is not None:
+            self._lost[stream] += len(payload)
+            self.on_loss(self._lost[CLIENT], self._lost[SERVER], self._lost[STDERR])
 
     def _recovered(self, at_ns: int) -> bool:
         """Write the gap and what was held back; whether all of it went in."""
@@ -242,3 +267,7 @@ _write: Callable[[int, tuple[bytes, bytes | memoryview]], int] = getattr(os, "wr
 
 def _ignore(text: str) -> None:
     del text
+
+
+def _forget(client: int, server: int, stderr: int) -> None:
+    del client, server, stderr

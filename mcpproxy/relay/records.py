@@ -27,12 +27,15 @@ class Records:
             return
         self.number = self._proxy.next_number()
         connect = f'{{"client":{quoted(self._client)},"upstream":{quoted(upstream)}}}'
-        # A chunk in hand is taken for journaled unless it is younger than the journal.
-        self._proxy.record(journals.CONNECT, at_ns - 1, connect.encode("utf-8", "replace"), self.number)
+        self._proxy.record(journals.CONNECT, at_ns, connect.encode("utf-8", "replace"), self.number)
 
     def add(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
         """Write a record of a connection that has begun."""
         self._proxy.record(kind, at_ns, payload, self.number)
+
+    def hold(self, kind: int, at_ns: int, payload: bytes) -> None:
+        """Keep what is about to be sent where a kill does not reach it, until it is added."""
+        self._proxy.hold(kind, at_ns, payload, self.number)
 
     def note(self, what: str, why: str, at_ns: int) -> None:
         """Write what we did to the connection."""

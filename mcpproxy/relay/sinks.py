@@ -22,8 +22,12 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Final
 
     Put = Callable[[bytes | memoryview], int]
+
+WIDE_BYTES: Final = 1 << 20
+"""What every user may have a pipe hold."""
 
 
 class Sink:
@@ -80,6 +84,22 @@ def inherited_sink(number: int) -> Sink:
     return Sink(number, _careful(number), number)
 
 
+def widen(fd: int) -> int:
+    """Have a pipe or a socket hold more than it did; how many bytes more, 0 where that cannot be had."""
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISFIFO(mode):
+            import fcntl
+
+            before = fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
+            return fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, max(before, WIDE_BYTES)) - before
+        if stat.S_ISSOCK(mode):
+            return _widen_socket(fd)
+    except (OSError, AttributeError):  # more than this user may have; not Linux
+        pass
+    return 0
+
+
 def release(fd: int) -> None:
     """Let go of descriptor 0, 1 or 2 without leaving its number free for the next file we open."""
     try:
@@ -120,6 +140,19 @@ def _socket_sink(number: int) -> Sink:
     sock = _socket.socket(fileno=os.dup(number))
     flags = _socket.MSG_DONTWAIT
     return Sink(sock.fileno(), lambda data: sock.send(data, flags), number, sock.close)
+
+
+def _widen_socket(fd: int) -> int:
+    import _socket
+
+    sock = _socket.socket(fileno=os.dup(fd))
+    try:
+        before = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF)
+        sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, WIDE_BYTES)
+        # Half of what it says is for the system's own use.
+        return (sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF) - before) // 2
+    finally:
+        sock.close()
 
 
 def _careful(fd: int) -> Put:

@@ -7,10 +7,12 @@ that a peer waits on: a pipe's reader sees its end only when the last copy of th
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 
 from mcpproxy.relay.journal import LAST_WORDS, WAKE
+from mcpproxy.relay.signals import ENDING
 from mcpproxy.relay.sinks import open_descriptors, release
 
 TYPE_CHECKING = False
@@ -20,83 +22,134 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Final, NoReturn
 
+    from mcpproxy.relay.signals import Signals
+
     RecorderMain = Callable[[int, "mmap.mmap"], None]
 else:
     import _signal as signal  # what the module signal adds are enums, at 4 ms of start-up
 
-FORWARDED: Final[dict[int, str]] = {
-    signal.SIGINT: "SIGINT",
-    signal.SIGTERM: "SIGTERM",
-    signal.SIGHUP: "SIGHUP",
-}
-"""The signals that are passed on to the server, with the names they are recorded by."""
+ORPHAN_S: Final = (0.5, 0.25)
+"""How long a server whose relay was killed may take to leave, before SIGTERM and again before SIGKILL."""
+
+_NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT)
 
 
 class Server:
     """The wrapped process and our ends of its three pipes."""
 
-    __slots__ = ("birth", "pid", "stderr", "stdin", "stdout")
+    __slots__ = ("pid", "stderr", "stdin", "stdout")
 
     def __init__(self, pid: int, stdin: int, stdout: int, stderr: int) -> None:
         self.pid = pid
         self.stdin = stdin
         self.stdout = stdout
         self.stderr = stderr
-        self.birth = _birth(pid)
 
 
-def start_server(command: list[str], inherited: list[int]) -> Server:
+def start_server(command: list[str], inherited: list[int], signals: Signals) -> Server:
     """Start ``command`` with pipes for its standard streams.
+
+    It is forked, and not spawned, because only so the environment stays as it is: with entries that have no
+    name, or no ``=``, and with names that come twice.
 
     Args:
         command: program, searched in PATH, and arguments.
         inherited: descriptors that the host handed down beside 0, 1 and 2. The server has them now,
             and the relay lets go of them: their other ends must see the server close them.
+        signals: what it is to find of signals. All that the relay hears are blocked.
 
     Raises:
         OSError: the program is not there or cannot be run.
     """
     pipes = [os.pipe(), os.pipe(), os.pipe()]
     (stdin, to_server), (from_server, stdout), (errors, stderr) = pipes
+    failed, failure = os.pipe()
+    locale = _locale()
     try:
-        pid = os.posix_spawnp(
-            command[0],
-            command,
-            environment(),
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate((stdin, stdout, stderr))],
-            # Python ignores these two; the server must not.
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
-        )
+        pid = os.fork()
+        if pid == 0:
+            _be_server(command, (stdin, stdout, stderr), locale, signals, failure)
     except OSError:
-        for fd in (to_server, from_server, errors):
+        for fd in (to_server, from_server, errors, failed):
             os.close(fd)
         raise
     finally:
-        for fd in (stdin, stdout, stderr):
+        for fd in (stdin, stdout, stderr, failure):
             os.close(fd)
+    code = os.read(failed, 4)  # ends when the program runs
+    os.close(failed)
+    if code:
+        os.waitpid(pid, 0)
+        for fd in (to_server, from_server, errors):
+            os.close(fd)
+        number = int.from_bytes(code, "little")
+        raise OSError(number, os.strerror(number))
     for fd in inherited:
         os.close(fd)
     return Server(pid, to_server, from_server, errors)
 
 
-def environment() -> dict[bytes, bytes]:
-    """The environment that we were started with.
+def _be_server(
+    command: list[str], streams: tuple[int, ...], locale: bytes | None, signals: Signals, failure: int
+) -> NoReturn:
+    try:
+        for number, fd in enumerate(streams):
+            os.dup2(fd, number)
+        if locale is not None:
+            os.putenv(b"LC_CTYPE", locale)
+        elif os.environb.get(b"LC_CTYPE") is not None:
+            os.unsetenv(b"LC_CTYPE")
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these two; the server must not
+            signal.signal(number, signal.SIG_DFL)
+        if signals.is_child_ignored:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals.given)
+        _execute(command)
+    except OSError as error:
+        os.write(failure, (error.errno or errno.EINVAL).to_bytes(4, "little"))
+    finally:
+        os._exit(127)
 
-    In the C locale Python sets LC_CTYPE for itself and its children (PEP 538); unwrapped, the server
-    would not have it.
+
+def _execute(command: list[str]) -> NoReturn:
+    """Become ``command``, searched in PATH as a shell does, with the environment that C has.
+
+    Raises:
+        OSError: it is not there or cannot be run.
     """
-    environ = dict(os.environb)
-    if b"LC_CTYPE" in environ:
+    program = os.fsencode(command[0])
+    error = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if not program:
+        raise error
+    folders = [b""] if b"/" in program else os.environb.get(b"PATH", os.defpath.encode()).split(b":")
+    for folder in folders:
+        try:
+            os.execv(os.path.join(folder, program), command)
+        except OSError as caught:
+            if caught.errno == errno.EACCES:
+                error = caught
+            elif caught.errno not in _NOT_THERE:
+                raise
+    raise error
+
+
+def _locale() -> bytes | None:
+    """LC_CTYPE as the host gave it; ``None`` if it did not.
+
+    In the C locale Python sets it for itself and its children (PEP 538); unwrapped, the server would not
+    have that.
+    """
+    ours = os.environb.get(b"LC_CTYPE")
+    if ours is not None:
         try:
             with open("/proc/self/environ", "rb", buffering=0) as file:
-                original = file.readall().split(b"\0")
+                for entry in file.readall().split(b"\0"):
+                    if entry.startswith(b"LC_CTYPE="):
+                        return entry[9:]
         except OSError:
-            return environ
-        del environ[b"LC_CTYPE"]
-        for entry in original:
-            if entry.startswith(b"LC_CTYPE="):
-                environ[b"LC_CTYPE"] = entry[9:]
-    return environ
+            return ours
+        return None
+    return None
 
 
 class Recorder:
@@ -104,6 +157,7 @@ class Recorder:
 
     ``asleep`` is one byte of shared memory. The recorder sets it before it blocks on the wake pipe
     and looks at the journal once more; the relay writes a byte into the pipe only if it finds it set.
+    The byte behind it is set when the server was reaped.
     """
 
     __slots__ = ("asleep", "notes", "pid", "reaped", "wake_fd")
@@ -147,14 +201,16 @@ def fork_recorder(main: RecorderMain, server: Server | None, grace_s: float) -> 
     """
     import mmap
 
-    asleep = mmap.mmap(-1, 1)
+    asleep = mmap.mmap(-1, 2)
     wake_r, wake_w = os.pipe()
     notes_r, notes_w = os.pipe()
+    pidfd = -1 if server is None else _pidfd(server.pid)
     pid = os.fork()
     if pid == 0:
-        _be_recorder(main, wake_r, notes_w, asleep, server, grace_s)
-    os.close(wake_r)
-    os.close(notes_w)
+        _be_recorder(main, wake_r, notes_w, asleep, server, pidfd, grace_s)
+    for fd in (wake_r, notes_w, pidfd):
+        if fd >= 0:
+            os.close(fd)
     os.set_blocking(wake_w, False)
     os.set_blocking(notes_r, False)
     return Recorder(pid, wake_w, notes_r, asleep)
@@ -166,26 +222,41 @@ def _be_recorder(
     notes_fd: int,
     asleep: mmap.mmap,
     server: Server | None,
+    pidfd: int,
     grace_s: float,
 ) -> NoReturn:
     try:
+        import _thread
         import gc
 
         signal.set_wakeup_fd(-1)
-        for number in (*FORWARDED, signal.SIGPIPE):
+        for number in (*ENDING, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.setsid()
         os.set_blocking(notes_fd, False)
         os.dup2(notes_fd, 2)
         release(0)
         release(1)
         for fd in open_descriptors():
-            if fd != wake_fd:
+            if fd not in (wake_fd, pidfd):
                 try:
                     os.close(fd)
                 except OSError:  # the one that listed them
                     pass
+        orphan_over = _thread.allocate_lock()
+        if server is not None:
+            orphan_over.acquire()
+
+            def watch_over(server: Server) -> None:
+                # In a thread: whatever there is still to be filed, the server does not wait for that.
+                try:
+                    _end_orphan(server, pidfd, wake_fd, asleep, grace_s)
+                finally:
+                    orphan_over.release()
+
+            _thread.start_new_thread(watch_over, (server,))
         from mcpproxy.relay import share
 
         share.stand_back()  # before it imports anything: the server starts meanwhile
@@ -197,8 +268,7 @@ def _be_recorder(
         release(2)  # the end of the notes: the relay waits for no more
         while os.read(wake_fd, 4096):
             pass
-        if server is not None:
-            _bury(server, grace_s)
+        orphan_over.acquire()
     finally:
         os._exit(0)
 
@@ -212,30 +282,35 @@ def _complain(line: str) -> None:
         pass
 
 
-def _bury(server: Server, grace_s: float) -> None:
-    """End a server whose relay was killed.
+def _end_orphan(server: Server, pidfd: int, wake_fd: int, is_reaped: mmap.mmap, grace_s: float) -> None:
+    """Wait until the relay is gone, and end the server if that did not see it off.
 
-    Unwrapped, that kill would have ended it. It has seen the end of its stdin; most leave then.
-    After an orderly end there is no server left and this returns at once.
+    Unwrapped, the kill that ended the relay would have ended the server. It has seen the end of its stdin;
+    most leave then. After an orderly end there is no server left.
+
+    Where there are no pidfds, the process id is used. It was the server's until the relay died, which alone
+    could have reaped it and says so in shared memory, and no system gives a number out again within a second.
     """
-    try:
-        pidfd = os.pidfd_open(server.pid)
-    except (AttributeError, OSError):  # not Linux; or gone, as it should be
-        return
-    if not server.birth or _birth(server.pid) != server.birth:
-        return  # the number is another process's now
+    gone = select.poll()
+    gone.register(wake_fd, 0)  # its end is told although nothing is asked for
+    gone.poll()
     leaving = select.poll()
-    leaving.register(pidfd, select.POLLIN)
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if leaving.poll(grace_s * 1000):
+    if pidfd >= 0:
+        leaving.register(pidfd, select.POLLIN)
+    for number, wait_s in zip((signal.SIGTERM, signal.SIGKILL), ORPHAN_S, strict=True):
+        if is_reaped[1] or leaving.poll(min(wait_s, grace_s) * 1000):
             return
-        signal.pidfd_send_signal(pidfd, number)
+        try:
+            if pidfd >= 0:
+                signal.pidfd_send_signal(pidfd, number)
+            else:
+                os.kill(server.pid, number)
+        except OSError:  # it has gone meanwhile
+            return
 
 
-def _birth(pid: int) -> bytes:
-    """When process ``pid`` was started, which tells it from a later one with the same number."""
+def _pidfd(pid: int) -> int:
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            return file.read(1024).rpartition(b")")[2].split()[19]
-    except (OSError, IndexError):
-        return b""
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not Linux, or an old one
+        return -1

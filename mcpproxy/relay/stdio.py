@@ -12,8 +12,8 @@ written, and we read the answer only after it was appended: so no answer stands 
 *Back-pressure.* What a peer does not take at once is kept, one chunk at most, and its source is not
 read until it is gone. Nothing here waits for a peer except ``poll``, so both directions may be full.
 
-*Kills.* What was read is held in shared memory (``hand.py``) until the next read, so that a relay
-that is killed between forwarding and journaling leaves the chunk behind.
+*Kills.* What is written on is first held in shared memory (``hand.py``), so that a relay that is killed
+between forwarding and journaling leaves the chunk behind.
 
 *Ends.* An end of stream travels on in its direction and nothing else ends with it: a client may close
 stdin and still wait for answers, for as long as it likes. When somebody stops *reading*, we stop
@@ -26,6 +26,10 @@ and in charge; to it a slow server and a stubborn one look alike, and they do to
 
 A server's children may hold its pipes when it has gone. What was in the pipes by then is delivered,
 and they are given ``LINGER_S`` to finish; unwrapped, too, the host would have seen the server exit.
+
+A host that does not read is waited for as the server would have waited in its last write, but never for
+lines of our own. On stderr those take room that the server would have had, so at the end room is made for
+as much, where the system lets us.
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ import time
 
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.endings import GRACE_S, LINGER_S, RECORDER_S, exit_payload, refusal, shell_code
+from mcpproxy.relay.signals import LEAVING, Signals, name_of, stop
 from mcpproxy.relay.sinks import (
     Sink,
     inherited_sink,
@@ -43,8 +48,9 @@ from mcpproxy.relay.sinks import (
     open_descriptors,
     own_sink,
     release,
+    widen,
 )
-from mcpproxy.relay.spawn import FORWARDED, fork_recorder, start_server
+from mcpproxy.relay.spawn import fork_recorder, start_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +66,9 @@ else:
 
 CHUNK_BYTES: Final = 64 << 10
 """How much is read at once: all that a pipe holds, so that one read empties it."""
+
+STOP_S: Final = 1.0
+"""How long a server may take to stop when it is told to, for us to stop with it."""
 
 NOT_JOURNALED: Final = journals.START  # the kind of what is passed on but not recorded
 _EOF_OF: Final = {
@@ -89,7 +98,7 @@ def run(
     grace_s: float = GRACE_S,
     quiet: bool = False,
     greeting: str = "",
-    make: Callable[[Journal | None, int, float, bool], Relay] | None = None,
+    make: Callable[[Journal | None, Signals, float, bool], Relay] | None = None,
 ) -> int:
     """Start ``command``, relay until it has gone, and return its exit code as a shell would.
 
@@ -108,12 +117,12 @@ def run(
     """
     occupy_standard()
     inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
-    wakeup = _catch_signals()
-    relay = (make or Relay)(journal, wakeup, grace_s, quiet)
+    signals = Signals()
+    relay = (make or Relay)(journal, signals, grace_s, quiet)
     server: Server | None = None
     error: OSError | None = None
     try:
-        server = start_server(command, inherited)
+        server = start_server(command, inherited, signals)
         relay.attach_server(server)
     except OSError as caught:
         error = caught
@@ -131,26 +140,10 @@ def run(
     if greeting:
         relay.say(greeting)
     relay.hold()
+    signals.start()
     code = relay.pump()
     relay.finish(code)
     return shell_code(code)
-
-
-def _catch_signals() -> int:
-    """Have signals written into a pipe, where the loop finds them; returns its reading end."""
-    wakeup, written = os.pipe()
-    os.set_blocking(wakeup, False)
-    os.set_blocking(written, False)
-    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, _noted)
-    for number in FORWARDED:
-        if signal.getsignal(number) != signal.SIG_IGN:  # one that the host has us ignore stays ignored
-            signal.signal(number, _noted)
-    return wakeup
-
-
-def _noted(number: int, frame: object) -> None:
-    """The handler of every signal: its number is in the wake-up pipe already."""
 
 
 def _inheritable(fd: int) -> bool:
@@ -163,7 +156,7 @@ def _inheritable(fd: int) -> bool:
 class Relay:
     """One session. ``pump`` is its loop; the handlers below it take one kind of readiness each."""
 
-    def __init__(self, journal: Journal | None, wakeup: int, grace_s: float, quiet: bool) -> None:
+    def __init__(self, journal: Journal | None, signals: Signals, grace_s: float, quiet: bool) -> None:
         self.journal = journal
         self.grace_s = grace_s
         self.quiet = quiet
@@ -173,17 +166,20 @@ class Relay:
         self.host_gone = False
         self.client_ended = False
         self.signalled = False
+        self.stops_until = 0.0  # if the server stops before then, so do we
         self.terminated = False  # the server was sent SIGTERM, by the host or by us
         self.finishing = False
         self.deadline: float | None = None  # when a server that has to leave is pressed on
         self.unsaid: list[bytes] = []
+        self.own_bytes = 0  # that passed unrecorded: ours, which stderr took and perhaps nobody read yet
+        self.has_widened = False
         self.poll = select.poll()
         self.handlers: dict[int, Callable[[int], None]] = {}
         self.sources: list[Source] = []
         self.peers: list[Sink] = []
         self.to_stderr = inherited_sink(2)
         self._watch(self.to_stderr)
-        self._handle(wakeup, lambda _: self._on_signals(wakeup), select.POLLIN)
+        self._handle(signals.fd, lambda _: self._on_signals(signals), select.POLLIN)
         self.hand: Hand | None = None
         if journal is not None:
             journal.tell = self.say
@@ -211,7 +207,7 @@ class Relay:
 
         if self.journal is not None:
             try:
-                self.hand = Hand(self.journal.folder, CHUNK_BYTES)
+                self.hand = Hand(self.journal, CHUNK_BYTES)
             except OSError:
                 pass  # a full disk: then a kill may cost the last chunk
 
@@ -241,16 +237,29 @@ class Relay:
         end = time.monotonic() + LINGER_S
         self.signalled = False
         while self._full() or any(source.fd != 0 and source.kind for source in self.sources):
-            full = self._full()
+            self._make_room()
+            full, rest = self._full(), self.to_stderr.rest
             # A host that does not take its bytes is waited for, as the server would have waited.
             self._serve(None if full else end - time.monotonic())
+            if not full and rest is not None and self.to_stderr.rest is not rest:
+                end = time.monotonic() + LINGER_S  # it does not wait for us in vain: it reads
             # One read empties a pipe, so a round that began with room has seen all there was.
             if self.signalled or (not full and not self._full() and time.monotonic() >= end):
                 break
 
     def _full(self) -> bool:
-        """Whether the host owes us room."""
-        return any(sink.rest is not None for sink in (self.to_stderr, *self.peers[1:]))
+        """Whether the host owes us room that it would have owed the server."""
+        stderr = self.to_stderr
+        is_servers = stderr.rest is not None and stderr.kind != NOT_JOURNALED
+        if is_servers and len(stderr.rest or b"") > self.own_bytes:
+            return True
+        return any(sink.rest is not None for sink in self.peers[1:])
+
+    def _make_room(self) -> None:
+        """Have stderr hold, beside what we said there ourselves, all that it would hold without us."""
+        if self.to_stderr.rest is not None and not self.has_widened:
+            self.has_widened = True
+            self.own_bytes = max(0, self.own_bytes - widen(self.to_stderr.fd))
 
     # The data path.
 
@@ -265,24 +274,32 @@ class Relay:
         except OSError:  # a reset socket, a terminal that hung up
             data = b""
         now = time.monotonic_ns()
-        if self.hand is not None and source.kind and data:
-            self.hand.take(source.kind, now, data)
         if not data:
             self._on_end(source, now)
         elif not self._deliver(sink, source.kind, now, data):
             self._pause(sink)
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
-        """Write what fits, journal that, keep the rest in ``sink``; whether nothing is left to do."""
+        """Write what fits, journal that, keep the rest in ``sink``; whether nothing is left to do.
+
+        ``data`` is a chunk at most.
+        """
+        hand = self.hand if kind else None
+        if hand is not None:
+            hand.take(kind, read_ns, data)
         try:
             taken = sink.put(data)
         except BlockingIOError:
             taken = 0
         except OSError:
-            self._on_broken(sink)
-            return True
+            taken = -1
         if taken == len(data):
             self._record(kind, read_ns, data)
+            return True
+        if taken <= 0 and hand is not None:
+            hand.drop()
+        if taken < 0:
+            self._on_broken(sink)
             return True
         view = memoryview(data)
         # Set before recording, which may have something to say: a line of ours must not come in between.
@@ -292,7 +309,10 @@ class Relay:
         return False
 
     def _record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
-        if self.journal is None or kind == NOT_JOURNALED:
+        if kind == NOT_JOURNALED:
+            self.own_bytes += len(payload)
+            return
+        if self.journal is None:
             return
         self.journal.append(kind, at_ns, payload)
         recorder = self.recorder
@@ -374,29 +394,47 @@ class Relay:
 
     # The server's life.
 
-    def _on_signals(self, wakeup: int) -> None:
-        for number in os.read(wakeup, 64):
+    def _on_signals(self, signals: Signals) -> None:
+        for number, is_known in signals.read():
             if number == signal.SIGCHLD:
                 self._reap()
-            elif number in FORWARDED:
-                self._forward(number)
+            else:
+                self._forward(number, is_known)
+
+    def _has_changed(self, how: int) -> bool:
+        """Notice if the server is over; whether it has stopped or gone on, as ``how`` asks of waitpid."""
+        if self.server is None or self.exit_code is not None:
+            return False
+        pid, status = os.waitpid(self.server.pid, os.WNOHANG | how)
+        if pid and (os.WIFEXITED(status) or os.WIFSIGNALED(status)):
+            self.exit_code = os.waitstatus_to_exitcode(status)
+            if self.recorder is not None:
+                self.recorder.asleep[1] = 1
+            return False
+        return bool(pid)
 
     def _reap(self) -> None:
-        if self.server is not None and self.exit_code is None:
-            pid, status = os.waitpid(self.server.pid, os.WNOHANG)
-            if pid:
-                self.exit_code = os.waitstatus_to_exitcode(status)
+        may_stop = time.monotonic() < self.stops_until
+        if self._has_changed(os.WUNTRACED if may_stop else 0):
+            self.stops_until = 0
+            stop()
         if self.recorder is not None and not self.recorder.reaped:
             pid, _ = os.waitpid(self.recorder.pid, os.WNOHANG)
             self.recorder.reaped = bool(pid)
 
-    def _forward(self, number: int) -> None:
-        self.signalled = True
-        self._record(journals.SIGNAL, time.monotonic_ns(), FORWARDED[number].encode())
+    def _forward(self, number: int, is_known: bool) -> None:
+        """Pass on a signal, unless the server has got it as well."""
+        self._record(journals.SIGNAL, time.monotonic_ns(), name_of(number).encode())
+        if number in LEAVING:
+            self.signalled = True
         if number == signal.SIGTERM:
             self.terminated = True
-        if not (number == signal.SIGINT and _from_terminal()):
+        # A shell continues a whole job; a server that went on already needs no telling.
+        if not is_known and not (number == signal.SIGCONT and self._has_changed(os.WCONTINUED)):
             self._kill(number)
+        if number == signal.SIGTSTP:
+            self.stops_until = time.monotonic() + STOP_S
+            self._reap()
         self._count_down()
 
     def _count_down(self) -> None:
@@ -445,6 +483,7 @@ class Relay:
             if left <= 0:
                 self.say("the recorder is not done; the next mcpproxy command completes the trace")
                 return
+            self._make_room()
             self._serve(left)
 
     # What we have to say ourselves.
@@ -489,17 +528,3 @@ class Relay:
             self.poll.unregister(fd)
         except KeyError:  # paused
             pass
-
-
-def _from_terminal() -> bool:
-    """Whether a SIGINT is a Ctrl-C: the terminal sends it to the whole group, the server included."""
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)

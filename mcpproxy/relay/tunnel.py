@@ -118,7 +118,7 @@ class Tunnel(Pair):
         if route.has_upgrade:
             self._switch = Switch()
         if route.note:
-            self._note("rewrote-head", route.note, now - 1)
+            self._note("rewrote-head", route.note, now)
         rewriting = self._proxy.rewriting
         if rewriting is not None and not route.has_tunnel and (rewriting.is_full or route.has_stream):
             if self._rewriter is None and not is_pipelined:
@@ -302,8 +302,7 @@ class Tunnel(Pair):
             self._upstream.finish()
         route = self._requests.route
         if route is not None and route.has_tunnel:
-            is_delivered = self._send_down(ESTABLISHED)
-            self._record(journals.OWN, now, ESTABLISHED)
+            is_delivered = self._say(ESTABLISHED, now)
             if not is_delivered:
                 self._on_broken(self._client)
                 return
@@ -344,15 +343,21 @@ class Tunnel(Pair):
         self._drop_upstream()
         self._stage = _UNWANTED
         out = self._reply(status, why, has_body=has_body)
-        is_delivered = self._send_down(out)
-        self._record(journals.OWN, now, out)
-        if not is_delivered:
+        if not self._say(out, now):
             self._on_broken(self._client)
             return
         self._client.finish()
         self._proxy.timers.start(LINGER_S, self._close)
         self._watch()
         self._close_if_done()
+
+    def _say(self, out: bytes, now: int) -> bool:
+        """Send the client something of our own; false if it takes nothing any more."""
+        self._records.begin(now, self._where())
+        self._records.hold(journals.OWN, now, out)
+        is_delivered = self._send_down(out)
+        self._record(journals.OWN, now, out)
+        return is_delivered
 
     def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
         return reply(status, why, has_body=has_body)

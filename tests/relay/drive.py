@@ -1,6 +1,7 @@
 """The relay alone, as a process: ``python drive.py KIND TRACE RECORDER GRACE COMMAND [ARG...]``.
 
-``KIND`` is ``stdio`` or ``threads``. ``RECORDER`` names one of the fakes below, or ``none``.
+``KIND`` is ``stdio``, ``threads``, or ``handlers``: ``stdio`` on a system that tells less about signals.
+``RECORDER`` names one of the fakes below, or ``none``.
 """
 
 import mmap
@@ -16,11 +17,19 @@ def note(text: str) -> None:
     os.write(2, text.encode() + b"\n")
 
 
+def link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:  # the one that listed them
+        return ""
+
+
 def patient(wake_fd: int, asleep: mmap.mmap) -> None:
     """Waits for the end of the session and tells about itself."""
     while os.read(wake_fd, 4096):
         pass
-    open_fds = [int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")]
+    links = {int(fd): link(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")}
+    open_fds = [fd for fd, what in links.items() if what and "pidfd" not in what]
     note(f"descriptors {sorted(set(open_fds) - {wake_fd})}, own session {os.getsid(0) == os.getpid()}")
 
 
@@ -53,6 +62,13 @@ def hanging(wake_fd: int, asleep: mmap.mmap) -> None:
         signal.pause()
 
 
+def busy(wake_fd: int, asleep: mmap.mmap) -> None:
+    """Has more to file than it will ever be done with."""
+    note(f"recorder {os.getpid()}")
+    while True:
+        sum(range(1_000_000))
+
+
 def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int:
     journal = Journal(trace, b"{}", time.monotonic_ns()) if trace else None
     if kind == "threads":
@@ -60,10 +76,13 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
 
         follow = [sys.executable, __file__, "follow"] if recorder != "none" else None
         return threads.run(list(command), journal, follow, grace_s=float(grace))
-    from mcpproxy.relay import stdio
+    from mcpproxy.relay import signals, stdio
 
+    if kind == "handlers":  # as where no thread can learn who sent a signal
+        setattr(signals, "_HAS_SENDER", False)  # noqa: B010 - private, and Final for everybody else
     fake = None if recorder == "none" else globals()[recorder]
-    return stdio.run(list(command), journal, fake, grace_s=float(grace))
+    greeting = "hello " * 100 if kind == "greeting" else ""
+    return stdio.run(list(command), journal, fake, grace_s=float(grace), greeting=greeting)
 
 
 def follow() -> int:

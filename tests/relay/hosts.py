@@ -70,6 +70,7 @@ class Host:
         env: dict[str, str] | None = None,
         without: tuple[str, ...] = (),
         pass_fds: tuple[int, ...] = (),
+        reads_errors: bool = True,
     ) -> None:
         pairs = [socket.socketpair() if over == "sockets" else os.pipe() for _ in range(3)]
         ends = [[end if isinstance(end, int) else end.detach() for end in pair] for pair in pairs]
@@ -85,6 +86,11 @@ class Host:
             os.close(fd)
         self.errors = b""
         self._collector = threading.Thread(target=self._collect)
+        if reads_errors:
+            self._collector.start()
+
+    def read_errors(self) -> None:
+        """Read stderr from now on, for a host that did not until now."""
         self._collector.start()
 
     def __enter__(self) -> "Host":
@@ -98,7 +104,8 @@ class Host:
         self.process.wait()
         self.end_input()
         self.stop_reading()
-        self._collector.join(DEADLINE_S)
+        if self._collector.ident is not None:
+            self._collector.join(DEADLINE_S)
         os.close(self.stderr)
 
     def write(self, data: bytes) -> None:

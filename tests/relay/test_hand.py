@@ -6,83 +6,113 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.recorder.follow import JournalReader
+from mcpproxy.recorder.follow import Entry, JournalReader
 from mcpproxy.relay import hand, journal
+from mcpproxy.relay.hand import Hand
 from mcpproxy.relay.journal import Journal
 
 START = b'{"transport":"stdio"}'
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> str:
-    return str(tmp_path)
+def written(tmp_path: Path) -> Journal:
+    return Journal(str(tmp_path / "t"), START, 1)
 
 
-def test_what_was_taken_last_is_held(folder: str) -> None:
-    holding = hand.Hand(folder, 64)
-    holding.take(journal.CLIENT, 5, b"a longer question")
-    holding.take(journal.SERVER, 7, b"answer", 3)
-    assert hand.held(folder) == (journal.SERVER, 7, b"answer", 3)
-
-
-def test_an_empty_hand_holds_nothing(folder: str) -> None:
-    assert hand.held(folder) is None
-    hand.Hand(folder, 64)
-    assert hand.held(folder) is None
-
-
-@pytest.mark.parametrize("content", [b"", b"\0" * 5, journal.HEAD.pack(99, 1, 0, 1) + b"short"])
-def test_a_damaged_hand_holds_nothing(folder: str, content: bytes) -> None:
-    Path(folder, hand.NAME).write_bytes(content)
-    assert hand.held(folder) is None
-
-
-def test_a_full_disk_is_refused_at_once(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def short(fd: int, data: bytes) -> int:
-        return len(data) - 1
-
-    monkeypatch.setattr(os, "write", short)
-    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-        hand.Hand(folder, 64)
-
-
-def entries_after(
-    journaled: list[tuple[int, int, bytes]], in_hand: tuple[int, int, bytes], trace: Path
-) -> list[object]:
+def left_by(written: Journal) -> list[Entry]:
     """What a reader finds when the relay is gone, the START record left out."""
-    written = Journal(str(trace), START, 1)
-    for kind, at_ns, payload in journaled:
-        written.append(kind, at_ns, payload)
-    holding = hand.Hand(written.folder, 64)
-    holding.take(*in_hand)
-    assert written.close(9) == b""
     reader = JournalReader(written.folder)
     reader.end()
-    found: list[object] = []
+    found: list[Entry] = []
     while entries := reader.read():
         found += entries
     reader.close()
     return found[1:]
 
 
-def test_a_chunk_that_was_forwarded_but_not_journaled_is_found(tmp_path: Path) -> None:
-    found = entries_after([(journal.CLIENT, 2, b"ask")], (journal.SERVER, 3, b"answer"), tmp_path / "t")
-    assert found == [(journal.CLIENT, b"ask", 2, 0), (journal.SERVER, b"answer", 3, 0)]
+def test_what_was_taken_last_is_held(written: Journal) -> None:
+    holding = Hand(written, 64)
+    holding.take(journal.CLIENT, 5, b"a longer question")
+    holding.take(journal.SERVER, 7, b"answer", 3)
+    assert left_by(written) == [(journal.SERVER, b"answer", 7, 3)]
 
 
-def test_a_chunk_that_was_journaled_is_not_found_again(tmp_path: Path) -> None:
-    found = entries_after([(journal.SERVER, 3, b"answer")], (journal.SERVER, 3, b"answer"), tmp_path / "t")
-    assert found == [(journal.SERVER, b"answer", 3, 0)]
+def test_an_empty_hand_holds_nothing(written: Journal) -> None:
+    assert hand.held(written.folder, 0) == []
+    Hand(written, 64)
+    assert hand.held(written.folder, 0) == []
 
 
-def test_a_chunk_that_was_journaled_in_part_is_not_found_again(tmp_path: Path) -> None:
-    found = entries_after([(journal.SERVER, 3, b"ans")], (journal.SERVER, 3, b"answer"), tmp_path / "t")
-    assert found == [(journal.SERVER, b"ans", 3, 0)]
+def test_what_was_dropped_is_not_held(written: Journal) -> None:
+    holding = Hand(written, 64)
+    holding.take(journal.CLIENT, 5, b"found no room")
+    holding.drop()
+    assert left_by(written) == []
 
 
-def test_last_words_come_after_the_journal_and_instead_of_the_hand(tmp_path: Path) -> None:
-    written = Journal(str(tmp_path / "t"), START, 1)
-    hand.Hand(written.folder, 64).take(journal.CLIENT, 8, b"lost")
+@pytest.mark.parametrize("content", [b"", b"\0" * 5, b"\xff" * 68, b"\xff" * 200])
+def test_a_damaged_hand_holds_nothing(written: Journal, content: bytes) -> None:
+    Path(written.folder, hand.NAME).write_bytes(content)
+    assert [entry for entry in left_by(written) if entry[0] != journal.GAP] == []
+
+
+def test_a_full_disk_is_refused_at_once(written: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(fd: int, data: bytes) -> int:
+        return len(data) - 1
+
+    monkeypatch.setattr(os, "write", short)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        Hand(written, 64)
+
+
+def test_a_chunk_that_was_forwarded_but_not_journaled_is_found(written: Journal) -> None:
+    written.append(journal.CLIENT, 2, b"ask")
+    Hand(written, 64).take(journal.SERVER, 3, b"answer")
+    assert left_by(written) == [(journal.CLIENT, b"ask", 2, 0), (journal.SERVER, b"answer", 3, 0)]
+
+
+def test_a_rest_is_found_although_the_journal_is_younger(written: Journal) -> None:
+    """Its chunk was read before the answer that passed while it waited for room."""
+    written.append(journal.CLIENT, 2, b"first half, ")
+    written.append(journal.SERVER, 9, b"answer")
+    Hand(written, 64).take(journal.CLIENT, 2, memoryview(b"second half"))
+    assert left_by(written)[-1] == (journal.CLIENT, b"second half", 2, 0)
+
+
+@pytest.mark.parametrize("journaled", [b"answer", b"ans"], ids=["whole", "in part"])
+def test_a_chunk_that_was_journaled_is_not_found_again(written: Journal, journaled: bytes) -> None:
+    Hand(written, 64).take(journal.SERVER, 3, b"answer")
+    written.append(journal.SERVER, 3, journaled)
+    assert left_by(written) == [(journal.SERVER, journaled, 3, 0)]
+
+
+@pytest.mark.parametrize("is_journaled", [True, False])
+def test_a_chunk_at_the_end_of_a_segment(
+    written: Journal, is_journaled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next record begins another segment, which a killed relay may have made and left empty."""
+    monkeypatch.setattr(journal, "SEGMENT_BYTES", 8)
+    Hand(written, 64).take(journal.SERVER, 3, b"answer")
+    if is_journaled:
+        written.append(journal.SERVER, 3, b"answer")
+    else:
+        Path(written.folder, journal.segment_name(2)).touch()
+    assert left_by(written) == [(journal.SERVER, b"answer", 3, 0)]
+
+
+def test_no_checkpoint_hides_what_was_in_hand(written: Journal) -> None:
+    """The recorder that files it may be killed, too."""
+    Hand(written, 64).take(journal.SERVER, 3, b"answer")
+    reader = JournalReader(written.folder)
+    reader.end()
+    while reader.read():
+        reader.clear_filed(1000)
+    reader.close()
+    assert left_by(written) == [(journal.SERVER, b"answer", 3, 0)]
+
+
+def test_last_words_come_after_the_journal_and_instead_of_the_hand(written: Journal) -> None:
+    Hand(written, 64).take(journal.CLIENT, 8, b"lost")
     written.close(9)
     reader = JournalReader(written.folder)
     gap = b'{"reason":"full","client":4,"server":0,"stderr":0}'
@@ -93,17 +123,36 @@ def test_last_words_come_after_the_journal_and_instead_of_the_hand(tmp_path: Pat
     reader.close()
 
 
-def test_a_journal_hands_over_what_a_full_disk_did_not_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written = Journal(str(tmp_path / "t"), START, 1)
-
+def fail(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(fd: int, parts: tuple[bytes, bytes]) -> int:
         return 0
 
     monkeypatch.setattr(journal, "_write", nothing)
+
+
+def test_a_journal_hands_over_what_a_full_disk_did_not_take(
+    written: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch)
     written.append(journal.CLIENT, 2, b"four")
     written.append(journal.EXIT, 3, b"{}")
     owed = written.close(4)
     assert owed.endswith(journal.HEAD.pack(2, journal.EXIT, 0, 3) + b"{}")
     assert b'"client":4' in owed
+
+
+def test_a_kill_does_not_take_the_count_of_what_a_full_disk_lost(
+    written: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holding = Hand(written, 64)
+    with monkeypatch.context() as disk:
+        fail(disk)
+        for number in range(3):
+            holding.take(journal.SERVER, 2 + number, b"answer")
+            written.append(journal.SERVER, 2 + number, b"answer")
+        holding.take(journal.CLIENT, 5, b"next")
+        (gap, chunk) = left_by(written)
+    assert (gap[0], b'"client":0,"server":18,' in gap[1]) == (journal.GAP, True)
+    assert chunk == (journal.CLIENT, b"next", 5, 0)
+    written.append(journal.CLIENT, 3_000_000_000, b"next")  # there is room again
+    assert [kind for kind, *_ in left_by(written)] == [journal.GAP, journal.CLIENT]

@@ -218,6 +218,18 @@ def test_what_waits_to_be_asked_for_passes_and_the_trace_says_so(proxied: Proxie
     ]
 
 
+def test_a_long_request_passes_whole_and_is_recorded(server: Server, proxied: Proxied) -> None:
+    proxied.open()
+    sizes = (150_000, 1_000_000, 5)
+    asked_for = [asked(number, "tools/list", filler="x" * size) for number, size in enumerate(sizes, 1)]
+    for message in asked_for:
+        assert proxied.post(message, **SESSION).body["result"] == {"tools": []}
+    told = proxied.stop()
+    assert server.heard[2:] == asked_for
+    frames = [json.loads(f.raw) for f in told if isinstance(f, Frame) and f.sender == "client"]
+    assert frames[2:] == asked_for
+
+
 def test_a_forward_proxy_enforces_nothing() -> None:
     command = [sys.executable, "-m", "mcpproxy", "http", "--forward", "--enforce", "PROTO-009"]
     done = subprocess.run(command, capture_output=True, env=HOME, text=True, timeout=DEADLINE_S)

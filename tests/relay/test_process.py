@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -145,6 +146,27 @@ def test_the_environment_is_the_hosts(locale: dict[str, str]) -> None:
     assert seen(behind("stdio", ["env"])) == seen(["env"])
 
 
+@pytest.mark.parametrize("variable", [b"", b"LC_CTYPE=C", b"LC_CTYPE="], ids=repr)
+def test_an_environment_that_is_no_mapping_passes_as_it_is(variable: bytes) -> None:
+    """Entries without a name, without a value, and twice the same name: C hands down whatever it is given."""
+    entries = [b"PATH=/usr/bin:/bin", b"=nameless", b"bare", b"A=1", b"A=2", variable, b"", b"B="]
+    execute = (
+        "import ctypes, sys\n"
+        "words = [word.encode() for word in sys.argv[1:]]\n"
+        f"entries = {[*entries, *(f'{name}={HOME[name]}'.encode() for name in ('PYTHONPATH',))]!r}\n"
+        "array = lambda items: (ctypes.c_char_p * (len(items) + 1))(*items, None)\n"
+        "ctypes.CDLL(None).execve(words[0], array(words), array(entries))\n"
+    )
+
+    def seen(command: list[str]) -> bytes:
+        with Host([sys.executable, "-c", execute, *command]) as host:
+            return host.rest()
+
+    plain = seen(["/bin/cat", "/proc/self/environ"])
+    assert plain.count(b"A=") == 2
+    assert seen(behind("stdio", ["cat", "/proc/self/environ"])) == plain
+
+
 def test_a_client_is_told_at_once_that_the_server_reads_no_more() -> None:
     with Host(behind("stdio", peer("close", "0"))) as host:
         assert refused(host)
@@ -157,10 +179,11 @@ def test_a_client_is_told_at_once_that_the_server_reads_no_more() -> None:
     ("command", "code", "words"),
     [
         (["no-such-command-anywhere"], 127, b"no such command"),
+        ([""], 127, b"no such command"),
         ([__file__], 126, b"Permission denied"),
         ([os.path.dirname(__file__)], 126, b"Permission denied"),
     ],
-    ids=["no such command", "not executable", "a folder"],
+    ids=["no such command", "no command at all", "not executable", "a folder"],
 )
 def test_a_command_that_cannot_be_started(
     command: list[str], code: int, words: bytes, kind: str, tmp_path: Path
@@ -170,7 +193,7 @@ def test_a_command_that_cannot_be_started(
         assert host.rest() == b""
         assert host.wait() == code
         errors = host.all_errors()
-    assert errors.startswith(b"mcpproxy: " + command[0].encode())
+    assert errors.startswith(b"mcpproxy: " + (command[0] or "''").encode())
     assert words in errors
     assert errors.count(b"\n") == 1
     assert stream(read_journal(trace), journal.EXIT) == b'{"ending":"not started","code":null,"signal":null}'
@@ -223,6 +246,45 @@ def test_a_killed_relay_leaves_no_server_behind(tmp_path: Path) -> None:
         server = int(_line(host))
         host.signal(signal.SIGKILL)
         assert gone(server)
+
+
+def test_a_server_that_ignores_everything_is_gone_a_second_after_the_relay(tmp_path: Path) -> None:
+    """Whatever the recorder still has to do, and however long the host gave the server."""
+    trace = str(tmp_path / "t.jsonl")
+    with Host(behind("stdio", peer("stubborn"), trace, "busy", 20)) as host:
+        server = os.pidfd_open(int(_line(host)))
+        host.until_said(b"recorder ")
+        recorder = int(host.errors.split()[1])
+        host.signal(signal.SIGKILL)
+        is_gone = select.select([server], [], [], 2)[0]  # a second on an idle machine
+        os.close(server)
+        kill(recorder)
+        assert is_gone
+
+
+@pytest.mark.parametrize("over", ["pipes", "sockets"])
+@pytest.mark.parametrize("size", [1_000, 65_000, 65_536])
+def test_a_host_that_reads_no_stderr_is_not_waited_for(over: str, size: int) -> None:
+    """What the server left there fits without us, so it has to with what we say ourselves."""
+    script = f"head -c {size} /dev/zero | tr '\\0' z >&2; exit 3"
+    with Host(behind("greeting", ["sh", "-c", script]), over, reads_errors=False) as host:
+        assert host.wait() == 3
+        host.read_errors()
+        assert host.all_errors().count(b"z") == size
+
+
+@pytest.mark.parametrize("over", ["pipes", "sockets"])
+def test_two_thousand_findings_that_nobody_reads_hold_nothing_up(over: str) -> None:
+    command = [sys.executable, "-m", "mcpproxy", "--live", "json", "--trace", "", "--", "yes"]
+    with tempfile.TemporaryDirectory() as folder:
+        command[6] = f"{folder}/t.jsonl"
+        command[8:] = ["sh", "-c", "yes | head -2000; printf goodbye >&2; read line; exit 3"]
+        with Host(command, over, reads_errors=False) as host:
+            assert host.read(4000) == b"y\n" * 2000
+            host.write(b"leave\n")
+            assert host.wait() == 3
+            host.read_errors()
+            assert b"goodbye" in host.all_errors()
 
 
 @pytest.mark.parametrize("kind", ["stdio", "threads"])
