@@ -103,7 +103,7 @@ class Redaction:
         command = tuple(self._command(header.command))
         label, cwd = self.text(header.label), self.text(header.cwd)
         redaction = ",".join((*before, str(self._what)))
-        return replace(header, redaction=redaction, command=command, label=label, cwd=cwd, **urls)
+        return replace(header, redaction=redaction, command=command, label=label, cwd=cwd, boot="", **urls)
 
     def lines(self, trace: Trace) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
         """The records of the copy, each with its line. Compressed bodies are there as they were decoded.

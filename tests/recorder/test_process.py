@@ -319,8 +319,9 @@ def test_the_end_of_the_relay_ends_a_pause(pipe: tuple[int, int], asleep: Script
 
 
 def test_a_session_is_followed_while_it_lives(trace: Path) -> None:
-    folder = JournalFolder(trace, [start(os.getppid())])
+    folder = JournalFolder(trace, [START])
     recorder = Forked(trace, quiet=True)
+    until(lambda: recorder.asleep[0] == 1)  # by then it has the lock
     followed = (event for event in follow(trace, poll_s=0.001) if not isinstance(event, Finding))
     for number in range(1, 4):
         folder.append(1, packed(client(PING, number)))
