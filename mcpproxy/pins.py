@@ -40,6 +40,7 @@ from mcpproxy.reports.style import count
 from mcpproxy.session.frame import Finding
 from mcpproxy.session.mask import holds_mask
 from mcpproxy.trace.reader import Trace
+from mcpproxy.visible import visible_lines
 
 VERSION: Final = 1
 
@@ -199,8 +200,7 @@ def dumps(pins: Pins) -> str:
         raise UsageError(
             "pin", "a definition nests too deep to be written", "look at the server's tools"
         ) from None
-    # The text is printable but for the line feeds of its own.
-    return "\n".join(_escaped(line) for line in text.split("\n")) + "\n"
+    return visible_lines(text) + "\n"
 
 
 def _server_table(approved: Approved) -> JSONObject:
@@ -211,12 +211,6 @@ def _server_table(approved: Approved) -> JSONObject:
     if not isinstance(approved.instructions, Absent):
         table["instructions"] = approved.instructions
     return table
-
-
-def _escaped(line: str) -> str:
-    return (
-        line if line.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
-    )
 
 
 def read(path: str) -> Pins:

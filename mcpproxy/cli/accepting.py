@@ -7,7 +7,8 @@ from mcpproxy.cli import output
 from mcpproxy.cli.terminal import tell
 from mcpproxy.cli.usage import UsageError
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.reports.style import count, printable
+from mcpproxy.reports.style import count
+from mcpproxy.visible import visible
 
 if TYPE_CHECKING:
     from mcpproxy.baseline import Baseline, Entry
@@ -64,6 +65,6 @@ def compared(
 def tell_fixed(path: str, fixed: "tuple[Entry, ...]") -> None:
     """What the baseline in ``path`` has and did not come up."""
     for entry in fixed:
-        tell(f"{path}: fixed: {entry.rule} {printable(entry.message)}")
+        tell(f"{path}: fixed: {entry.rule} {visible(entry.message)}")
     if fixed:
         tell(f"{path}: --write-baseline takes out what is fixed")

@@ -14,8 +14,9 @@ from mcpproxy import paths
 from mcpproxy.cli import traces
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.cli.usage import Parser, UsageError, positive
-from mcpproxy.reports.style import Style, count, duration, printable, tally
+from mcpproxy.reports.style import Style, count, duration, tally
 from mcpproxy.reports.table import table
+from mcpproxy.visible import visible
 
 HEAD_BYTES: Final = 1 << 16
 TAIL_BYTES: Final = 1 << 14
@@ -130,13 +131,13 @@ def as_table(recordings: list[Recording], style: Style) -> list[str]:
         found = r.findings
         rows.append(
             (
-                printable(r.started_at[:19].replace("T", " ")) or "-",
-                printable(r.upstream or r.label) or "-",
+                visible(r.started_at[:19].replace("T", " ")) or "-",
+                visible(r.upstream or r.label) or "-",
                 "-" if r.duration_ns is None else duration(r.duration_ns),
                 "-" if r.frames is None else f"{r.frames:,}",
                 "-" if found is None else tally(*(found.get(s, 0) for s in ("error", "warning", "info"))),
-                printable(r.ended),
-                printable(r.path),
+                visible(r.ended),
+                visible(r.path),
             )
         )
     return table(rows, style, right=(2, 3))

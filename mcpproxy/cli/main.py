@@ -72,7 +72,9 @@ def main(argv: list[str] | None = None) -> int:
 
         if not isinstance(error, McpProxyError):
             raise
-        sys.stderr.write(f"mcpproxy: {error}\n")
+        from mcpproxy.visible import visible
+
+        sys.stderr.write(f"mcpproxy: {visible(str(error))}\n")
         return 2
 
 

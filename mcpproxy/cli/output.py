@@ -8,6 +8,7 @@ from typing import Final
 
 from mcpproxy.cli.terminal import tell
 from mcpproxy.cli.usage import UsageError
+from mcpproxy.visible import visible_lines
 
 _NEXT_STEP: Final = "name a file in a folder that you may write to"
 
@@ -89,9 +90,8 @@ def add_to_step_summary(lines: Iterable[str]) -> None:
 
 
 def _fill(path: str, mode: str, lines: Iterable[str]) -> None:
-    # A surrogate that came with the name of a file is written as JSON spells it.
-    with open(path, mode, encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in lines)
+    with open(path, mode, encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{visible_lines(line)}\n" for line in lines)
 
 
 def _is_special(path: str) -> bool:

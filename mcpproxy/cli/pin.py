@@ -20,8 +20,9 @@ from mcpproxy.cli.usage import Parser, UsageError, header, seconds, split_comman
 from mcpproxy.errors import McpProxyError
 from mcpproxy.pins import Gathered
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
-from mcpproxy.reports.style import count, printable
+from mcpproxy.reports.style import count
 from mcpproxy.trace.reader import open_trace
+from mcpproxy.visible import visible
 
 if TYPE_CHECKING:
     from mcpproxy.validate import Client
@@ -58,7 +59,7 @@ def run(argv: list[str]) -> int:
             tell(said)
         raise UsageError(where, "the lists contradict each other", "pin from one that holds one of them")
     for server in sorted(found.partial):
-        whose = f"the list of {printable(server)}" if server else "the list"
+        whose = f"the list of {visible(server)}" if server else "the list"
         tell(f"{where}: {whose} may lack tools, for a page is missing or it changed meanwhile")
     return _write(options.output, found, update=options.update)
 

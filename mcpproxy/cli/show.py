@@ -8,10 +8,10 @@ from mcpproxy.cli import sessions, traces
 from mcpproxy.cli.sessions import Shown
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.cli.usage import Parser, UsageError
-from mcpproxy.reports.style import printable
 from mcpproxy.reports.transcript import HEADING, Transcript
 from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.reader import Header, Trace, follow, open_trace
+from mcpproxy.visible import visible
 
 EPILOG = """\
 Each line: frame number, seconds since the start, how long an answer took, size, direction
@@ -59,9 +59,9 @@ def _text(path: str, shown: Shown, transcript: Transcript, *, following: bool) -
         if shown(event):
             yield from lines
     if not following:
-        yield from (f"incomplete: {printable(note)}" for note in trace.notes)
+        yield from (f"incomplete: {visible(note)}" for note in trace.notes)
         if trace.tally and trace.tally.judge_error:
-            fault = printable(trace.tally.judge_error)
+            fault = visible(trace.tally.judge_error)
             yield f"incomplete: the judge failed while recording ({fault}); judge again with mcpproxy check"
 
 
@@ -102,9 +102,9 @@ def in_place(trace: Trace) -> Iterator[Event | Finding]:
 
 def header_lines(path: str, header: Header) -> list[str]:
     """Which recording this is, and the heading of the columns."""
-    command = printable(" ".join(header.command) or header.upstream or header.mode)
+    command = visible(" ".join(header.command) or header.upstream or header.mode)
     started = header.started_at[:19].replace("T", " ")
-    return [printable(path), f"{printable(header.label)}, {started} UTC: {command}", "", HEADING]
+    return [visible(path), f"{visible(header.label)}, {visible(started)} UTC: {command}", "", HEADING]
 
 
 def _shown_in(span: tuple[int, int | None]) -> Shown:

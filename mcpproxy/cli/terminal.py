@@ -1,10 +1,18 @@
-"""Where commands print: standard output, in the style that its reader can take."""
+"""Where commands print: standard output, in the style that its reader can take.
+
+Whatever forgot to make the text of a peer visible: nothing but our own colours gets past here.
+"""
 
 import os
+import re
 import sys
 from collections.abc import Iterable
+from typing import Final
 
 from mcpproxy.reports.style import Style
+from mcpproxy.visible import visible, visible_lines
+
+_COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def style(*, colour: bool = True) -> Style:
@@ -31,8 +39,9 @@ def style(*, colour: bool = True) -> Style:
 def emit(lines: Iterable[str], *, flush: bool = False) -> None:
     """Print ``lines``; ``flush`` hands each on at once, for readers who follow."""
     write = sys.stdout.write
+    has_colours = sys.stdout.isatty()
     for line in lines:
-        write(line + "\n")
+        write((_around_colours(line) if has_colours else visible_lines(line)) + "\n")
         if flush:
             sys.stdout.flush()
 
@@ -40,4 +49,10 @@ def emit(lines: Iterable[str], *, flush: bool = False) -> None:
 def tell(message: str) -> None:
     """One line about the run itself, on stderr, where it does not mix with the output."""
     sys.stdout.flush()
-    sys.stderr.write(f"mcpproxy: {message}\n")
+    sys.stderr.write(f"mcpproxy: {visible(message)}\n")
+
+
+def _around_colours(line: str) -> str:
+    parts = _COLOUR.split(line)
+    parts[::2] = map(visible_lines, parts[::2])
+    return "".join(parts)

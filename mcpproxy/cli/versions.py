@@ -14,10 +14,11 @@ from mcpproxy.cli.usage import Parser, UsageError
 from mcpproxy.errors import McpProxyError
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.reports.style import Style, printable
+from mcpproxy.reports.style import Style
 from mcpproxy.reports.table import table
 from mcpproxy.session.frame import Finding
 from mcpproxy.trace.reader import open_trace
+from mcpproxy.visible import visible
 
 EPILOG: Final = """\
 The numbers count recordings. To hold peers to versions, write the ranges that you have tested into
@@ -86,7 +87,7 @@ def as_table(matrix: Matrix, look: Style) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [("NAME", "VERSION", "ROLE", *REVISIONS)]
     for (name, version, role), spoken in sorted(matrix.items()):
         counts = (str(spoken[revision]) if revision in spoken else "-" for revision in REVISIONS)
-        rows.append((printable(name), printable(version), role, *counts))
+        rows.append((visible(name), visible(version), role, *counts))
     yield from table(rows, look)
 
 

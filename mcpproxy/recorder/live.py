@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from mcpproxy.session.frame import Finding, Sender, Severity
 from mcpproxy.trace.format import Tally, finding_object, object_line
+from mcpproxy.visible import visible, visible_lines
 
 Mode = Literal["text", "json", "off"]
 
@@ -21,11 +22,6 @@ LAG_NS: Final = 1_000_000_000
 """A finding that comes so late is not told in time for whoever watches."""
 
 _PENDING_BYTES: Final = 256 << 10
-
-# What peers send may hold terminal commands and line feeds: a note is one line and moves no cursor.
-_CONTROLS: Final[Mapping[int, str]] = {
-    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))
-} | {0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 class Live:
@@ -41,7 +37,7 @@ class Live:
     def found(self, finding: Finding) -> None:
         """Tell a finding: in text the first of its kind, and nothing that is mere information."""
         if self._mode == "json":
-            self._add(object_line(finding_object(finding)))
+            self._add(visible_lines(object_line(finding_object(finding)).decode()).encode())
         if self._mode != "text" or finding.severity == "info":
             return
         kind = (finding.rule, finding.blame, finding.requirement)
@@ -54,8 +50,7 @@ class Live:
 
     def say(self, text: str, *, is_last: bool = False) -> None:
         """Tell one line; the last is told even when there is much to tell."""
-        line = (PREFIX + text).translate(_CONTROLS).encode("utf-8", "backslashreplace") + b"\n"
-        self._add(line, is_last=is_last)
+        self._add(f"{PREFIX}{visible(text)}\n".encode(), is_last=is_last)
 
     def summarize(self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0, harm: str = "") -> None:
         """Tell how the session went.

@@ -2,10 +2,11 @@
 
 What is masked, unless the user wants to keep it:
 
-- header fields that are credentials: Authorization and Proxy-Authorization (their scheme stays), Cookie,
-  Set-Cookie, Mcp-Session-Id, and whatever calls itself a token, a key, a secret or a password;
+- header fields whose names say that they are secrets (``mcpproxy.session.secret_names``), Cookie and
+  Mcp-Session-Id among them; of Authorization and Proxy-Authorization the scheme stays;
 - parameters of URLs, in request targets and in header fields that are URLs (Location, Referer);
-- form fields and JSON members of bodies that are not MCP: what an authorization server is sent and sends;
+- form fields, parts of multipart bodies and JSON members at any depth, in bodies that are no messages of
+  JSON-RPC: what an authorization server is sent and sends;
 - of the URL that an ``endpoint`` event of the HTTP+SSE transport names, whatever may be the session id, under
   any name or in the path; the same in the targets of the requests that follow;
 - a session id that turns up in a message on its own connection.
@@ -23,29 +24,45 @@ from urllib.parse import unquote
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.session.frame import Headers
 from mcpproxy.session.mask import is_masked, mask
+from mcpproxy.session.secret_names import names_secret
 
 _WITH_SCHEME: Final = frozenset({"authorization", "proxy-authorization"})
-_WHOLE: Final = frozenset({"cookie", "set-cookie", "mcp-session-id", "dpop"})
 _URLS: Final = frozenset({"location", "content-location", "referer", "link", "refresh"})
-_TELLING: Final = re.compile(r"(?:^|[-_])(?:api[-_]?key|auth|token|secret|password|passwd|credentials?)$")
+_AUTH: Final = re.compile(r"(?:^|[-_])auth$")
 
 SECRETS: Final = frozenset(
     {
-        "access_token", "refresh_token", "id_token", "token", "subject_token", "actor_token", "code",
-        "code_verifier", "device_code", "user_code", "client_secret", "client_assertion", "assertion",
-        "registration_access_token", "logout_token", "id_token_hint", "password", "passwd", "secret",
-        "api_key", "apikey", "auth", "sessionid", "session_id", "session", "sid", "mcp-session-id",
+        "code", "code_verifier", "device_code", "user_code", "client_assertion", "assertion", "id_token_hint",
+        "auth", "session", "sid",
     }
 )  # fmt: skip
-"""Parameters, form fields and JSON members whose values are credentials, or become one."""
+"""Parameters, form fields and JSON members whose values are credentials, or become one, and whose names
+alone would not say so elsewhere."""
+
+_PARAMETERS: Final = SECRETS | {"key", "pass"}
+"""In a URL these are secrets too. In a body they are often the name of something."""
+
+_DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+"""In these stand the schemas of members, not their values."""
 
 _PARAMETER: Final = re.compile(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
-_FIELD: Final = re.compile(r"(^|[&;])([^=&;]*+)=([^&;]*+)")
+_FIELD: Final = re.compile(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
 _USER: Final = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")
-_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
-_OPENING: Final = re.compile(rb"\s*[\[{]")
-_COLON: Final = re.compile(r"[ \t\r\n]*:[ \t\r\n]*")
+_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{},]', re.DOTALL)
+"""A string, which is the name of a member if a colon follows, or what opens, ends or parts."""
 
+_OPENING: Final = re.compile(rb"\s*[\[{]")
+_BOM: Final = b"\xef\xbb\xbf"
+_MESSAGE: Final = re.compile(
+    rb'\s*+\{\s*+"jsonrpc"\s*+:\s*+"[^"\\]*+"\s*+,\s*+'
+    rb'(?:"id"\s*+:\s*+(?:"(?:[^"\\]|\\.)*+"|[^\s",{}\[\]]++)\s*+,\s*+)?"(?:method|result|error)"\s*+:'
+)
+"""How most messages of JSON-RPC begin."""
+
+_PARTS: Final = re.compile(rb"(?:\r\n)*--([\x20-\x7e]{1,70})\r?\n(?=(?i:content-))")
+_PART_NAME: Final = re.compile(
+    r'(?i)^content-disposition:[^\r\n]*?;\s*name=(?:"((?:[^"\\]|\\.)*+)"|([^\s;]++))', re.M
+)
 
 ID_LENGTH: Final = 12
 """What is shorter is masked where it stands as a session id, but not looked for elsewhere: anything might be
@@ -66,14 +83,14 @@ _USUAL_NAME: Final = 64
 
 @lru_cache(maxsize=512)  # peers choose the names
 def _treatment(name: str) -> Treatment:
-    name = name.lower()
-    if name in _WITH_SCHEME:
+    lowered = name.lower()
+    if lowered in _WITH_SCHEME:
         return "scheme"
-    if name in _WHOLE or _TELLING.search(name):
+    if names_secret(name) or _AUTH.search(lowered):
         return "whole"
-    if name == "last-event-id":
+    if lowered == "last-event-id":
         return "event"
-    return "url" if name in _URLS else ""
+    return "url" if lowered in _URLS else ""
 
 
 def _treatment_of(name: str) -> Treatment:
@@ -157,14 +174,18 @@ class Masker:
 
     def body(self, raw: bytes) -> bytes:
         """The body of a message that is not MCP, or the data of an event there."""
-        if self.keep or b'"jsonrpc"' in raw:
+        if self.keep or (b'"jsonrpc"' in raw and is_jsonrpc(raw)):
             return raw
+        if raw.startswith(_BOM):
+            return _BOM + self.body(raw[len(_BOM) :])
         if _OPENING.match(raw):
             text = raw.decode("utf-8", "surrogateescape")
             masked = self._json(text)
             return raw if masked is text else masked.encode("utf-8", "surrogateescape")
+        if parts := _PARTS.match(raw):
+            return self._multipart(raw, b"--" + parts[1])
         if b"=" in raw:
-            return _FIELD.sub(self._parameter, raw.decode("latin-1")).encode("latin-1")
+            return _FIELD.sub(self._field_of_form, raw.decode("latin-1")).encode("latin-1")
         return raw
 
     def _field(self, field: tuple[str, str], how: Treatment, ids: Iterable[str]) -> tuple[str, str]:
@@ -176,30 +197,104 @@ class Masker:
             return name, self._masked(value)
         return name, self.url(value) if how == "url" else self.text(value, ids)
 
-    def _parameter(self, found: re.Match[str]) -> str:
+    def _parameter(self, found: re.Match[str], exact: frozenset[str] = _PARAMETERS) -> str:
         before, name, value = found.groups()
         inner = unquote(value) if "%" in value else value
-        is_secret = unquote(name).strip().lower() in SECRETS or value in self._learned
+        is_secret = _is_secret(unquote(name).strip(), exact) or value in self._learned
         # A URL may be the parameter of another, with a code of its own.
         if is_secret or (inner != value and self.url(inner) != inner):
             value = self._masked(value)
         return f"{before}{name}={value}"
 
+    def _field_of_form(self, found: re.Match[str]) -> str:
+        return self._parameter(found, SECRETS)
+
+    def _multipart(self, raw: bytes, boundary: bytes) -> bytes:
+        """Parts by the names in their heads; what a part holds is looked at as a body of its own."""
+        masked = raw.split(boundary)
+        for number, part in enumerate(masked):
+            for gap in (b"\r\n\r\n", b"\n\n"):
+                head, found, content = part.partition(gap)
+                if found:
+                    break
+            else:
+                continue
+            name = _PART_NAME.search(head.decode("latin-1"))
+            end = len(content.rstrip(b"\r\n"))
+            content, rest = content[:end], content[end:]
+            if name and _is_secret((name[1] or name[2] or "").strip(), SECRETS):
+                content = self._masked(content.decode("latin-1")).encode("latin-1")
+            elif not _PARTS.match(content):  # which would be for ever
+                content = self.body(content)
+            masked[number] = head + found + content + rest
+        return boundary.join(masked)
+
     def _segment(self, found: re.Match[str]) -> str:
         return self._masked(found[0]) if found[0] in self._learned else found[0]
 
     def _json(self, text: str) -> str:
+        """JSON with the values of secret members masked, and all texts within such a value."""
         parts: list[str] = []
         copied = 0
-        is_secret = False  # the string before was the name of one
-        end = 0
-        for found in _STRING.finditer(text):
-            if is_secret and _COLON.fullmatch(text, end, found.start()):
-                parts += (text[copied : found.start(1)], self._masked(found[1]))
-                copied = found.end(1)
-            is_secret = unescaped(found[1]).lower() in SECRETS
-            end = found.end()
+        above: list[str] = []  # the names that the containers around us stand under
+        name = ""  # of the value that comes
+        hidden = 0  # how deep the container is that is a secret as a whole
+        for found in _TOKEN.finditer(text):
+            if found[2] is not None:
+                name = unescaped(found[1])
+                continue
+            match found[0][0]:
+                case '"':
+                    if hidden or (name and _is_secret(name, SECRETS)):
+                        parts += (text[copied : found.start(1)], self._masked(found[1]))
+                        copied = found.end(1)
+                case "{" | "[" as opening:
+                    is_schema = opening == "{" and bool(above) and above[-1] in _DESCRIBED
+                    if name and not (hidden or is_schema) and names_secret(name):
+                        hidden = len(above) + 1
+                    above.append(name)
+                case "}" | "]":
+                    if above:
+                        above.pop()
+                    hidden = hidden if len(above) >= hidden else 0
+                case _:
+                    pass
+            name = ""
         return "".join((*parts, text[copied:])) if parts else text
 
     def _masked(self, value: str) -> str:
         return value if not value or is_masked(value) else str(mask(value, self.key))
+
+
+def _is_secret(name: str, exact: frozenset[str]) -> bool:
+    return name.lower() in exact or names_secret(name)
+
+
+def is_jsonrpc(raw: bytes) -> bool:
+    """Whether JSON is a message of JSON-RPC, or a batch of nothing else: by the names of its members.
+
+    A text in it that only reads so, or a member of that name beside others, does not make it one.
+    """
+    if _MESSAGE.match(raw):
+        return True
+    depth, names, singles = 0, set[str](), list[set[str]]()
+    outer = 1
+    for found in _TOKEN.finditer(raw.decode("latin-1")):
+        if found[2] is not None:
+            if depth == outer:
+                names.add(found[1])
+            continue
+        match found[0][0]:
+            case "[" if not depth and outer == 1:
+                outer, depth = 2, 1
+            case "{" | "[":
+                depth += 1
+                if depth == outer:
+                    singles.append(names := set[str]())
+            case "}" | "]":
+                depth -= 1
+            case _:
+                pass
+    return bool(singles) and all(
+        "jsonrpc" in single and not single.isdisjoint(("method", "result", "error")) for single in singles
+    )

@@ -193,7 +193,7 @@ def _be_recorder(
         try:
             main(wake_fd, asleep)
         except Exception as error:
-            _complain(f"mcpproxy: recorder: {type(error).__name__}: {error}\n")
+            _complain(f"recorder: {type(error).__name__}: {error}")
         release(2)  # the end of the notes: the relay waits for no more
         while os.read(wake_fd, 4096):
             pass
@@ -204,8 +204,10 @@ def _be_recorder(
 
 
 def _complain(line: str) -> None:
+    from mcpproxy.visible import visible  # of no use to a relay that has nothing to complain of
+
     try:
-        os.write(2, line.encode("utf-8", "replace"))
+        os.write(2, f"mcpproxy: {visible(line)}\n".encode())
     except OSError:  # nobody is there to hear it
         pass
 

@@ -453,7 +453,9 @@ class Relay:
         """One line on the host's stderr; never in the middle of a chunk, never waiting."""
         if self.quiet:
             return
-        self.unsaid.append(f"mcpproxy: {text}\n".encode("utf-8", "replace"))
+        from mcpproxy.visible import visible  # by now the server runs
+
+        self.unsaid.append(f"mcpproxy: {visible(text)}\n".encode())
         self._say_all()
 
     def _say_all(self) -> None:

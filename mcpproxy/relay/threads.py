@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.endings import GRACE_S, LINGER_S, RECORDER_S, exit_payload, refusal, shell_code
+from mcpproxy.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,7 +162,7 @@ class Relay:
     def say(self, text: str) -> None:
         """One line on the host's stderr."""
         if not self.quiet:
-            _put(2, f"mcpproxy: {text}\n".encode("utf-8", "replace"))
+            _put(2, f"mcpproxy: {visible(text)}\n".encode())
 
     # What the threads do.
 

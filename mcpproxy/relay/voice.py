@@ -6,6 +6,7 @@ import os
 
 from mcpproxy.relay.loop import READ, WRITE
 from mcpproxy.relay.sinks import inherited_sink
+from mcpproxy.visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Voice:
     def say(self, text: str) -> None:
         """One line, never in the middle of another."""
         if not self._is_quiet and len(self._unsaid) < _UNSAID_LINES:
-            self._unsaid.append(f"mcpproxy: {text}\n".encode("utf-8", "replace"))
+            self._unsaid.append(f"mcpproxy: {visible(text)}\n".encode())
             self._speak()
 
     def pass_on(self, notes: int, on_silence: Callable[[], None]) -> None:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from mcpproxy.session.secret_names import names_secret, words_of
+
 SHAPES: Final[tuple[re.Pattern[str], ...]] = tuple(
     re.compile(pattern)
     for pattern in (
@@ -25,13 +27,6 @@ SHAPES: Final[tuple[re.Pattern[str], ...]] = tuple(
 )
 """Texts that are secrets wherever they stand; of a pattern with a group, what that holds."""
 
-_NAME: Final = re.compile(
-    r"(?:.*[-_.a-z0-9])?(?:api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|secret|passw(?:or)?d"
-    r"|passphrase|(?:access|refresh|id|auth|session|bearer|api|security)[-_]?token|credentials?)"
-    r"|token|auth|authorization|pwd|cookie",
-    re.IGNORECASE,
-)
-
 _BESIDE: Final = re.compile(
     r"(?i)(?<![A-Za-z0-9])[A-Za-z0-9_.-]{0,40}?(?:api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|secret"
     r"|passw(?:or)?d|passphrase|(?<![A-Za-z])(?:[A-Za-z]{1,20}[-_])?token|(?<![A-Za-z])pwd)"
@@ -42,7 +37,10 @@ _BESIDE: Final = re.compile(
 
 def names_a_secret(name: str) -> bool:
     """Whether a member, a parameter or a header of this name holds a secret."""
-    return len(name) <= 100 and _NAME.fullmatch(name) is not None
+    if name.lower() == "auth":
+        return True
+    # Arguments of tools name sessions of their own, by which their calls hang together.
+    return names_secret(name) and words_of(name)[-1] not in ("id", "sessionid", "sessid", "phpsessid")
 
 
 def beside(names: Iterable[str]) -> re.Pattern[str]:

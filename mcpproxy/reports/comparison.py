@@ -11,8 +11,9 @@ from typing import Final
 from mcpproxy.replay.outcome import Change, Comparison, Item, Verdict
 from mcpproxy.reports import junit as xml
 from mcpproxy.reports.junit import Case, Suite
-from mcpproxy.reports.style import PLAIN, Colour, Style, printable
+from mcpproxy.reports.style import PLAIN, Colour, Style
 from mcpproxy.reports.values import dumps
+from mcpproxy.visible import visible
 
 _COLOURS: Final[dict[Verdict, Colour]] = {
     "same": "green",
@@ -32,12 +33,12 @@ def text(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
         )
         parts = [
             place,
-            *([f"session {session}"] if session else []),
-            *([printable(remark)] if remark else []),
+            *([f"session {visible(session)}"] if session else []),
+            *([visible(remark)] if remark else []),
         ]
         label = style.paint(f"{verdict:<8}", _COLOURS[verdict])
-        yield f"{label} {printable(what)} ({'; '.join(parts)})"
-        yield from (f"           {printable(change.text)}" for change in changes)
+        yield f"{label} {visible(what)} ({'; '.join(parts)})"
+        yield from (f"           {visible(change.text)}" for change in changes)
     yield summary(comparison)
 
 
@@ -62,7 +63,7 @@ def as_json(comparison: Comparison) -> Iterator[str]:
 def junit(comparison: Comparison) -> Iterator[str]:
     """A test suite in which every item is a test case that fails if it differs."""
     cases = tuple(_case(item) for item in comparison.items)
-    yield from xml.lines([Suite(comparison.expected, cases, comparison.notes)])
+    yield from xml.lines([Suite(comparison.expected, cases, [*map(visible, comparison.notes)])])
 
 
 def _case(item: Item) -> Case:
@@ -70,7 +71,7 @@ def _case(item: Item) -> Case:
     case = Case(item.session or "session", f"{item.what} ({where})")
     if item.verdict == "same":
         return case
-    told = [change.text for change in item.changes] or [item.remark or item.verdict]
+    told = [visible(change.text) for change in item.changes] or [visible(item.remark) or item.verdict]
     return replace(case, status="failed", kind=item.verdict, message=told[0], text="\n".join(told))
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports.located import Located, Remark, relative
+from mcpproxy.visible import visible, visible_lines
 
 COMMAND: Final = {"error": "error", "warning": "warning", "info": "notice"}
 """How GitHub calls a severity."""
@@ -35,22 +36,22 @@ def lines(
         title = f"{finding.rule} {rule.name}" if rule else finding.rule
         where = f"frame {finding.frame}: " if finding.frame else ""
         often = f" ({len(group)} times)" if len(group) > 1 else ""
-        said = f"{where}{finding.message}{often}"
+        said = f"{where}{visible(finding.message)}{often}"
         if finding.source:
-            said += f"\n{finding.source}"
+            said += f"\n{visible(finding.source)}"
         file = relative(group[0].path, base)
         yield command(COMMAND[finding.severity], said, file=file, line=max(group[0].line, 1), title=title)
     for remark in remarks:
         file = relative(remark.path, base)
         if remark.is_fatal:
-            yield command("error", remark.text, file=file, title="not judged")
+            yield command("error", visible(remark.text), file=file, title="not judged")
         else:
-            yield command("warning", remark.text, file=file, title="incomplete recording")
+            yield command("warning", visible(remark.text), file=file, title="incomplete recording")
 
 
 def command(name: str, message: str, **properties: object) -> str:
     """``::name key=value,key=value::message``, escaped so that nothing in it ends it."""
-    told = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
+    told = ",".join(f"{key}={_property(visible(str(value)))}" for key, value in properties.items())
     return f"::{name} {told}::{_data(message)}" if told else f"::{name}::{_data(message)}"
 
 
@@ -59,12 +60,12 @@ def harmless(line: str) -> str:
 
     The older form (``##[name]``) counts anywhere in a line, the newer behind any spaces.
     """
-    line = line.replace("##[", "# #[")
+    line = visible(line).replace("##[", "# #[")
     return f"- {line}" if line.lstrip().startswith("::") else line
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible_lines(text).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

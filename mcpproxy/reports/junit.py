@@ -2,7 +2,7 @@
 
 There is no one schema. What is written here is valid by that of Jenkins and, unless a case is skipped, by
 that of Apache Ant's reports as Windy Road wrote it down: hence a property, a host and a time of each suite,
-and the empty elements at its end.
+and the empty elements at its end. What XML cannot say is among what is made visible.
 """
 
 from collections import Counter
@@ -13,12 +13,11 @@ from typing import Final, Literal
 from xml.sax.saxutils import escape, quoteattr
 
 import mcpproxy
-from mcpproxy.protocol.patterns import pattern
+from mcpproxy.visible import visible, visible_lines
 
 Status = Literal["passed", "failed", "error", "skipped"]
 
 _ELEMENT: Final[dict[Status, str]] = {"failed": "failure", "error": "error"}
-_NO_XML: Final = pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +94,8 @@ def _case(case: Case) -> Iterator[str]:
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(_writable(text))
+    return quoteattr(visible(text))
 
 
 def _content(text: str) -> str:
-    return escape(_writable(text))
-
-
-def _writable(text: str) -> str:
-    """``text`` with what XML cannot say written as an escape."""
-    return _NO_XML.sub(lambda found: ascii(found[0])[1:-1], text)
+    return escape(visible_lines(text))

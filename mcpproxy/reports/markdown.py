@@ -10,7 +10,8 @@ from typing import Final
 from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports.located import Located, Remark
-from mcpproxy.reports.style import count, printable
+from mcpproxy.reports.style import count
+from mcpproxy.visible import visible
 
 _PUNCTUATION: Final = pattern(r"([!-/:-@\[-`{-~])")
 _LONGEST: Final = 160
@@ -41,7 +42,7 @@ def lines(
 
 def escaped(text: str) -> str:
     """``text`` as Markdown that shows just that, on one line."""
-    return _PUNCTUATION.sub(r"\\\1", printable(text))
+    return _PUNCTUATION.sub(r"\\\1", visible(text))
 
 
 def _rows(found: list[Located], catalogue: Catalogue) -> Iterator[str]:

@@ -1,12 +1,13 @@
 """How things look in text: colours, glyphs, sizes, durations, and what must not reach a terminal.
 
-Everything that a peer wrote passes through ``printable`` before it is shown, so that no server can
-move the reader's cursor, ring the bell or reorder the line.
+Everything that a peer wrote passes through ``visible`` before it is shown, so that no server can move the
+reader's cursor, ring the bell or reorder the line.
 """
 
 from typing import Final, Literal
 
 from mcpproxy.protocol.slotted import slotted
+from mcpproxy.visible import visible
 
 Colour = Literal["bold", "dim", "red", "yellow", "green", "blue", "cyan"]
 
@@ -61,16 +62,9 @@ class Style:
 PLAIN: Final = Style()
 
 
-def printable(text: str) -> str:
-    """``text`` with everything that a terminal would act on written as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
 def decoded(raw: bytes) -> str:
-    """Bytes of a peer as printable text; what is not UTF-8 shows as ``\\xNN``."""
-    return printable(raw.decode("utf-8", "backslashreplace"))
+    """Bytes of a peer as text that can be shown; what is not UTF-8 shows as ``\\xNN``."""
+    return visible(raw.decode("utf-8", "backslashreplace"))
 
 
 def count(number: int, noun: str) -> str:

@@ -12,6 +12,7 @@ from mcpproxy.reports import text
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.verdict import JudgedTrace, Verdict
 from mcpproxy.session.frame import Finding
+from mcpproxy.visible import visible
 
 
 def suites(verdict: Verdict, catalogue: Catalogue) -> Iterator[Suite]:
@@ -56,13 +57,13 @@ def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
 
 def _notes(trace: JudgedTrace, verdict: Verdict) -> Iterator[str]:
     for note in trace.notes:
-        yield f"{trace.path}: incomplete: {note}"
+        yield f"{visible(trace.path)}: incomplete: {visible(note)}"
     for finding in trace.findings:
         if not verdict.does_count(finding):
             yield from text.finding_lines(trace.path, finding)
     for one in trace.known:
         (line, *_) = text.finding_lines(trace.path, one.finding)
-        yield f"{line} (known{': ' * bool(one.why)}{one.why})"
+        yield f"{line} (known{': ' * bool(one.why)}{visible(one.why)})"
 
 
 def _classname(path: str) -> str:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from mcpproxy.reports.style import PLAIN, Style, count, printable, tally
+from mcpproxy.reports.style import PLAIN, Style, count, tally
 from mcpproxy.reports.verdict import JudgedTrace, Verdict
 from mcpproxy.session.frame import Finding
+from mcpproxy.visible import visible
 
 
 def lines(verdict: Verdict, style: Style = PLAIN) -> Iterator[str]:
@@ -18,14 +19,14 @@ def trace_lines(trace: JudgedTrace, style: Style = PLAIN) -> Iterator[str]:
     """Findings of one trace, each with its source, then what the recording lacks."""
     for finding in trace.findings:
         yield from finding_lines(trace.path, finding, style)
-    path = printable(trace.path)
+    path = visible(trace.path)
     for note in trace.notes:
-        yield f"{style.paint(path + ':', 'bold')} {style.paint('incomplete', 'yellow')}: {printable(note)}"
+        yield f"{style.paint(path + ':', 'bold')} {style.paint('incomplete', 'yellow')}: {visible(note)}"
 
 
 def finding_lines(path: str, finding: Finding, style: Style = PLAIN) -> Iterator[str]:
     """One finding with its place in the recording ``path``, and what proves it."""
-    path = printable(path)
+    path = visible(path)
     where = style.paint(f"{path}:{finding.frame}:" if finding.frame else f"{path}:", "bold")
     yield f"{where} {finding_line(finding, style)}"
     if evidence := _evidence(finding):
@@ -34,7 +35,7 @@ def finding_lines(path: str, finding: Finding, style: Style = PLAIN) -> Iterator
 
 def finding_line(finding: Finding, style: Style = PLAIN) -> str:
     """One finding without its place: severity, rule, who is to blame, what happened."""
-    message = printable(finding.message)
+    message = visible(finding.message)
     # Most messages begin with who did it; those need no second mention.
     words = message if message.startswith(f"{finding.blame} ") else f"{finding.blame}: {message}"
     return f"{finding_head(finding, style)} {words}"
@@ -42,17 +43,17 @@ def finding_line(finding: Finding, style: Style = PLAIN) -> str:
 
 def finding_head(finding: Finding, style: Style = PLAIN) -> str:
     """How bad it is, and the rule."""
-    return f"{style.severity(finding.severity)} {style.paint(finding.rule, 'bold')}"
+    return f"{style.severity(finding.severity)} {style.paint(visible(finding.rule), 'bold')}"
 
 
 def _evidence(finding: Finding) -> str:
     """Where in the message, together with which frames, and which sentence says so."""
-    parts = [f"at {printable(finding.pointer)}"] if finding.pointer else []
+    parts = [f"at {visible(finding.pointer)}"] if finding.pointer else []
     if finding.related:
         noun = "frame" if len(finding.related) == 1 else "frames"
         parts.append(f"see {noun} {', '.join(map(str, finding.related))}")
     if finding.source:
-        parts.append(finding.source)
+        parts.append(visible(finding.source))
     return "  ".join(parts)
 
 
@@ -65,7 +66,7 @@ def summary_lines(verdict: Verdict, style: Style = PLAIN) -> Iterator[str]:
     judged = f"{count(len(verdict.traces), 'trace')}, {count(verdict.frames, 'frame')}"
     revisions = sorted({trace.revision for trace in verdict.traces if trace.revision})
     if len(revisions) == 1:
-        judged += f", revision {printable(revisions[0])}"
+        judged += f", revision {visible(revisions[0])}"
     yield f"{style.paint(found, 'bold', colour)} in {judged}"
     if incomplete := sum(not trace.complete for trace in verdict.traces):
         which = (
@@ -76,4 +77,4 @@ def summary_lines(verdict: Verdict, style: Style = PLAIN) -> Iterator[str]:
     if verdict.unjudged:
         yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
     if first := next((f for trace in verdict.traces for f in trace.findings), None):
-        yield style.paint(f"What a rule means: mcpproxy explain {first.rule}", "dim")
+        yield style.paint(f"What a rule means: mcpproxy explain {visible(first.rule)}", "dim")

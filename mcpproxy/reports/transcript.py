@@ -13,7 +13,7 @@ from typing import Final, assert_never
 
 from mcpproxy.protocol.jsonrpc import Absent, Batch, RequestId
 from mcpproxy.reports.preview import SHORT_BYTES, preview
-from mcpproxy.reports.style import PLAIN, Style, count, decoded, duration, printable, size, tally
+from mcpproxy.reports.style import PLAIN, Style, count, decoded, duration, size, tally
 from mcpproxy.reports.text import finding_head, finding_line
 from mcpproxy.session.frame import (
     Close,
@@ -33,6 +33,7 @@ from mcpproxy.session.frame import (
 )
 from mcpproxy.session.http import Fields
 from mcpproxy.trace.conversation import Conversation, Turn
+from mcpproxy.visible import visible
 
 INDENT: Final = " " * 34
 PAYLOAD_COLUMNS: Final = 160
@@ -74,7 +75,7 @@ class Transcript:
             case Eof(sender=sender, observed_at_ns=at_ns):
                 return [self._line(at_ns, "eof", f"the {sender} closed its side")]
             case Signal(name=name, observed_at_ns=at_ns):
-                return [self._line(at_ns, "signal", printable(name))]
+                return [self._line(at_ns, "signal", visible(name))]
             case Gap():
                 return [self._gap(event)]
             case Close():
@@ -89,7 +90,7 @@ class Transcript:
                 self._asked_ns[event.exchange] = at_ns
                 if not event.endpoint:
                     self._other.add(event.exchange)
-                words = f"{printable(event.method)} {printable(event.target)}"
+                words = f"{visible(event.method)} {visible(event.target)}"
                 return [self._head(event, "client", "", words, f"session {session}" if session else "")]
             case ResponseHead():
                 self._last_frame = event.seq
@@ -97,9 +98,9 @@ class Transcript:
                     self._other.add(event.exchange)
                 asked_ns = self._asked_ns.get(event.exchange)
                 took = "" if asked_ns is None else duration(at_ns - asked_ns)
-                words = f"{event.status} {printable(event.reason)}".strip()
+                words = f"{event.status} {visible(event.reason)}".strip()
                 fields = Fields(event.headers)
-                said = printable(fields.media_type) + "  from mcpproxy" * event.by_proxy
+                said = visible(fields.media_type) + "  from mcpproxy" * event.by_proxy
                 if session and "mcp-session-id" in fields:
                     said += f"  session {session}"
                 return [self._head(event, "server", took, words, said.strip())]
@@ -113,12 +114,12 @@ class Transcript:
                 return [self._line(at_ns, "end", f"#{event.exchange}")] if self._full else []
             case Opaque():
                 what = f"{size(event.size)} from the {event.sender} on connection {event.connection}"
-                return [self._line(at_ns, "opaque", self._cut(f"{what}: {printable(event.reason)}", 9))]
+                return [self._line(at_ns, "opaque", self._cut(f"{what}: {visible(event.reason)}", 9))]
             case Note():
                 if event.what in ("connected", "closed") and not self._full:
                     return []
                 where = f"connection {event.connection}: " if event.connection else ""
-                words = f"{where}{printable(event.what)}: {printable(event.why)}"
+                words = f"{where}{visible(event.what)}: {visible(event.why)}"
                 return [self._line(at_ns, "mcpproxy", self._cut(words, 10))]
 
     def _head(self, event: RequestHead | ResponseHead, sender: str, took: str, words: str, said: str) -> str:
@@ -130,7 +131,7 @@ class Transcript:
         )
         line += f"  {style.paint(said, 'dim')}" if said else ""
         if self._full:
-            fields = [f"{printable(name)}: {printable(value)}" for name, value in event.headers]
+            fields = [f"{visible(name)}: {visible(value)}" for name, value in event.headers]
             line = "\n".join([line, *(f"{INDENT}  {style.paint(field, 'dim')}" for field in fields)])
         return line
 
@@ -167,7 +168,7 @@ class Transcript:
         if turn.kind == "malformed":
             payload = decoded(frame.raw[: 4 * max(room, 0)])
         elif not isinstance(turn.body, Absent):
-            payload = printable(preview(turn.body, room, is_short=len(frame.raw) <= SHORT_BYTES))
+            payload = visible(preview(turn.body, room, is_short=len(frame.raw) <= SHORT_BYTES))
         is_bad = turn.kind == "error" or (not is_message and name == turn.flaw)
         colour = "red" if is_bad else "bold"
         words = self._style.paint(name, colour) + self._style.paint(id, "dim")
@@ -181,9 +182,9 @@ class Transcript:
         if not frame.raw:
             name = "event without data"
         elif not is_message and event.name not in (None, "", "message"):
-            name = f"event {printable(event.name or '')}"
+            name = f"event {visible(event.name or '')}"
         if event.id is not None:
-            id += f" event id {self._style.shorten(printable(event.id), 24)}"
+            id += f" event id {self._style.shorten(visible(event.id), 24)}"
         if event.retry is not None:
             id += f" retry {event.retry} ms"
         return name, id
@@ -191,7 +192,7 @@ class Transcript:
     def _finding(self, finding: Finding) -> list[str]:
         elsewhere = finding.frame not in (0, self._last_frame)
         first, *rest = self._wrap(finding_line(finding) + (f" (frame {finding.frame})" if elsewhere else ""))
-        head = f"{finding.severity} {finding.rule}"
+        head = f"{finding.severity} {visible(finding.rule)}"
         painted = finding_head(finding, self._style) + first.removeprefix(head)
         mark = self._style.paint("└" if self._style.unicode else "`", "dim")
         return [f"{INDENT}{mark} {painted}", *(f"{INDENT}  {line}" for line in rest)]
@@ -212,7 +213,7 @@ class Transcript:
             (gap.stderr_bytes, "of stderr"),
         )
         amounts = ", ".join(f"{size(n)} {whence}" for n, whence in lost if n)
-        words = f"not recorded: {amounts or 'an unknown amount'}; {printable(gap.reason)}"
+        words = f"not recorded: {amounts or 'an unknown amount'}; {visible(gap.reason)}"
         return self._line(gap.observed_at_ns, "gap", self._style.paint(words, "yellow"))
 
     def _close(self, close: Close) -> list[str]:
@@ -273,11 +274,11 @@ def _named(turn: Turn) -> tuple[str, str]:
     id = "" if isinstance(turn.id, Absent) else f" id {_id(turn.id)}"
     match turn.kind:
         case "request" | "notification":
-            return printable(turn.method or ""), id
+            return visible(turn.method or ""), id
         case "response":
-            return f"answer to {printable(turn.method or 'an unknown request')}", id
+            return f"answer to {visible(turn.method or 'an unknown request')}", id
         case "error":
-            return f"error for {printable(turn.method or 'an unknown request')}", id
+            return f"error for {visible(turn.method or 'an unknown request')}", id
         case "malformed":
             return turn.flaw or "", ""
 
@@ -285,4 +286,4 @@ def _named(turn: Turn) -> tuple[str, str]:
 def _id(request_id: RequestId | None) -> str:
     if request_id is None:
         return "unusable"
-    return printable(preview(request_id, 60, is_short=type(request_id) is int))
+    return visible(preview(request_id, 60, is_short=type(request_id) is int))

@@ -15,6 +15,7 @@ from mcpproxy.reports.located import Located, Remark, locate
 from mcpproxy.session.frame import Finding, Severity
 from mcpproxy.trace.reader import open_trace
 from mcpproxy.validate.outcome import CheckResult, Status, Validation
+from mcpproxy.visible import visible
 
 _SEVERITY: Final[dict[Status, Severity]] = {"failed": "error", "warning": "warning"}
 
@@ -69,7 +70,7 @@ def suites(validation: Validation) -> Iterator[Suite]:
             for line in text.check_lines(check)
         ]
         cases = tuple(_case(validation, check) for check in checks)
-        yield Suite(f"{server} {revision}".strip(), cases, (*notes, *validation.notes))
+        yield Suite(f"{server} {revision}".strip(), cases, (*notes, *map(visible, validation.notes)))
 
 
 def _case(validation: Validation, check: CheckResult) -> Case:

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from mcpproxy.reports.style import PLAIN, Colour, Style, printable
+from mcpproxy.reports.style import PLAIN, Colour, Style
 from mcpproxy.validate.outcome import CATEGORIES, STATUSES, CheckResult, Status, Validation
+from mcpproxy.visible import visible
 
 _MARKS: Final[dict[Status, tuple[str, Colour]]] = {
     "passed": ("ok", "green"),
@@ -20,15 +21,15 @@ def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
     """The whole run."""
     info = validation.server
     server = f"{info.get('name', 'a server without name')} {info.get('version', '')}".strip()
-    yield f"{style.paint(printable(server), 'bold')}  {printable(validation.target)}"
+    yield f"{style.paint(visible(server), 'bold')}  {visible(validation.target)}"
     for revision in validation.revisions or ("",):
         checks = [check for check in validation.checks if check.revision == revision]
         yield ""
-        yield style.paint(f"revision {revision}, {validation.transport}", "bold")
+        yield style.paint(visible(f"revision {revision}, {validation.transport}"), "bold")
         yield from _by_category(checks, style)
     yield ""
     for note in validation.notes:
-        yield f"note: {printable(note)}"
+        yield f"note: {visible(note)}"
     yield from summary(validation, style)
 
 
@@ -42,9 +43,9 @@ def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
         yield style.paint("invalid", "bold", "red")
     bad = [c for c in validation.checks if c.status in ("failed", "warning") and not c.is_known]
     if shown := next((check for check in bad if check.trace and check.conclusion.frames), None):
-        yield style.paint(f"What passed: mcpproxy show {printable(shown.trace)}", "dim")
+        yield style.paint(f"What passed: mcpproxy show {visible(shown.trace)}", "dim")
     if ruled := next((check for check in bad if check.conclusion.rule), None):
-        yield style.paint(f"What a rule means: mcpproxy explain {ruled.conclusion.rule}", "dim")
+        yield style.paint(f"What a rule means: mcpproxy explain {visible(ruled.conclusion.rule)}", "dim")
 
 
 def _by_category(checks: Sequence[CheckResult], style: Style) -> Iterator[str]:
@@ -59,16 +60,16 @@ def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
     """One check: its mark and name, what it came to; what broke it has its evidence below."""
     mark, colour = ("know", "blue") if check.is_known else _MARKS[check.status]
     took = f" ({check.duration_ms:.0f} ms)" if check.duration_ms >= 1000 else ""
-    name = printable(check.name)
-    yield f"    {style.paint(f'{mark:<5}', colour)}{name}: {printable(check.conclusion.message)}{took}"
+    name = visible(check.name)
+    yield f"    {style.paint(f'{mark:<5}', colour)}{name}: {visible(check.conclusion.message)}{took}"
     if check.status not in ("failed", "warning"):
         return
     parts: list[str] = []
     if frames := check.conclusion.frames:
         noun = "frame" if len(frames) == 1 else "frames"
-        parts.append(f"{noun} {', '.join(map(str, frames[:8]))} of {printable(check.trace)}")
+        parts.append(f"{noun} {', '.join(map(str, frames[:8]))} of {visible(check.trace)}")
     if check.conclusion.rule and not check.name.startswith(check.conclusion.rule):
-        parts.append(check.conclusion.rule)
-    parts += [check.conclusion.source] if check.conclusion.source else []
+        parts.append(visible(check.conclusion.rule))
+    parts += [visible(check.conclusion.source)] if check.conclusion.source else []
     if parts:
         yield style.paint(f"         {'  '.join(parts)}", "dim")

@@ -299,7 +299,10 @@ def _text_or_base64(raw: bytes) -> object:
 def _bytes(value: JSON) -> bytes:
     match value:
         case str():
-            return value.encode("utf-8")
+            try:
+                return value.encode("utf-8")
+            except UnicodeEncodeError:  # half a character, which we write as base64
+                raise NotARecordError("a record with a bad event") from None
         case {"base64": str(text)}:
             return _unbase64(text)
         case _:

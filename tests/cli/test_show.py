@@ -50,7 +50,7 @@ def test_shows_what_is_no_frame(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
         ),
     )
     out = mcpproxy("show", path).out
-    assert "0.360                   stderr \\x1b[2Jwarming up\n" in out
+    assert "0.360                   stderr \\u001b[2Jwarming up\n" in out
     assert "0.361                   signal SIGTERM\n" in out
     lost = "2.50 kB from the server, 7 B of stderr; the disk was full"
     assert f"0.362                   gap not recorded: {lost}\n" in out

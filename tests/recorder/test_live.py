@@ -110,7 +110,7 @@ def test_quiet_says_nothing() -> None:
 def test_what_peers_send_stays_on_its_line(pipe: Pipe) -> None:
     evil = replace(RETYPED, message="a\nb\x1b[2J\x9b\u2028\udcff ä")
     assert told(pipe, "text", evil)[0] == (
-        "mcpproxy: error PROTO-007 server, frame 12: a\\x0ab\\x1b[2J\\x9b\\u2028\\udcff ä"
+        "mcpproxy: error PROTO-007 server, frame 12: a\\nb\\u001b[2J\\u009b\\u2028\\udcff ä"
     )
     assert json.loads(told(pipe, "json", evil)[0])["message"] == evil.message
 

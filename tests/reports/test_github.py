@@ -55,7 +55,7 @@ def test_what_comes_up_again_is_one_annotation_and_what_is_known_none() -> None:
 def test_nothing_that_a_peer_says_ends_a_command() -> None:
     said = "50%\r\n::error::forged\n##[error]forged"
     (line,) = github.lines((a("X-1", "error", said),), (), KNOWN, base=str(Path.cwd()))
-    assert line.endswith("::frame 4: 50%25%0D%0A::error::forged%0A##[error]forged")
+    assert line.endswith("::frame 4: 50%25\\r\\n::error::forged\\n##[error]forged")
     assert "\n" not in line
 
 

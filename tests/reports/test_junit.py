@@ -124,4 +124,4 @@ def test_what_xml_cannot_say_is_written_as_an_escape(tmp_path: Path) -> None:
     path = tmp_path / "report.xml"
     path.write_text(document(Suite("s", (Case("c", HOSTILE, status="failed", message=HOSTILE),))), "utf-8")
     (failure,) = ElementTree.parse(path).iter("failure")
-    assert failure.text == 'a "b" <c> & \\x1b[31m]]> \\ud800 \u2028\nend'
+    assert failure.text == 'a "b" <c> & \\u001b[31m]]> \\ud800 \\u2028\nend'

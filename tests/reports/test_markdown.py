@@ -36,7 +36,7 @@ def test_what_a_peer_wrote_stays_text() -> None:
     said = "|x| <img src=y> [a](http://b) `c` **d**\n# e \x1b[2J"
     (row,) = table(a(1, message=said))[2:]
     cell = row.rpartition(" | ")[2].removesuffix(" |")
-    assert cell == (r"\|x\| \<img src\=y\> \[a\]\(http\:\/\/b\) \`c\` \*\*d\*\*\\n\# e \\x1b\[2J")
+    assert cell == (r"\|x\| \<img src\=y\> \[a\]\(http\:\/\/b\) \`c\` \*\*d\*\*\\n\# e \\u001b\[2J")
 
 
 def test_a_long_message_is_cut() -> None:

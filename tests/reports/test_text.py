@@ -22,7 +22,7 @@ def test_a_finding_is_a_line_and_its_evidence() -> None:
     assert list(text.lines(verdict(WRONG_ID, NO_READY, REMARK))) == [
         "s.jsonl:12: error PROTO-007 server: wrong id",
         "    at /id  see frame 3  https://example.test/spec#ids",
-        "s.jsonl: warning SEQ-002 client never \\x1b[31mready",
+        "s.jsonl: warning SEQ-002 client never \\u001b[31mready",
         "s.jsonl:4: info SCHEMA-003 server: no properties",
         "    see frames 1, 2",
         "1 error, 1 warning, 1 note in 1 trace, 82 frames, revision 2025-11-25",

@@ -72,7 +72,7 @@ UNUSUAL: dict[str, tuple[bytes, dict[str, bool], str]] = {
         '→ error for an unknown request id unusable  {"code"',
     ),
     "an id that is a list": (b'{"id":[1],"method":"m"}', {}, "→ m id unusable"),
-    "a method with a terminal command": (b'{"method":"\\u001b[2J"}', {}, "→ \\x1b[2J"),
+    "a method with a terminal command": (b'{"method":"\\u001b[2J"}', {}, "→ \\u001b[2J"),
 }
 
 

@@ -1,0 +1,76 @@
+"""Names that say of their value that it is a secret: of header fields, parameters, members and options.
+
+A name is split into words (``X-RapidAPI-Key``, ``clientSecret``, ``private_key``), and its last words decide:
+``access_token`` names a secret, ``token_endpoint`` and ``token_type`` name something about one. So
+``monkey``, ``author`` and ``max_tokens`` are no secrets, and neither is ``progressToken``.
+
+Whoever starts the server may import this, so it imports nothing itself.
+"""
+
+_KEYS = (
+    "api", "access", "secret", "private", "subscription", "function", "functions", "rapidapi", "account",
+    "master", "signing", "encryption", "shared", "auth", "session", "service", "admin", "deploy", "app",
+    "application", "license", "consumer", "client", "ssh", "webhook",
+)  # fmt: skip
+
+SECRET_WORDS = frozenset(
+    (
+        "token", "secret", "secrets", "password", "passwords", "passwd", "pwd", "passphrase", "passcode",
+        "apikey", "apikeys", "authorization", "jwt", "cookie", "cookies", "credential", "credentials",
+        "signature", "sig", "api keys", "private keys", "secret keys", "access keys",
+        "access tokens", "refresh tokens", "auth tokens", "api tokens", "session tokens",
+        "session id", "sess id", "sessid", "password hash",
+        *(f"{kind} key" for kind in _KEYS),
+    )
+)  # fmt: skip
+"""Words that a secret's name ends with."""
+
+HARMLESS_WORDS = frozenset(
+    (
+        "progress token", "page token", "next token", "continuation token", "sync token", "cancel token",
+        "allow credentials",
+    )
+)  # fmt: skip
+"""What ends with such a word and is none: marks of a place in a list, of a request, and a field of CORS."""
+
+GLUED = (
+    "apikey", "accesskey", "secretkey", "privatekey", "subscriptionkey", "accesstoken", "authtoken",
+    "refreshtoken", "sessiontoken", "bearertoken", "idtoken", "securitytoken", "clientsecret", "sessionid",
+    "sessid", "password", "passwd", "passphrase", "dpop",
+)  # fmt: skip
+"""The same where nothing shows the words: ``AUTHTOKEN``, ``phpsessid``, ``dbpassword``."""
+
+_SUFFIXES = frozenset(("value", "text", "string", "raw", "base", "hex", "header", "sha", "md", "ed", "v"))
+"""What may follow without saying more: ``tokenValue``, ``X-Hub-Signature-256``."""
+
+LONGEST = 100
+"""A longer name is a text, and so is one with white space at its ends, quotes or brackets of a tag."""
+
+
+def names_secret(name: str) -> bool:
+    """Whether a value of this name is a secret."""
+    if len(name) > LONGEST or any(char in name for char in "<>\"'\n\r\t(){}"):
+        return False
+    words = words_of(name)
+    while words and (words[-1].isdigit() or words[-1] in _SUFFIXES):
+        words.pop()
+    ends = [" ".join(words[-length:]) for length in (1, 2) if length <= len(words)]
+    if not HARMLESS_WORDS.isdisjoint(ends):
+        return False
+    return not SECRET_WORDS.isdisjoint(ends) or "".join(words).endswith(GLUED)
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name in lower case: ``XAPIKey2`` is ``xapi key 2``."""
+    words: list[str] = []
+    word, before = "", ""
+    for at, char in enumerate(name):
+        kind = "a" if char.islower() else "A" if char.isupper() else "0" if char.isdigit() else ""
+        starts = kind != before and (before, kind) != ("A", "a")
+        # The last capital of several begins the next word: ``APIKey``.
+        starts = starts or (kind == before == "A" and name[at + 1 : at + 2].islower())
+        if starts and word:
+            words.append(word.lower())
+            word = ""
+        word, before = word + char if kind else "", kind
+    return [*words, word.lower()] if word else words

@@ -1,0 +1,57 @@
+"""Text of strangers, made safe to show: what a terminal would act on, or nobody would see, is written out.
+
+A peer, or whoever made a trace, chooses most of the text that we print. Control characters move the cursor,
+forge lines and retitle the window; bidirectional marks reorder what is read; invisible characters hide
+instructions. Everything of ours that writes for people (stderr, a terminal, a log, a report) passes its text
+through ``visible``. The wrapped server's own stderr is traffic and stays as it is.
+
+The relay imports this before its server starts, so it imports nothing itself.
+"""
+
+_SHORT = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+
+_BLANK = frozenset(
+    map(
+        chr,
+        (
+            0x034F,  # combining grapheme joiner
+            0x115F,  # fillers of Hangul
+            0x1160,
+            0x3164,
+            0xFFA0,
+            0x17B4,  # inherent vowels of Khmer
+            0x17B5,
+            *range(0x180B, 0x1810),  # variation selectors of Mongolian
+            *range(0xFE00, 0xFE0F),  # variation selectors; U+FE0F, which makes a character an emoji, stays
+            *range(0xE0100, 0xE01F0),
+        ),
+    )
+)
+"""Letters and marks by their category, which show as nothing. All other invisible characters are of
+categories that ``str.isprintable`` knows: controls, format characters (bidirectional, zero-width, tags),
+surrogates, what is not assigned, and spaces other than the usual one."""
+
+
+def visible(text: str) -> str:
+    """``text`` on one line, with every such character written as an escape: ``\\u001b``.
+
+    The escapes are those of JSON, so that the same value stands in a JSON text that has passed through here.
+    """
+    if text.isprintable() and (text.isascii() or _BLANK.isdisjoint(text)):
+        return text
+    return "".join([c if c.isprintable() and c not in _BLANK else _escape(c) for c in text])
+
+
+def visible_lines(text: str) -> str:
+    """The same for text of several lines, whose line feeds are ours and stay."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def _escape(char: str) -> str:
+    if char in _SHORT:
+        return _SHORT[char]
+    code = ord(char)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
