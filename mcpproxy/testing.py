@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from mcpproxy.background import Background
 from mcpproxy.errors import TraceError, UsageError
+from mcpproxy.recorder.alive import is_relay_alive
 from mcpproxy.recorder.fold import fold
 from mcpproxy.relay import journal
 from mcpproxy.replay.join import join, lacks
@@ -283,15 +284,7 @@ def _has_left(trace: str) -> bool:
     if not os.path.isdir(journal.folder(trace)):
         return True
     header = _header(trace)
-    if header is None or sys.platform == "win32":
-        return False
-    try:
-        os.kill(header.pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return False
+    return header is not None and sys.platform != "win32" and not is_relay_alive(header)
 
 
 def _wait(trace: str, seconds: float) -> bool:

@@ -60,9 +60,22 @@ def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
         "label": quoted(label),
         "cwd": quoted(os.getcwd()),
         "pid": str(os.getpid()),
+        "boot": quoted(_boot_id()),
         "started_at": quoted(f"{started_at}.{wall_ns // 1000 % 1_000_000:06d}Z"),
         "started_ns": str(now_ns),
         "mcpproxy": quoted(__version__),
     }
     text = "{" + ",".join(f'"{name}":{value}' for name, value in written.items()) + "}"
     return text.encode("utf-8", "replace")
+
+
+def _boot_id() -> str:
+    """As in ``mcpproxy.recorder.alive``, which takes too long to import here."""
+    try:
+        fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        return os.read(fd, 64).decode("ascii", "replace").strip()
+    finally:
+        os.close(fd)

@@ -195,7 +195,7 @@ def parse_leniently(raw: bytes) -> Message | None:
     no object or array.
     """
     try:
-        value: JSON = json.loads(raw.decode("utf-8", "replace"), parse_int=_integer)
+        value: JSON = json.loads(raw.decode("utf-8", "replace"), parse_int=integer)
     except (ValueError, RecursionError):
         return None
     return _shape(value, raw) if isinstance(value, dict | list) else None
@@ -210,14 +210,14 @@ def _reread(raw: bytes) -> tuple[JSON] | Flaw:
     except UnicodeDecodeError:
         return Flaw.NOT_UTF8
     try:
-        return (cast("JSON", json.loads(text, parse_constant=_refuse_constant, parse_int=_integer)),)
+        return (cast("JSON", json.loads(text, parse_constant=_refuse_constant, parse_int=integer)),)
     except RecursionError:
         return Flaw.TOO_DEEP
     except ValueError:
         return Flaw.NOT_JSON
 
 
-def _integer(digits: str) -> int | float:
+def integer(digits: str) -> int | float:
     """A whole number; one of absurd length, which int() may refuse, as a float like orjson's."""
     return int(digits) if len(digits) <= _MAX_ID_DIGITS else float(digits)
 

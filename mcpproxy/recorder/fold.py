@@ -5,14 +5,13 @@ killed itself at any point and done again.
 """
 
 import os
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder import follow
+from mcpproxy.recorder.alive import is_relay_alive
 from mcpproxy.recorder.filed import restore
 from mcpproxy.recorder.follow import Checkpoint, JournalReader
 from mcpproxy.recorder.frozen import FrozenStateError, thaw
@@ -60,7 +59,7 @@ def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bo
         raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
     before, after = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
     header = read_trace(trace).header if start.trace_bytes else _started(folder)
-    if header is None or _is_alive(header):
+    if header is None or is_relay_alive(header):
         return False
     continues = os.path.basename(before[-1]) if before else ""
     _refuse_stranger(path, replace(header, continues=continues), start.trace_bytes)
@@ -122,21 +121,6 @@ def _started(folder: str) -> Header | None:
         return None
     kind, payload, *_ = entries[0]
     return header_of(payload) if kind == journal.START else None
-
-
-def _is_alive(header: Header) -> bool:
-    """Whether the relay may still be writing, its recorder being dead or not born yet."""
-    if sys.platform == "win32" or header.pid in (0, os.getpid()):
-        return False
-    if time.monotonic_ns() < header.started_ns:
-        return False  # the machine was started anew since
-    try:
-        os.kill(header.pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _refuse_stranger(trace: str, header: Header, trace_bytes: int) -> None:

@@ -52,11 +52,12 @@ class Live:
         """Tell one line; the last is told even when there is much to tell."""
         self._add(f"{PREFIX}{visible(text)}\n".encode(), is_last=is_last)
 
-    def summarize(self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0) -> None:
+    def summarize(self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0, harm: str = "") -> None:
         """Tell how the session went.
 
         ``note`` is what is wrong with the trace, if anything is; ``lag_ns`` is how late something was judged
-        at the worst, which is told if people could have noticed.
+        at the worst, which is told if people could have noticed. ``harm`` is what somebody else has done to
+        the file.
         """
         parts = [_frames(tally.frames), _findings(tally.found)]
         for one in tally.more:
@@ -73,7 +74,8 @@ class Live:
             parts.append(f"judged up to {lag_ns / 1e9:.1f} s late")
         if note:
             parts.append(note)
-        self.say("; ".join([*parts, f"trace {trace}"]), is_last=True)
+        where = f"trace {trace} ({harm})" if harm else f"trace {trace}"
+        self.say("; ".join([*parts, where]), is_last=True)
 
     def flush(self) -> None:
         """Hand over what the pipe takes now."""

@@ -31,6 +31,7 @@ def header_of(payload: bytes) -> Header:
         listen=start.get("listen") or "",
         endpoint=start.get("endpoint") or "",
         upstream=start.get("upstream") or "",
+        boot=start.get("boot") or "",
     )
 
 

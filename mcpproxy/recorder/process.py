@@ -60,12 +60,13 @@ def _record(trace: str, wake: Wake, teller: Live, admin: str) -> None:
         gc.enable()
         _keep_up(recording, reader, wake, teller)
         note = "" if recording.finish() else recording.give_up()
+        harm = writer.harm()
         follow.remove(folder)
     finally:
         reader.close()
         writer.close()
         lock.release()
-    teller.summarize(trace, recording.tally, note, recording.lag_ns)
+    teller.summarize(trace, recording.tally, note, recording.lag_ns, harm)
 
 
 def _admin_port(where: str, teller: Live) -> Watching | None:

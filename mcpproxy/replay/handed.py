@@ -6,12 +6,10 @@ are known for the same thing, and what the client sends from then on is translat
 
 from typing import Final
 
-import orjson
-
 from mcpproxy.errors import McpProxyError
+from mcpproxy.protocol import rawjson
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.replay import translate
-from mcpproxy.replay.translate import Path
+from mcpproxy.protocol.rawjson import Path
 
 _RELATED: Final = "io.modelcontextprotocol/related-task"
 
@@ -87,12 +85,12 @@ class Handed:
             if live is None:
                 raise WithheldError(f"the server gave no {_WORDS[kind]} this time")
             if live != name:
-                edits[path] = translate.written(live)
+                edits[path] = rawjson.written(live)
         inputs = _at(value, ("params", "inputResponses"))
         if isinstance(inputs, dict) and self._inputs.keys() & inputs.keys():
-            renamed: JSONObject = {self._inputs.get(name, name): one for name, one in inputs.items()}
-            edits["params", "inputResponses"] = orjson.dumps(renamed)
-        return translate.spliced(raw, edits) if edits else raw
+            path = ("params", "inputResponses")
+            edits[path] = rawjson.renamed(rawjson.taken(raw, path) or b"{}", self._inputs)
+        return rawjson.spliced(raw, edits) if edits else raw
 
 
 def _at(value: JSON, path: Path) -> JSON:

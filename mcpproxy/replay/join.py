@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import Notification, Request, RequestId
+from mcpproxy.protocol.rawjson import spliced, written
 from mcpproxy.replay.match import Matcher
 from mcpproxy.replay.material import merged
 from mcpproxy.replay.recording import Said, Session, from_trace, load
-from mcpproxy.replay.translate import ID, REQUEST_ID, spliced, written
+from mcpproxy.replay.translate import ID, REQUEST_ID
 from mcpproxy.session.frame import Close, Finding, Frame
 from mcpproxy.trace.format import Tally, encode, encode_close, encode_finding, encode_frame, encode_header
 from mcpproxy.trace.reader import Trace, open_trace

@@ -3,16 +3,16 @@
 And the few messages that no recording holds: the error for a miss, the answer to a ping too many.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Single
-from mcpproxy.protocol.wording import kind, shown
+from mcpproxy.protocol.wording import shown
 from mcpproxy.replay.compare import Difference
 from mcpproxy.replay.match import Level
 from mcpproxy.replay.recording import Said
+from mcpproxy.reports.values import dumps
 
 MISS_CODE: Final = -32000
 """The JSON-RPC error code of a miss: a server error that JSON-RPC leaves to implementations."""
@@ -119,24 +119,15 @@ def miss_data(reason: str, nearest: Said | None, differences: Sequence[Differenc
             {
                 "pointer": one.pointer,
                 "change": one.change,
-                "expected": _shallow(one.expected),
-                "found": _shallow(one.found),
+                "expected": one.expected,
+                "found": one.found,
             }
             for one in differences
         ]
     return data
 
 
-def _shallow(value: JSON) -> JSON:
-    """``value``, or what it is if it is too deep to be written."""
-    try:
-        json.dumps(value)
-    except (RecursionError, ValueError):
-        return kind(value)
-    return value
-
-
 def _own(live: Live, members: JSONObject) -> Out:
-    text = json.dumps(members, separators=(",", ":")).encode()
+    text = dumps(members, compact=True).encode()
     raw = b'{"jsonrpc":"2.0","id":' + (live.id or b"null") + b"," + text[1:]
     return Out(raw, live=live, answers=True)

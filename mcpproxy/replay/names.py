@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 from uuid import uuid4
 
+from mcpproxy.protocol import rawjson
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, RequestId
-from mcpproxy.replay import translate
+from mcpproxy.protocol.rawjson import spliced
 from mcpproxy.replay.live import Live
 from mcpproxy.replay.recording import Said, Session
-from mcpproxy.replay.translate import ID, PROGRESS_TOKEN, REQUEST_ID, SUBSCRIPTION_ID, spliced
+from mcpproxy.replay.translate import ID, PROGRESS_TOKEN, REQUEST_ID, SUBSCRIPTION_ID
 
 Key: TypeAlias = tuple[type, RequestId]
 """An id with its JSON type: 1 and "1" are two."""
@@ -42,7 +43,7 @@ class Names:
     def answer(self, said: Said, live: Live) -> bytes:
         """A recorded answer for ``live``, whatever it was taken for."""
         id = live.id or b"null"
-        edits: dict[translate.Path, bytes] = {ID: id}
+        edits: dict[rawjson.Path, bytes] = {ID: id}
         if isinstance(live.message, Request) and live.message.method == "subscriptions/listen":
             edits["result", "_meta", SUBSCRIPTION_ID] = id
         return spliced(said.raw, edits)
@@ -74,7 +75,7 @@ class Names:
         self._renamed += 1
         fresh = f"{id}-{self._renamed}"
         self._asked[str, fresh] = said
-        return spliced(said.raw, {ID: translate.written(fresh)})
+        return spliced(said.raw, {ID: rawjson.written(fresh)})
 
 
 def request_id(params: "JSON | Absent") -> Key | None:

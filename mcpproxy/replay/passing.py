@@ -14,10 +14,11 @@ from typing import Final
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.lines import LineFramer
+from mcpproxy.protocol import rawjson
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, RequestId, Response, parse
-from mcpproxy.replay import translate
+from mcpproxy.protocol.rawjson import spliced
 from mcpproxy.replay.live import MISS_CODE, Live, Out, error
-from mcpproxy.replay.translate import ID, spliced
+from mcpproxy.replay.translate import ID
 
 _CHUNK_BYTES: Final = 1 << 16
 _GRACE_S: Final = 2.0
@@ -84,8 +85,8 @@ class Passing:
                 return ([Out(raw, live=live, answers=True)] if live else []), []
             case Request():
                 own = f"passed-{len(self._asked)}"
-                self._asked[own] = translate.taken(raw, ID) or b"null"
-                return [Out(spliced(raw, {ID: translate.written(own)}))], []
+                self._asked[own] = rawjson.taken(raw, ID) or b"null"
+                return [Out(spliced(raw, {ID: rawjson.written(own)}))], []
             case Notification():
                 return [Out(raw)], []
             case _:

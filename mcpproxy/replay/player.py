@@ -11,31 +11,29 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Final
 
-import orjson
-
+from mcpproxy.protocol import rawjson
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Batch,
     ErrorResponse,
-    JSONObject,
     Malformed,
     Notification,
     Request,
     Response,
     Single,
-    classify,
     parse,
 )
-from mcpproxy.replay import translate
+from mcpproxy.protocol.rawjson import put, spliced
 from mcpproxy.replay.causes import causes
+from mcpproxy.replay.compare import equal
 from mcpproxy.replay.contrast import Pairing, named
 from mcpproxy.replay.handed import Handed, WithheldError
 from mcpproxy.replay.listings import LISTS
 from mcpproxy.replay.match import Matcher
 from mcpproxy.replay.played import Asked, Played
-from mcpproxy.replay.recording import Said, Session
+from mcpproxy.replay.recording import Said, Session, singles
 from mcpproxy.replay.script import Step, awaited, is_masked_anywhere, steps
-from mcpproxy.replay.translate import ID, REQUEST_ID, spliced
+from mcpproxy.replay.translate import CURSOR, ID, REQUEST_ID
 from mcpproxy.session.frame import CLIENT, SERVER, Headers, SseEvent
 
 _MS: Final = 1_000_000
@@ -45,7 +43,7 @@ _HUNG_NS: Final = 2000 * _MS
 _MORE_PAGES: Final = 100
 _STRANGERS: Final = 1000
 _CANDIDATES: Final = 50
-_METHOD_NOT_FOUND: Final = -32601
+_NOT_ASKED: Final = b'{"code":-32601,"message":"the recorded client was not asked this"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +145,7 @@ class Player:
             return []
         message = parse(raw)
         sends: list[Send] = []
-        for single in message.items if isinstance(message, Batch) else (message,):
-            text = orjson.dumps(single.value) if isinstance(message, Batch) else raw
+        for single, text in singles(message, raw):
             asked = self._asked(single)
             live = self._played.keep(SERVER, single, text, now_ns, exchange, event, asked)
             self._hear(live, asked, sends, now_ns)
@@ -243,16 +240,15 @@ class Player:
             return
         self._pages += 1
         id = self._played.unused_id()
-        params = message.params if isinstance(message.params, dict) else {}
-        value: JSONObject = {**message.value, "id": id, "params": {**params, "cursor": cursor}}
+        raw = put(put(said.raw, ID, rawjson.written(id)), CURSOR, rawjson.written(cursor))
         step = self._step_of.get(said.index)
         number = self._played.another_exchange(step.exchange if step else None)
-        live = self._played.keep(CLIENT, classify(value, value), orjson.dumps(value), now_ns, number)
+        live = self._played.keep(CLIENT, parse(raw), raw, now_ns, number)
         self._played.open[str, id] = Asked(said, live, is_page=True)
         sends.append(Send(live.raw, step, number, asks=True))
 
     def _request(self, live: Said, request: Request, sends: list[Send], now_ns: int) -> None:
-        id = translate.taken(live.raw, ID) or b"null"
+        id = rawjson.taken(live.raw, ID) or b"null"
         if request.method == "ping":
             self._say_at_once(b'{"jsonrpc":"2.0","id":' + id + b',"result":{}}', sends, now_ns)
             return
@@ -270,9 +266,7 @@ class Player:
         if answer is not None and not is_masked_anywhere(_value(answer)):
             self._say_at_once(spliced(answer.raw, {ID: id}), sends, now_ns)
             return
-        error = {"code": _METHOD_NOT_FOUND, "message": "the recorded client was not asked this"}
-        raw = b'{"jsonrpc":"2.0","id":' + id + b',"error":' + orjson.dumps(error) + b"}"
-        self._say_at_once(raw, sends, now_ns)
+        self._say_at_once(b'{"jsonrpc":"2.0","id":' + id + b',"error":' + _NOT_ASKED + b"}", sends, now_ns)
 
     def _saw_one(self, live: Said) -> None:
         """A notification, a line that is no message, an answer to nothing: one like it has come again."""
@@ -286,7 +280,7 @@ class Player:
             self._strangers += 1
             return
         value = _value(live)
-        said = next((each for each in alike if _value(each) == value), alike[0])
+        said = next((each for each in alike if equal(_value(each), value)), alike[0])
         del self._unseen[said.index]
         self.progress += 1
 
@@ -347,12 +341,12 @@ class Player:
             return self._leave_out(said, str(why))
         match message:
             case Request(id=id) if id is not None and (type(id), id) in self._played.open:
-                return spliced(raw, {ID: translate.written(self._played.unused_id())})
+                return spliced(raw, {ID: rawjson.written(self._played.unused_id())})
             case Notification(method="notifications/cancelled", params=dict(params)):
                 id = params.get("requestId")
                 for (_, now), asked in self._played.open.items():
                     if isinstance(asked.said.message, Request) and asked.said.message.id == id != now:
-                        return spliced(raw, {REQUEST_ID: translate.written(now)})
+                        return spliced(raw, {REQUEST_ID: rawjson.written(now)})
             case Response() | ErrorResponse() if said.answers is not None:
                 asked_as = self._asked_as.get(said.answers)
                 return spliced(raw, {ID: asked_as}) if asked_as else None

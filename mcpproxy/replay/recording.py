@@ -6,14 +6,21 @@ whole, a credential that was masked) is said in ``notes``, one sentence fragment
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl
 
-import orjson
-
-from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Malformed, Notification, Request, Response, Single
+from mcpproxy.protocol.jsonrpc import (
+    Batch,
+    ErrorResponse,
+    Message,
+    Notification,
+    Request,
+    Response,
+    Single,
+)
+from mcpproxy.protocol.rawjson import elements
 from mcpproxy.session.frame import (
     Eof,
     ExchangeEnd,
@@ -37,8 +44,8 @@ class Said:
     """One message of a session, or one line of it that is none.
 
     ``index`` is its place in the session; ``answers`` the place of the request that it answers.
-    ``raw`` are its bytes as they were on the wire (for an element of a batch: written anew), ``batch``
-    is the frame number of the batch it was in, else 0. ``exchange`` and ``event`` as for a frame.
+    ``raw`` are its bytes as they were on the wire, ``batch`` is the frame number of the batch it was in,
+    else 0. ``exchange`` and ``event`` as for a frame.
     """
 
     index: int
@@ -216,11 +223,10 @@ class _Reading:
             return
         session, message = self._session(frame.exchange), frame.message
         batch = frame.seq if isinstance(message, Batch) else 0
-        singles = message.items if isinstance(message, Batch) else (message,)
         places: list[int] = []
-        for single, turn in zip(singles, self._conversation.turns(frame), strict=True):
+        turns = self._conversation.turns(frame)
+        for (single, raw), turn in zip(singles(message, frame.raw), turns, strict=True):
             answers = self._asked(session, turn.answers, single)
-            raw = _written(single) if batch else frame.raw
             index = len(session.messages)
             session.messages.append(
                 Said(
@@ -251,8 +257,8 @@ class _Reading:
         return None
 
 
-def _written(message: Single) -> bytes:
-    value = message.value
-    return (
-        b"" if isinstance(message, Malformed) and not isinstance(value, dict | list) else orjson.dumps(value)
-    )
+def singles(message: Message, raw: bytes) -> Iterator[tuple[Single, bytes]]:
+    """The messages in a frame, each with its own text; a batch holds several."""
+    if isinstance(message, Batch):
+        return zip(message.items, elements(raw), strict=True)
+    return iter(((message, raw),))

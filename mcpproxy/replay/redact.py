@@ -103,7 +103,7 @@ class Redaction:
         command = tuple(self._command(header.command))
         label, cwd = self.text(header.label), self.text(header.cwd)
         redaction = ",".join((*before, str(self._what)))
-        return replace(header, redaction=redaction, command=command, label=label, cwd=cwd, **urls)
+        return replace(header, redaction=redaction, command=command, label=label, cwd=cwd, boot="", **urls)
 
     def lines(self, trace: Trace) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
         """The records of the copy, each with its line. Compressed bodies are there as they were decoded.
@@ -265,6 +265,7 @@ class Redaction:
         parts: list[str] = []
         copied = 0
         names: list[str | int] = []  # where we are: of each container, the member or the element
+        called: list[str] = [""]  # of each container, the closest name around what stands in it
         hidden: int | None = None  # how deep what is masked as a whole begins
         is_name = False  # the next string is the name of a member
         for found in _TOKEN.finditer(text):
@@ -272,6 +273,7 @@ class Redaction:
                 case "}" | "]":
                     if names:
                         names.pop()
+                        called.pop()
                     hidden = None if hidden is not None and len(names) <= hidden else hidden
                     is_name = False
                 case ",":
@@ -281,14 +283,15 @@ class Redaction:
                 case ":":
                     is_name = False
                 case '"' if is_name:
-                    names[-1] = unescaped(found[1])
+                    names[-1] = called[-1] = unescaped(found[1])
                 case first:
                     safe = _protected(names, protected)
-                    whole = not safe and (hidden is not None or self._is_named(names, pointers))
+                    whole = not safe and (hidden is not None or self._is_named(called[-1], names, pointers))
                     if first in "{[":
                         if whole and hidden is None and not _is_described(names):
                             hidden = len(names)
                         names.append("" if first == "{" else 0)
+                        called.append("" if first == "{" else called[-1])
                         is_name = first == "{"
                         continue
                     if safe or (new := self._value(found, whole, depth)) == found[0]:
@@ -297,9 +300,8 @@ class Redaction:
                     copied = found.end()
         return "".join((*parts, text[copied:])) if parts else text
 
-    def _is_named(self, names: list[str | int], pointers: Sequence[re.Pattern[str]]) -> bool:
+    def _is_named(self, name: str, names: list[str | int], pointers: Sequence[re.Pattern[str]]) -> bool:
         """Whether the value here is masked for its name or its place."""
-        name = next((name for name in reversed(names) if isinstance(name, str)), "")
         if name and self._named(name):
             return True
         if not pointers:

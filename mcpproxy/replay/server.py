@@ -8,15 +8,14 @@ A request that was not recorded, or not so often, is a miss: it is answered with
 comes nearest, and counted.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from mcpproxy.protocol import rawjson
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Absent,
-    Batch,
     ErrorResponse,
     Malformed,
     Notification,
@@ -24,13 +23,12 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     parse,
 )
-from mcpproxy.replay import translate
 from mcpproxy.replay.causes import Cause, causes
-from mcpproxy.replay.compare import Difference
+from mcpproxy.replay.compare import Difference, equal
 from mcpproxy.replay.live import MISS_CODE, Heard, Live, Options, Out, error, miss_data, named, result
 from mcpproxy.replay.match import Matcher
 from mcpproxy.replay.names import Key, Names, request_id
-from mcpproxy.replay.recording import Said, Session
+from mcpproxy.replay.recording import Said, Session, singles
 from mcpproxy.replay.schedule import Schedule
 from mcpproxy.replay.translate import ID, OWN_TOKEN
 from mcpproxy.reports.style import count
@@ -104,10 +102,7 @@ class Engine:
         """Take one frame of the client's; never raises, whatever it is."""
         heard = Heard()
         message = parse(raw)
-        if isinstance(message, Batch):
-            heard.lives = [Live(_line(single.value), single) for single in message.items]
-        else:
-            heard.lives = [Live(raw, message)]
+        heard.lives = [Live(text, single) for single, text in singles(message, raw)]
         for live in heard.lives:
             self._hear(live, heard)
         heard.outs = self._joined(heard.outs)
@@ -132,8 +127,8 @@ class Engine:
                     self._miss(live, "it is no JSON-RPC message", None, heard, code=_PARSE_ERROR)
 
     def _request(self, live: Live, request: Request, heard: Heard) -> None:
-        live.id = translate.taken(live.raw, ID) or b"null"
-        live.token = translate.taken(live.raw, OWN_TOKEN)
+        live.id = rawjson.taken(live.raw, ID) or b"null"
+        live.token = rawjson.taken(live.raw, OWN_TOKEN)
         if request.id is not None:
             self._by_id[type(request.id), request.id] = live
         if said := self._matcher.take(request):
@@ -223,7 +218,7 @@ class Engine:
         """Take ``live`` for the one of ``known`` that is just the same, or else for the first."""
         if not known:
             return False
-        said = next((said for said in known if said.message.value == live.message.value), known[0])
+        said = next((said for said in known if _is_alike(said, live)), known[0])
         self._untaken.remove(said)
         self._saw(said, live, heard)
         return True
@@ -302,9 +297,8 @@ def _never_asked(engines: Sequence[Engine]) -> int:
     return sum(least.values())
 
 
-def _line(value: "JSON | Absent") -> bytes:
-    """An element of a batch as a line of its own."""
-    try:
-        return json.dumps(value, separators=(",", ":")).encode()
-    except (TypeError, ValueError, RecursionError):
-        return b"null"
+def _is_alike(said: Said, live: Live) -> bool:
+    was, now = said.message.value, live.message.value
+    if isinstance(was, Absent) or isinstance(now, Absent):
+        return was is now
+    return equal(was, now)

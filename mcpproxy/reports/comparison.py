@@ -3,7 +3,6 @@
 The text names what is not as it was; what is the same is counted. The other two hold every item.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
@@ -13,6 +12,7 @@ from mcpproxy.replay.outcome import Change, Comparison, Item, Verdict
 from mcpproxy.reports import junit as xml
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.style import PLAIN, Colour, Style
+from mcpproxy.reports.values import dumps
 from mcpproxy.visible import visible
 
 _COLOURS: Final[dict[Verdict, Colour]] = {
@@ -57,7 +57,7 @@ def as_json(comparison: Comparison) -> Iterator[str]:
         "items": [_item(item) for item in comparison.items],
         "notes": comparison.notes,
     }
-    yield json.dumps(value, indent=1)
+    yield dumps(value, indent=1)
 
 
 def junit(comparison: Comparison) -> Iterator[str]:

@@ -7,12 +7,12 @@ carries the findings that were recorded right behind it; later ones are lines of
 following nothing is held back, so there every finding is a line of its own.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
 from mcpproxy.protocol.jsonrpc import ABSENT, Batch
+from mcpproxy.reports.values import dumps
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -53,7 +53,7 @@ def lines(
             held.findings.append(finding_object(event))
             continue
         if held:
-            yield json.dumps(held.record)
+            yield dumps(held.record)
             held = None
         findings: list[dict[str, object]] = []
         if isinstance(event, HttpEvent):
@@ -67,9 +67,9 @@ def lines(
         if isinstance(event, Frame) and not follow:
             held = _Held(event.seq, record, findings)
         else:
-            yield json.dumps(record)
+            yield dumps(record)
     if held:
-        yield json.dumps(held.record)
+        yield dumps(held.record)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ class Header:
     """What was left out on purpose, as a fragment ("trimmed to frames 1-5,12 of 80"); empty for nothing."""
     imported: str = ""
     """Whose recording it was before, and what that did not keep; empty for our own."""
+    boot: str = ""
+    """Linux: the boot in which it was recorded. It tells whether the process ``pid`` can still live."""
 
 
 @slotted()

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast
 import orjson
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, integer
 
 _MISSING: Final = object()
 
@@ -40,8 +40,8 @@ def read_object(text: bytes) -> JSONObject:
     except orjson.JSONDecodeError:
         try:
             value = cast(
-                "JSON", json.loads(text.decode("utf-8"))
-            )  # reads the lone surrogates that orjson refuses
+                "JSON", json.loads(text.decode("utf-8"), parse_int=integer)
+            )  # reads the lone surrogates and the long numbers that orjson refuses
         except (ValueError, RecursionError):
             raise NotARecordError("not a trace record") from None
     if not isinstance(value, dict):

@@ -32,6 +32,7 @@ class TraceWriter:
         """Why the last flush failed, in the system's words; ``None`` when it did not."""
         self._is_new = resume_at is None
         self._fd = -1
+        self._files: list[tuple[str, int, os.stat_result]] = []  # those before this one, with their sizes
         self._pending: list[bytes] = []
         self._later: list[tuple[str, list[bytes]]] = []  # the files to go on in, and their records
         self._pending_bytes = 0
@@ -79,6 +80,8 @@ class TraceWriter:
         while self._later:
             if not self._flush_file():
                 return False
+            if self._fd >= 0:
+                self._files.append((self.path, self.size, os.fstat(self._fd)))
             self.close()
             self.path, self._pending = self._later.pop(0)
             self.size, self._is_new = 0, True
@@ -128,6 +131,17 @@ class TraceWriter:
             os.ftruncate(self._fd, self.size)
         return self.size
 
+    def harm(self) -> str:
+        """What became of the files behind our back, as a fragment; empty if they are as they were written.
+
+        Somebody may delete, move or shorten what is being written, and no write fails for that. To be asked
+        before the last file is closed.
+        """
+        found = [f"{os.path.basename(each[0])} {what}" for each in self._files if (what := _harm(*each))]
+        if self._fd >= 0 and (what := _harm(self.path, self.size, os.fstat(self._fd))):
+            found.append(f"{os.path.basename(self.path)} {what}" if self._files else what)
+        return ", ".join(found)
+
     def close(self) -> None:
         """Let go of the file. What is still pending is lost."""
         if self._fd >= 0:
@@ -153,3 +167,20 @@ class TraceWriter:
                 return start + found + 1
             end = start
         return 0
+
+
+def _harm(path: str, size: int, was: os.stat_result) -> str:
+    """What became of the file ``path`` into which so many bytes were written; ``was``: what it is, or was."""
+    try:
+        now = os.stat(path)
+    except FileNotFoundError:
+        if was.st_nlink:
+            return "is not there any more: it was moved or deleted while the session ran"
+        return "was deleted while the session ran: nothing of it is left"
+    except OSError as fault:
+        return f"cannot be found any more ({fault.strerror})"
+    if not os.path.samestat(was, now):
+        return "was replaced by another file while the session ran"
+    if now.st_size < size:
+        return "was cut short while the session ran: what is missing is lost"
+    return ""

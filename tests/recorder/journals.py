@@ -18,7 +18,7 @@ Entry = tuple[int, bytes, int, int]
 STARTED_NS: Final = 1000
 
 
-def start(pid: int = 0) -> Entry:
+def start(pid: int = 0, started_ns: int = STARTED_NS) -> Entry:
     """The START record of a relay with this ``pid``; 0 is nobody's, so that it counts as dead."""
     payload = {
         "transport": "stdio",
@@ -27,10 +27,10 @@ def start(pid: int = 0) -> Entry:
         "cwd": "/",
         "pid": pid,
         "started_at": "2026-11-21T10:20:30.123456Z",
-        "started_ns": STARTED_NS,
+        "started_ns": started_ns,
         "mcpproxy": "0.1.0",
     }
-    return journal.START, json.dumps(payload).encode(), STARTED_NS, 0
+    return journal.START, json.dumps(payload).encode(), started_ns, 0
 
 
 START: Final = start()

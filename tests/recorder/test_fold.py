@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,13 @@ from tests.recorder.journals import (
     start,
 )
 from tests.recorder.limits import file_size_limit
+
+
+@pytest.fixture
+def process() -> "Iterator[subprocess.Popen[bytes]]":
+    """Another process, which has just been started."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as started:
+        yield started
 
 
 @pytest.fixture
@@ -209,21 +218,21 @@ def test_a_line_that_is_being_written_is_not_torn(trace: Path) -> None:
     lock.release()
 
 
-@pytest.mark.parametrize("pid", [os.getppid(), 1])
-def test_a_relay_that_lives_is_left_alone(trace: Path, pid: int) -> None:
+def test_a_relay_that_lives_is_left_alone(trace: Path, process: "subprocess.Popen[bytes]") -> None:
     """Its recorder was killed or is not born yet: the journal still grows."""
-    JournalFolder(trace, [start(pid), client(b"1\n")])
+    JournalFolder(trace, [start(process.pid, time.monotonic_ns()), client(b"1\n")])
     assert not fold(str(trace))
     assert not is_gone(trace)
 
 
-def test_another_users_relay_is_left_alone(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(pid: int, number: int) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "kill", refuse)
-    JournalFolder(trace, [start(4711), client(b"1\n")])
-    assert not fold(str(trace))
+def test_a_process_that_has_got_the_number_of_the_relay_is_not_taken_for_it(
+    trace: Path, process: "subprocess.Popen[bytes]"
+) -> None:
+    """In a container the relay is number 1 before it starts again, and after."""
+    JournalFolder(trace, [start(process.pid, time.monotonic_ns() - 5_000_000_000), client(b"1\n")])
+    assert fold(str(trace))
+    [frame] = [event for event in open_trace(trace).events() if isinstance(event, Frame)]
+    assert frame.raw == b"1"
 
 
 def test_a_relay_that_is_gone_is_known_to_be(trace: Path) -> None:

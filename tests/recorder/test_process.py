@@ -319,8 +319,9 @@ def test_the_end_of_the_relay_ends_a_pause(pipe: tuple[int, int], asleep: Script
 
 
 def test_a_session_is_followed_while_it_lives(trace: Path) -> None:
-    folder = JournalFolder(trace, [start(os.getppid())])
+    folder = JournalFolder(trace, [START])
     recorder = Forked(trace, quiet=True)
+    until(lambda: recorder.asleep[0] == 1)  # by then it has the lock
     followed = (event for event in follow(trace, poll_s=0.001) if not isinstance(event, Finding))
     for number in range(1, 4):
         folder.append(1, packed(client(PING, number)))
@@ -345,3 +346,62 @@ def test_a_session_whose_recorder_is_killed_is_followed_to_its_end(trace: Path) 
     assert [type(event).__name__ for event in found] == ["Frame", "Frame", "Close"]
     os.close(recorder.notes_fd)
     recorder.leave()
+
+
+def _delete(trace: Path) -> None:
+    trace.unlink()
+
+
+def _move(trace: Path) -> None:
+    trace.rename(trace.with_name("elsewhere.jsonl"))
+
+
+def _cut(trace: Path) -> None:
+    os.truncate(trace, 10)
+
+
+def _replace(trace: Path) -> None:
+    trace.unlink()
+    trace.write_text("something else")
+
+
+def _leave_alone(trace: Path) -> None:
+    assert trace.exists()
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (_delete, " (was deleted while the session ran: nothing of it is left)"),
+        (_move, " (is not there any more: it was moved or deleted while the session ran)"),
+        (_cut, " (was cut short while the session ran: what is missing is lost)"),
+        (_replace, " (was replaced by another file while the session ran)"),
+        (_leave_alone, ""),
+    ],
+)
+def test_the_summary_says_what_became_of_the_trace(
+    trace: Path, harm: Callable[[Path], None], told: str
+) -> None:
+    folder = JournalFolder(trace, [START, client(PING)])
+    recorder = Forked(trace)
+    until(lambda: recorder.asleep[0] == 1)
+    harm(trace)
+    folder.append(1, packed(EXIT))
+    recorder.leave()
+    *_, summary = recorder.notes()
+    assert summary.endswith(f"; trace {trace}{told}")
+
+
+def test_the_summary_names_the_file_of_several_that_is_gone(trace: Path) -> None:
+    asked = json.loads(START[1]) | {"rotate": {"bytes": 2500}}
+    first = (START[0], json.dumps(asked).encode(), START[2], 0)
+    folder = JournalFolder(trace, [first, *[client(PING, at) for at in range(100)]])
+    recorder = Forked(trace, "off")
+    until(lambda: recorder.asleep[0] == 1)
+    (trace.parent / "s.2.jsonl").unlink()
+    folder.append(1, packed(EXIT))
+    recorder.leave()
+    *_, summary = recorder.notes()
+    assert summary.endswith(
+        "(s.2.jsonl is not there any more: it was moved or deleted while the session ran)"
+    )

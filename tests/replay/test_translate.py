@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.replay.translate import find, spliced, taken
+from mcpproxy.protocol.rawjson import elements, find, put, renamed, spliced, taken
 
 CASES = (
     (b'{"id":1}', ("id",), b"1"),
@@ -50,3 +50,34 @@ def test_any_object_keeps_all_else(value: dict[str, object], is_ascii: bool) -> 
     assert (find(raw, ("id",)) is None) == ("id" not in value)
     expected = value | {"id": [0]} if "id" in value else value
     assert json.loads(spliced(raw, {("id",): b"[0]"})) == expected
+
+
+def test_the_elements_of_an_array_are_its_bytes() -> None:
+    raw = b' [ {"a" : 18446744073709551616} , [1,[2]],"\\ud800,]" , 1e400,null ] '
+    assert list(elements(raw)) == [
+        b'{"a" : 18446744073709551616}',
+        b"[1,[2]]",
+        b'"\\ud800,]"',
+        b"1e400",
+        b"null",
+    ]
+    assert list(elements(b"[ ]")) == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "after"),
+    [
+        (b'{"params":{"cursor":1, "x":1e400}}', b'{"params":{"cursor":"c", "x":1e400}}'),
+        (b'{"params":{ }}\r\n', b'{"params":{"cursor":"c"}}\r\n'),
+        (b'{"id":1,"params":[1]}', b'{"id":1,"params":{"cursor":"c"}}'),
+        (b'{"id":1}', b'{"id":1,"params":{"cursor":"c"}}'),
+        (b"{}", b'{"params":{"cursor":"c"}}'),
+    ],
+)
+def test_a_value_is_put_where_there_may_be_none(raw: bytes, after: bytes) -> None:
+    assert put(raw, ("params", "cursor"), b'"c"') == after
+
+
+def test_members_get_other_names_and_keep_their_values() -> None:
+    raw = b'{ "a" : 18446744073709551616 ,"b":{"a":"\\ud800"}}'
+    assert renamed(raw, {"a": "x"}) == b'{"x":18446744073709551616,"b":{"a":"\\ud800"}}'

@@ -5,13 +5,13 @@ are no UTF-8) is not there any more. stderr, the ends of the streams and of the 
 appends to its file, so that one may hold several sessions; each begins with ``initialize``.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.rawjson import taken
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.trace.foreign.source import Clock, Source, choose, lines, refuse, unix_ns
 from mcpproxy.trace.format import Header, Recorded, is_embeddable
@@ -19,7 +19,6 @@ from mcpproxy.trace.format import Header, Recorded, is_embeddable
 NAME: Final = "mcp-rec"
 
 _SENDERS: Final[dict[str, Sender]] = {"client->server": CLIENT, "server->client": SERVER}
-_USUAL: Final = re.compile(rb'\{"ts": ?[0-9.eE+-]+, ?"dir": ?"[a-z>-]+", ?"msg": ?')
 _LOST: Final = "from mcp-rec: messages written anew; stderr, what was no text, and the end are not in it"
 
 
@@ -86,7 +85,4 @@ def _raw(line: bytes, message: JSON) -> bytes:
         case {"_unparsed": True, "_raw": str(text)}:
             return text.encode("utf-8", "replace")
         case _:
-            line = line.rstrip()
-            if usual := _USUAL.match(line):
-                return line[usual.end() : -1]
-            return json.dumps(message).encode("ascii")
+            return taken(line, ("msg",)) or b"null"

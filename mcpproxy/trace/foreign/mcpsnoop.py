@@ -5,13 +5,11 @@ number that is left out in ``seq`` is a line that was dropped. Over HTTP there a
 messages of all connections in one row, batches taken apart. How the session ended is not recorded.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
-import orjson
-
 from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.rawjson import taken
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender, Stderr
 from mcpproxy.trace.foreign.source import Clock, Source, choose, lines, refuse, unix_ns
 from mcpproxy.trace.format import Header, Recorded
@@ -20,11 +18,6 @@ NAME: Final = "mcpsnoop"
 
 _SENDERS: Final[dict[str, Sender]] = {"c2s": CLIENT, "s2c": SERVER}
 _DIRECTIONS: Final = (*_SENDERS, "stderr", "meta")
-_RAW: Final = b'"raw":'
-_BEHIND: Final = re.compile(
-    rb',"(?:mcp_method|mcp_name|mcp_protocol_version|mcp_param_headers|batch|conn_id|truncated|redacted|status'
-    rb'|auth_challenge|text)":'
-)
 _REDACTED: Final = "[REDACTED]"
 _UNKNOWN: Final = "masked(len=0,visible=yes,hash=000000000000)"
 """What a recording of ours has in the place of a value that nobody knows."""
@@ -112,21 +105,10 @@ def _events(path: str, id: str, is_http: bool) -> Iterator[Recorded]:
 
 
 def _raw(line: bytes, members: JSONObject) -> bytes | None:
-    """The bytes of the message, cut out of the line; written anew only where that does not work."""
-    value = members.get("raw")
-    if value is None:
+    """The bytes of the message, cut out of the line."""
+    if members.get("raw") is None:
         return None
-    start = line.find(_RAW) + len(_RAW)
-    ends = [found.start() for found in _BEHIND.finditer(line, start)] + [line.rstrip().rfind(b"}")]
-    for end in ends:
-        raw = line[start:end]
-        try:
-            if orjson.loads(raw) == value:
-                break
-        except orjson.JSONDecodeError:
-            continue
-    else:
-        raw = orjson.dumps(value)
+    raw = taken(line, ("raw",)) or b"null"
     if members.get("redacted") is True:
         raw = raw.replace(_REDACTED.encode("ascii"), _UNKNOWN.encode("ascii"))
     return raw
