@@ -197,7 +197,7 @@ def test_rules_of_ones_own(tmp_path: Path) -> None:
         (tmp_path / path).write_text(documents.file(path), encoding="utf-8")
 
     found = mcpproxy.check(EVERYTHING, rules=house, select="HOUSE")
-    assert {finding.rule for finding in found.findings} == {"HOUSE-001"}
+    assert {finding.rule for finding in found.findings} == {"HOUSE-001", "HOUSE-002"}
     assert mcpproxy.check(EVERYTHING, rules=[house], select="HOUSE") == found
     with pytest.raises(CustomRuleError, match="there is no such folder"):
         mcpproxy.check(EVERYTHING, rules=tmp_path / "none")

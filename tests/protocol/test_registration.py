@@ -8,7 +8,7 @@ import pytest
 from mcpproxy import protocol
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.registration import KINDS
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import REVISIONS, since
 
 TOOL: JSON = {
     "name": "add",
@@ -55,8 +55,9 @@ def test_what_the_protocol_does_not_define_is_named(kind: str, obj: JSON, found:
 
 def test_a_member_is_an_extension_until_a_revision_defines_it() -> None:
     tool: JSON = {"name": "add", "inputSchema": {}, "outputSchema": {}}
-    verdicts = [protocol.extensions(tool, "tool", revision) for revision in REVISIONS]
-    assert verdicts == [["/outputSchema"], ["/outputSchema"], [], [], []]
+    verdicts = {revision: protocol.extensions(tool, "tool", revision) for revision in REVISIONS}
+    defined = {revision: list[str]() for revision in since("2025-06-18")}
+    assert verdicts == {"2024-11-05": ["/outputSchema"], "2025-03-26": ["/outputSchema"], **defined}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -57,13 +57,7 @@ KEYWORDS: Final[list[tuple[dict[str, object], dict[str, str]]]] = [
     ({"keyword": "MUST", "since": "2025-03-26", "until": "2025-06-18"}, {"2025-03-26": "MUST"}),
     (
         {"keyword": {"2025-06-18": "MUST", "2024-11-05": "SHOULD"}},
-        {
-            "2024-11-05": "SHOULD",
-            "2025-03-26": "SHOULD",
-            "2025-06-18": "MUST",
-            "2025-11-25": "MUST",
-            "2026-07-28": "MUST",
-        },
+        {"2024-11-05": "SHOULD", "2025-03-26": "SHOULD", **dict.fromkeys(since("2025-06-18"), "MUST")},
     ),
     (
         {"keyword": {"2025-03-26": "derived"}, "until": "2025-11-25"},

@@ -7,7 +7,7 @@ import pytest
 
 from mcpproxy.protocol.jsonrpc import ABSENT
 from mcpproxy.protocol.methods import INPUT_REQUESTS, defined, known_anywhere
-from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.revisions import REVISIONS, since
 from mcpproxy.protocol.shapes import LIMIT, Part, Violation, violations
 from mcpproxy.protocol.shapes_input import INPUT
 from mcpproxy.protocol.shapes_messages import MESSAGES
@@ -533,9 +533,9 @@ Thing
 do/it params!
 """
     )
-    late, early, span = ("2026-07-28",), ("2024-11-05",), ("2025-06-18",)
+    late, early, span = since("2026-07-28"), ("2024-11-05",), ("2025-06-18",)
     assert blocks == {
-        "Name": (Block("Name", "alias", "string|number", (), ("2025-11-25", "2026-07-28")),),
+        "Name": (Block("Name", "alias", "string|number", (), since("2025-11-25")),),
         "Choice": (Block("Choice", "by", "kind", (Row("a", "Thing", False, REVISIONS),), early),),
         "Thing": (
             Block(
