@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -84,7 +84,7 @@ def ids(count: int) -> Iterator[bytes]:
         yield b'{"jsonrpc":"2.0","id":"%d%b","method":"ping"}\n' % (number, b"i" * 20_000)
 
 
-def stdio(trace: Path, server: str, said: Iterator[bytes] = iter(())) -> Row:
+def stdio(trace: Path, server: str, said: Iterable[bytes] = ()) -> Row:
     """A session with ``server``, to which ``said`` is said, until it has said all that it has to say."""
     command = [
         PYTHON,
@@ -151,7 +151,7 @@ def http(trace: Path, answer: bytes) -> Row:
 def unfinished(trace: Path, count: int, size: int) -> Row:
     """Requests of which a byte is missing, on so many connections."""
     body = b'"' + b"x" * (size - 1)
-    head = b"POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     with _proxied(trace) as (upstream, port, proxy):
         peers: list[Peer] = []
         for _ in range(count):

@@ -78,13 +78,14 @@ def without_findings(trace: Trace) -> int:
 SHORT: Final = st.sampled_from(
     [b"", b"y", b"{}", b"[]", b"0", b'""', b"\x00", b"\xff", b"abcdefg", b'{"id":1}', b"\r"]
 )
-LONG: Final = st.builds(
-    lambda unit, pad: unit * (100 // len(unit) + 1) + b"x" * pad,
-    st.sampled_from(
-        [b"a", b"\x01", b'"', b"\\", b"\xff", "\N{SNOWMAN}".encode(), b"[0,", b"\x1b[0m", b"\\ud800"]
-    ),
-    st.integers(0, 60),
-)
+
+
+def long_line(unit: bytes, pad: int) -> bytes:
+    return unit * (100 // len(unit) + 1) + b"x" * pad
+
+
+UNITS: Final = (b"a", b"\x01", b'"', b"\\", b"\xff", "\N{SNOWMAN}".encode(), b"[0,", b"\x1b[0m", b"\\ud800")
+LONG: Final = st.builds(long_line, st.sampled_from(UNITS), st.integers(0, 60))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
