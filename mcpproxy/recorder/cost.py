@@ -18,7 +18,7 @@ SMALL_BYTES: Final = 256 << 10
 HELD_BYTES: Final = 24 << 20
 """So much may be held of bodies and events that are not over yet, of all connections together."""
 
-DECODED_BYTES: Final = 16 << 20
+DECODED_BYTES: Final = 8 << 20
 DECODED_RATIO: Final = 16
 """Of content under a content coding so much is recorded in a session as it reads decoded: the first
 ``DECODED_BYTES``, and ``DECODED_RATIO`` times all that has passed."""

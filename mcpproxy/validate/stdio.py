@@ -14,6 +14,8 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.framing.lines import LineFramer
+from mcpproxy.recorder.bodies import in_pieces
+from mcpproxy.recorder.cost import BUDGET_BYTES, Budget
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, Frame, Sender, Signal, Stderr
 from mcpproxy.validate.errors import CouldNotStartError, GoneError
 from mcpproxy.validate.tape import Tape
@@ -23,8 +25,12 @@ _CHUNK_BYTES: Final = 1 << 16
 _MOST_BYTES: Final = 256 << 20
 """A server that says more than this in one session is flooding us."""
 
+_LINE_BYTES: Final = 16 << 20
+"""The longest line that is read. One that takes more memory than ``BUDGET_BYTES`` is not read either."""
+
 _LAST_WORDS_S: Final = 0.5
 _SHOWN_BYTES: Final = 200
+_STDERR_BYTES: Final = 1 << 20
 
 GRACE_S: Final = 2.0
 """How long a server may take to end after its stdin was closed, and after SIGTERM, when a session is over."""
@@ -197,15 +203,20 @@ class StdioWire:
 
     async def _read(self, process: Process) -> None:
         assert process.stdout is not None
-        framer = LineFramer()
+        framer = LineFramer(_LINE_BYTES)
         total = 0
         while chunk := await process.stdout.read(_CHUNK_BYTES):
             at_ns = self.tape.now_ns()
             for raw, when_ns, terminated, continues in framer.feed(chunk, at_ns):
-                self._frame(SERVER, raw, when_ns, terminated, continues)
+                if why := _too_much(raw, continues):
+                    self._reason = self._reason or why
+                    self._in_pieces(Frame(0, SERVER, raw, when_ns, terminated, continues))
+                else:
+                    self._frame(SERVER, raw, when_ns, terminated, continues)
             total += len(chunk)
             if total > _MOST_BYTES:
-                self._reason = f"it sent more than {_MOST_BYTES >> 20} MiB"
+                self._reason = self._reason or f"it sent more than {_MOST_BYTES >> 20} MiB"
+            if self._reason:
                 _kill_all(process)
                 break
             await asyncio.sleep(0)  # a server that floods must not keep everybody else waiting
@@ -220,9 +231,14 @@ class StdioWire:
         self._is_open = False
         self.hear(Gone(self._reason))
 
+    def _in_pieces(self, frame: Frame) -> None:
+        """Put a line on the tape that nobody is to read."""
+        for piece in in_pieces(frame, at_least=2):
+            self.tape.frame(piece)
+
     async def _read_err(self, process: Process) -> None:
         assert process.stderr is not None
-        framer = LineFramer()
+        framer = LineFramer(_STDERR_BYTES)
         while chunk := await process.stderr.read(_CHUNK_BYTES):
             self.stderr_bytes += len(chunk)
             if self.stderr_bytes > _MOST_BYTES:
@@ -240,6 +256,15 @@ class StdioWire:
         frame = self.tape.frame(Frame(0, sender, raw, at_ns, terminated, continues))
         if sender == SERVER:
             self.hear(Came(frame))
+
+
+def _too_much(raw: bytes, continues: bool) -> str:
+    """Why a line is not read, as a reason for which the server is gone; empty if it is."""
+    if continues:
+        return f"it sent a line of more than {_LINE_BYTES >> 20} MiB"
+    if Budget().cost(raw) is None:
+        return f"it sent a line of {len(raw) >> 20} MiB that takes more than {BUDGET_BYTES >> 20} MiB to read"
+    return ""
 
 
 def _nobody(news: News) -> None:

@@ -116,6 +116,7 @@ class Tape:
             return
         self._is_closed = True
         self._found(self._observer.observe(close))
+        self.tally.more = self._observer.more
         self._writer.write(encode_close(close, self.tally))
         if not self._writer.flush():
             self.trouble = f"{self.path} is not whole: {self._writer.fault}"

@@ -1,0 +1,197 @@
+"""What hostile inputs cost: the size of the trace, the memory of the recorder, the time after the traffic.
+
+``BOUNDS_PYTHON`` names the interpreter whose mcpproxy is measured, to compare with another checkout.
+"""
+
+import gzip
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.benchmarks import processes
+from tests.benchmarks.sessions import Kind
+from tests.relay.http_peers import Peer, Upstream, request
+
+PYTHON: Final = os.environ.get("BOUNDS_PYTHON", sys.executable)
+PATIENCE_S: Final = 300.0
+ASKED: Final = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+ACCEPT: Final = (b"Content-Type: application/json", b"Accept: application/json, text/event-stream")
+
+SAYS: Final = """
+import sys
+unit, count = {unit!r}, {count}
+sys.stdout.buffer.write({first!r})
+for _ in range(count // 1000):
+    sys.stdout.buffer.write(unit * 1000)
+sys.stdout.buffer.write(unit * (count % 1000) + {last!r})
+sys.stdout.buffer.flush()
+sys.stdin.read()
+"""
+READS: Final = "import sys\nwhile sys.stdin.buffer.read(65536): pass"
+
+Row = tuple[int, int, float, float]
+"""Bytes that passed, bytes of the trace, the recorder's peak in MiB, seconds from the last byte on."""
+
+
+def run(rounds: int, short: bool, kinds: tuple[Kind, ...]) -> str:  # as all benchmarks are called
+    """A row for each input; ``short`` takes a tenth of each."""
+    part = 10 if short else 1
+    small_zeros = b"[" + b"0," * (900_000 // part) + b"0]"
+    answer_zeros = b'{"jsonrpc":"2.0","id":1,"result":{"tools":' + small_zeros + b"}}"
+    nested = gzip.compress(gzip.compress(b"0" * ((400 << 20) // part)))
+    events = gzip.compress(b"data\n\n" * ((19 << 20) // part))
+    inputs: dict[str, Callable[[Path], Row]] = {
+        "4 MB of `y\\n`": lambda path: stdio(
+            path, SAYS.format(first=b"", unit=b"y\n", count=2_000_000 // part, last=b"")
+        ),
+        "a line of 8 MB, `[0,0,…]`": lambda path: stdio(
+            path, SAYS.format(first=b"[", unit=b"0,", count=(4 << 20) // part, last=b"0]\n")
+        ),
+        "12,000 ids of 20 KB": lambda path: stdio(path, READS, ids(12_000 // part)),
+        "an HTTP answer of 1.8 MB, `[0,0,…]`": lambda path: http(path, answered(small_zeros)),
+        "the same within a result": lambda path: http(path, answered(answer_zeros)),
+        f"gzip in gzip, {len(nested):,} bytes": lambda path: http(
+            path, answered(nested, b"Content-Encoding: gzip, gzip")
+        ),
+        f"tiny SSE events in gzip, {len(events):,} bytes": lambda path: http(
+            path, answered(events, b"Content-Encoding: gzip", kind=b"text/event-stream")
+        ),
+        "40 unfinished bodies of 15 MB": lambda path: unfinished(path, 40, 15_000_000 // part),
+    }
+    lines = [
+        "| input | passed | trace | factor | recorder's peak, MiB | s after the traffic |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, measure in inputs.items():
+        with tempfile.TemporaryDirectory() as folder:
+            passed, size, peak, seconds = measure(Path(folder) / "t.jsonl")
+        row = f"| {name} | {passed:,} | {size:,} | {size / passed:.1f} | {peak:.0f} | {seconds:.1f} |"
+        sys.stderr.write(row + "\n")
+        lines.append(row)
+    return "\n".join(lines)
+
+
+def ids(count: int) -> Iterator[bytes]:
+    """Requests that nobody answers, each with a long id."""
+    for number in range(count):
+        yield b'{"jsonrpc":"2.0","id":"%d%b","method":"ping"}\n' % (number, b"i" * 20_000)
+
+
+def stdio(trace: Path, server: str, said: Iterable[bytes] = ()) -> Row:
+    """A session with ``server``, to which ``said`` is said, until it has said all that it has to say."""
+    command = [
+        PYTHON,
+        "-m",
+        "mcpproxy",
+        "run",
+        "--quiet",
+        "--trace",
+        str(trace),
+        "--",
+        sys.executable,
+        "-c",
+        server,
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as relay:
+        assert relay.stdin is not None
+        assert relay.stdout is not None
+        passed = 0
+        for part in said:
+            relay.stdin.write(part)
+            passed += len(part)
+        recorder = _recorder(relay.pid)
+        relay.stdin.close()
+        while data := os.read(relay.stdout.fileno(), 1 << 20):
+            passed += len(data)
+        peak, seconds = _until_gone(recorder)
+    return passed, _size(trace), peak, seconds
+
+
+def answered(body: bytes, *fields: bytes, kind: bytes = b"application/json") -> bytes:
+    """A whole response."""
+    lines = [b"HTTP/1.1 200 OK", b"Content-Type: " + kind, *fields, b"Content-Length: %d" % len(body)]
+    return b"\r\n".join([*lines, b"", body])
+
+
+@contextmanager
+def _proxied(trace: Path) -> Generator[tuple[Upstream, int, "subprocess.Popen[str]"]]:
+    upstream = Upstream()
+    options = ("--upstream", f"{upstream.origin}/mcp", "--listen", "127.0.0.1:0", "--trace", str(trace))
+    command = [PYTHON, "-m", "mcpproxy", "http", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as proxy:
+        assert proxy.stderr is not None
+        port = int(proxy.stderr.readline().partition("http://127.0.0.1:")[2].partition("/")[0])
+        yield upstream, port, proxy
+    upstream.close()
+
+
+def http(trace: Path, answer: bytes) -> Row:
+    """One request, and ``answer``."""
+    with _proxied(trace) as (upstream, port, proxy):
+        client = Peer(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+        asked = request(ASKED, *ACCEPT)
+        client.send_aside(asked).join()
+        server = upstream.accept()
+        server.read_head()
+        server.read(len(ASKED))
+        sending = server.send_aside(answer)
+        client.read(len(answer))
+        sending.join()
+        peak, seconds = _ended(proxy)
+    return len(asked) + len(answer), _size(trace), peak, seconds
+
+
+def unfinished(trace: Path, count: int, size: int) -> Row:
+    """Requests of which a byte is missing, on so many connections."""
+    body = b'"' + b"x" * (size - 1)
+    head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    with _proxied(trace) as (upstream, port, proxy):
+        peers: list[Peer] = []
+        for _ in range(count):
+            client = Peer(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+            sending = client.send_aside(head % (size + 1) + body)
+            server = upstream.accept()
+            server.read_head()
+            server.read(size)
+            sending.join()
+            peers += (client, server)
+        peak, seconds = _ended(proxy)
+    return count * size, _size(trace), peak, seconds
+
+
+def _ended(proxy: "subprocess.Popen[str]") -> tuple[float, float]:
+    recorder = _recorder(proxy.pid)
+    proxy.terminate()
+    return _until_gone(recorder)
+
+
+def _recorder(relay: int) -> int:
+    while (pids := processes.find(relay)) is None:
+        time.sleep(0.01)  # it is being forked
+    return pids.recorder
+
+
+def _until_gone(pid: int) -> tuple[float, float]:
+    """The peak of a process, in MiB, and how long it was still there."""
+    peak, start = 0.0, time.monotonic()
+    while time.monotonic() - start < PATIENCE_S:
+        try:
+            now = processes.peak_mib(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            break
+        if not now:  # it is a zombie
+            break
+        peak = max(peak, now)
+        time.sleep(0.01)
+    return peak, time.monotonic() - start
+
+
+def _size(trace: Path) -> int:
+    return sum(path.stat().st_size for path in trace.parent.rglob("*") if path.is_file())
