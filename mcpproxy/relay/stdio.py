@@ -19,10 +19,7 @@ between forwarding and journaling leaves the chunk behind.
 stdin and still wait for answers, for as long as it likes. When somebody stops *reading*, we stop
 reading too, so that the writer meets the same broken pipe as without us.
 
-*Leaving.* The relay leaves when the server has. It ends the server itself in two cases only: the host
-is gone (nobody reads our stdout), or it has sent us a signal and closed stdin. Then the server gets a
-grace period, SIGTERM, another grace period, SIGKILL. A host that merely closed stdin is still there
-and in charge; to it a slow server and a stubborn one look alike, and they do to us.
+*Leaving.* The relay leaves when the server has; ``life.py`` says when the server has to.
 
 A server's children may hold its pipes when it has gone. What was in the pipes by then is delivered,
 and they are given ``LINGER_S`` to finish; unwrapped, too, the host would have seen the server exit.
@@ -40,7 +37,8 @@ import time
 
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.endings import GRACE_S, LINGER_S, RECORDER_S, exit_payload, refusal, shell_code
-from mcpproxy.relay.signals import LEAVING, Signals, name_of, stop
+from mcpproxy.relay.life import Life
+from mcpproxy.relay.signals import Signals
 from mcpproxy.relay.sinks import (
     Sink,
     inherited_sink,
@@ -66,9 +64,6 @@ else:
 
 CHUNK_BYTES: Final = 64 << 10
 """How much is read at once: all that a pipe holds, so that one read empties it."""
-
-STOP_S: Final = 1.0
-"""How long a server may take to stop when it is told to, for us to stop with it."""
 
 NOT_JOURNALED: Final = journals.START  # the kind of what is passed on but not recorded
 _EOF_OF: Final = {
@@ -153,23 +148,14 @@ def _inheritable(fd: int) -> bool:
         return False
 
 
-class Relay:
+class Relay(Life):
     """One session. ``pump`` is its loop; the handlers below it take one kind of readiness each."""
 
     def __init__(self, journal: Journal | None, signals: Signals, grace_s: float, quiet: bool) -> None:
+        super().__init__(grace_s)
         self.journal = journal
-        self.grace_s = grace_s
         self.quiet = quiet
-        self.server: Server | None = None
-        self.recorder: Recorder | None = None
-        self.exit_code: int | None = None  # below 0 for a signal, as os.waitstatus_to_exitcode has it
-        self.host_gone = False
-        self.client_ended = False
-        self.signalled = False
-        self.stops_until = 0.0  # if the server stops before then, so do we
-        self.terminated = False  # the server was sent SIGTERM, by the host or by us
         self.finishing = False
-        self.deadline: float | None = None  # when a server that has to leave is pressed on
         self.unsaid: list[bytes] = []
         self.own_bytes = 0  # that passed unrecorded: ours, which stderr took and perhaps nobody read yet
         self.has_widened = False
@@ -391,66 +377,6 @@ class Relay:
         if sink.open:
             self._forget(sink.fd)
             sink.close()
-
-    # The server's life.
-
-    def _on_signals(self, signals: Signals) -> None:
-        for number, is_known in signals.read():
-            if number == signal.SIGCHLD:
-                self._reap()
-            else:
-                self._forward(number, is_known)
-
-    def _has_changed(self, how: int) -> bool:
-        """Notice if the server is over; whether it has stopped or gone on, as ``how`` asks of waitpid."""
-        if self.server is None or self.exit_code is not None:
-            return False
-        pid, status = os.waitpid(self.server.pid, os.WNOHANG | how)
-        if pid and (os.WIFEXITED(status) or os.WIFSIGNALED(status)):
-            self.exit_code = os.waitstatus_to_exitcode(status)
-            if self.recorder is not None:
-                self.recorder.asleep[1] = 1
-            return False
-        return bool(pid)
-
-    def _reap(self) -> None:
-        may_stop = time.monotonic() < self.stops_until
-        if self._has_changed(os.WUNTRACED if may_stop else 0):
-            self.stops_until = 0
-            stop()
-        if self.recorder is not None and not self.recorder.reaped:
-            pid, _ = os.waitpid(self.recorder.pid, os.WNOHANG)
-            self.recorder.reaped = bool(pid)
-
-    def _forward(self, number: int, is_known: bool) -> None:
-        """Pass on a signal, unless the server has got it as well."""
-        self._record(journals.SIGNAL, time.monotonic_ns(), name_of(number).encode())
-        if number in LEAVING:
-            self.signalled = True
-        if number == signal.SIGTERM:
-            self.terminated = True
-        # A shell continues a whole job; a server that went on already needs no telling.
-        if not is_known and not (number == signal.SIGCONT and self._has_changed(os.WCONTINUED)):
-            self._kill(number)
-        if number == signal.SIGTSTP:
-            self.stops_until = time.monotonic() + STOP_S
-            self._reap()
-        self._count_down()
-
-    def _count_down(self) -> None:
-        """Give the server its grace period, if it has to leave (see the top of this file)."""
-        if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
-            self.deadline = time.monotonic() + self.grace_s
-
-    def _press(self) -> None:
-        if self.deadline is not None and time.monotonic() >= self.deadline:
-            self._kill(signal.SIGKILL if self.terminated else signal.SIGTERM)
-            self.deadline = None if self.terminated else time.monotonic() + self.grace_s
-            self.terminated = True
-
-    def _kill(self, number: int) -> None:
-        if self.server is not None and self.exit_code is None:  # not reaped, so the number is still its own
-            os.kill(self.server.pid, number)
 
     def finish(self, code: int | None) -> None:
         """Close the journal and the peers' streams, then give the recorder a moment for the trace.

@@ -1,4 +1,7 @@
-"""``python -m tests.kills [RUNS]``: the tables, with so many runs for each cell (50 if it is not said)."""
+"""``python -m tests.kills [RUNS [WORD...]]``: the tables, so many runs for each row (50 if it is not said).
+
+The words choose rows: each is a value of one of the first columns, as in ``stdio slow enforced``.
+"""
 
 import sys
 import tempfile
@@ -24,6 +27,11 @@ def rows(runs: int) -> Iterator[list[Case]]:
                 ]
 
 
+def words_of(case: Case) -> set[str]:
+    enforced = "enforced" if case.is_enforced else "not-enforced"
+    return {case.transport, case.pace, enforced, case.target, "call" if case.steps else "random"}
+
+
 def run(case: Case, preload: Path | None) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         try:
@@ -34,7 +42,7 @@ def run(case: Case, preload: Path | None) -> Outcome:
 
 def main() -> int:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    is_good = True
+    words, is_good = frozenset(sys.argv[2:]), True
     out, errors = sys.stdout, sys.stderr
     out.write(
         "| transport | pace | enforced | killed | at | runs | received | missing | gaps | unclean | left |\n"
@@ -43,7 +51,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(WORKERS) as pool:
         preload = compiled(Path(folder))
         for cases in rows(runs):
-            if cases[0].steps and preload is None:
+            if (cases[0].steps and preload is None) or not words <= words_of(cases[0]):
                 continue
             found = list(pool.map(partial(run, preload=preload), cases))
             case, received = cases[0], sum(one.received for one in found)

@@ -220,17 +220,24 @@ def _play(session: Session, case: Case) -> Outcome:
 
 
 def _compare(session: Session, found: Outcome) -> None:
+    events = list(read_trace(session.trace).events())
+    gaps = [event for event in events if isinstance(event, Gap)]
+    found.gaps = len(gaps)
     ways: tuple[tuple[Sender, str], ...] = ((CLIENT, "server"), (SERVER, "client"))
     for sender, receiver in ways:
         received = session.log(receiver)
-        pieces, gaps = recorded(session.trace, sender, session.case.transport)
+        end = b"\n" if session.case.transport == "stdio" else b""
+        whole = b"".join(
+            event.raw + end if event.terminated else event.raw
+            for event in events
+            if isinstance(event, Frame) and event.sender == sender and not event.by_proxy
+        )
         found.received += len(received)
-        found.gaps += len(gaps)
-        whole = b"".join(pieces)
-        if not gaps:
-            found.missing += len(received) - agreement(whole, received)
+        if gaps:
+            told = sum(gap.client_bytes if sender == CLIENT else gap.server_bytes for gap in gaps)
+            found.missing += max(0, len(received) - len(whole) - told)
         else:
-            found.missing += max(0, len(received) - len(whole) - sum(gaps))
+            found.missing += len(received) - agreement(whole, received)
 
 
 def agreement(one: bytes, other: bytes) -> int:
@@ -239,21 +246,6 @@ def agreement(one: bytes, other: bytes) -> int:
     if one[:shortest] == other[:shortest]:
         return shortest
     return next(at for at in range(shortest) if one[at] != other[at])
-
-
-def recorded(trace: str, sender: Sender, transport: str) -> tuple[list[bytes], list[int]]:
-    """What the trace has of what ``sender`` sent, and how many bytes it says are missing."""
-    pieces: list[bytes] = []
-    gaps: list[int] = []
-    for event in read_trace(trace).events():
-        match event:
-            case Frame(sender=who, raw=raw, terminated=is_line) if who == sender and not event.by_proxy:
-                pieces.append(raw + b"\n" if is_line and transport == "stdio" else raw)
-            case Gap():
-                gaps.append(event.client_bytes if sender == CLIENT else event.server_bytes)
-            case _:
-                pass
-    return pieces, gaps
 
 
 def until(what: str) -> Iterator[None]:

@@ -195,8 +195,8 @@ START_PATH = {
     "__future__", "_struct", "errno", "mmap", "select", "struct",
     "mcpproxy", "mcpproxy.cli", "mcpproxy.cli.main", "mcpproxy.cli.recording", "mcpproxy.cli.run",
     "mcpproxy.paths",
-    "mcpproxy.relay", "mcpproxy.relay.endings", "mcpproxy.relay.journal", "mcpproxy.relay.sinks",
-    "mcpproxy.relay.spawn", "mcpproxy.relay.stdio",
+    "mcpproxy.relay", "mcpproxy.relay.endings", "mcpproxy.relay.journal", "mcpproxy.relay.life",
+    "mcpproxy.relay.signals", "mcpproxy.relay.sinks", "mcpproxy.relay.spawn", "mcpproxy.relay.stdio",
 }  # fmt: skip
 
 
@@ -206,7 +206,7 @@ def test_nothing_else_is_imported_before_the_server_starts(tmp_path: Path) -> No
         "def spawned(*args, **more):\n"
         "    print(*sorted(set(sys.modules) - before), flush=True)\n"
         "    os._exit(0)\n"
-        "os.posix_spawnp = spawned\n"
+        "os.fork = spawned\n"
         "from mcpproxy.cli.main import main\n"
         f"main(['--trace-dir', {str(tmp_path)!r}, '--', 'true'])\n"
     )
