@@ -25,7 +25,7 @@ from urllib.parse import unquote
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.session.frame import Headers
 from mcpproxy.session.mask import is_masked, mask
-from mcpproxy.session.secret_names import names_secret
+from mcpproxy.session.secret_names import LONGEST, names_secret
 
 _WITH_SCHEME: Final = frozenset({"authorization", "proxy-authorization"})
 _URLS: Final = frozenset({"location", "content-location", "referer", "link", "refresh"})
@@ -49,8 +49,14 @@ _DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "defi
 _PARAMETER: Final = re.compile(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
 _FIELD: Final = re.compile(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
 _USER: Final = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")
-_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{},]', re.DOTALL)
-"""A string, which is the name of a member if a colon follows, or what opens, ends or parts."""
+_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
+"""A string, which is the name of a member if a colon follows, or what opens or ends a container."""
+
+STEMS: Final = (
+    "token", "secret", "pass", "pwd", "key", "auth", "jwt", "cookie", "credential", "sig", "sess", "sid",
+    "code", "assertion", "dpop", "\\u",
+)  # fmt: skip
+"""Every name of a secret holds one of these, or is written with escapes: most JSON need not be read."""
 
 _OPENING: Final = re.compile(rb"\s*[\[{]")
 _BOM: Final = b"\xef\xbb\xbf"
@@ -257,6 +263,9 @@ class Masker:
 
     def _json(self, text: str) -> str:
         """JSON with the values of secret members masked, and all texts within such a value."""
+        lowered = text.lower()
+        if not any(stem in lowered for stem in STEMS):
+            return text
         parts: list[str] = []
         copied = 0
         above: list[str] = []  # the names that the containers around us stand under
@@ -274,7 +283,7 @@ class Masker:
                         copied = found.end(1)
                 case "{" | "[" as opening:
                     is_schema = opening == "{" and bool(above) and above[-1] in _DESCRIBED
-                    if name and not (hidden or is_schema) and names_secret(name):
+                    if name and not (hidden or is_schema) and _names_secret(name):
                         hidden = len(above) + 1
                     if len(above) < _DEEPEST:
                         above.append(name)
@@ -306,7 +315,14 @@ class _TooManyError(Exception):
 
 
 def _is_secret(name: str, exact: frozenset[str]) -> bool:
-    return name.lower() in exact or names_secret(name)
+    return name.lower() in exact or _names_secret(name)
+
+
+def _names_secret(name: str) -> bool:
+    return len(name) <= LONGEST and _known(name)
+
+
+_known: Final = lru_cache(maxsize=1024)(names_secret)  # peers choose the names
 
 
 def is_jsonrpc(raw: bytes) -> bool:

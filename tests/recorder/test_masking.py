@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from mcpproxy.recorder.masking import SECRETS, Masker
+from mcpproxy.recorder.masking import SECRETS, STEMS, Masker
 from mcpproxy.session.mask import credential, facts
+from mcpproxy.session.secret_names import GLUED, SECRET_WORDS
 
 MASKER = Masker(b"salt")
 MASK = re.compile(r"masked\(len=(\d+),visible=(?:yes|no),hash=[0-9a-f]{12}\)")
@@ -175,6 +176,11 @@ def test_every_secret_in_every_place(name: str) -> None:
     assert "hush" not in MASKER.url(f"/x?{name}=hush")
     assert b"hush" not in MASKER.body(f"a=1&{name}=hush".encode())
     assert b"hush" not in MASKER.body(json.dumps({name: "hush"}).encode())
+
+
+def test_every_secret_holds_what_is_looked_for_first() -> None:
+    for name in (*SECRETS, *SECRET_WORDS, *GLUED):
+        assert any(stem in name for stem in STEMS)
 
 
 def test_equal_values_have_equal_masks_in_one_recording_only() -> None:
