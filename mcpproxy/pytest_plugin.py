@@ -163,4 +163,6 @@ def _marked(
 
 
 def _fail(text: str) -> NoReturn:
-    pytest.fail(text, pytrace=False)
+    from mcpproxy.visible import visible_lines
+
+    pytest.fail(visible_lines(text), pytrace=False)

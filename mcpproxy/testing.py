@@ -25,6 +25,7 @@ from mcpproxy.reports import text
 from mcpproxy.reports.style import count
 from mcpproxy.session.frame import Severity, Stderr
 from mcpproxy.trace import reader
+from mcpproxy.visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class McpRecording:
         return "\n".join(
             [
                 f"mcp_recording: {count(len(misses), 'request')} not in {self.path}:",
-                *(f"  {miss}" for miss in misses),
+                *(f"  {visible(miss)}" for miss in misses),
                 "--mcp-record=new adds what is missing, --mcp-record=all records anew",
                 *self._shown(),
             ]
@@ -255,9 +256,9 @@ class McpFindings:
         for report in self.reports():
             counted = [finding for finding in report.findings if finding.severity in self._counted]
             for finding in counted:
-                at = f", at {finding.pointer}" if finding.pointer else ""
+                at = f", at {visible(finding.pointer)}" if finding.pointer else ""
                 place = f" (frame {finding.frame}{at})" if finding.frame else ""
-                lines += [f"  {text.finding_line(finding)}{place}", f"    {finding.source}"]
+                lines += [f"  {text.finding_line(finding)}{place}", f"    {visible(finding.source)}"]
                 rule = rule or finding.rule
             found += len(counted)
             lines += [f"  what passed: mcpproxy show {report.path}"] if counted else []

@@ -18,13 +18,14 @@ masks within one recording, and nowhere else. Only the values change: all other 
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from math import inf
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.session.frame import Headers
 from mcpproxy.session.mask import is_masked, mask
-from mcpproxy.session.secret_names import names_secret
+from mcpproxy.session.secret_names import LONGEST, names_secret
 
 _WITH_SCHEME: Final = frozenset({"authorization", "proxy-authorization"})
 _URLS: Final = frozenset({"location", "content-location", "referer", "link", "refresh"})
@@ -48,8 +49,14 @@ _DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "defi
 _PARAMETER: Final = re.compile(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
 _FIELD: Final = re.compile(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
 _USER: Final = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")
-_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{},]', re.DOTALL)
-"""A string, which is the name of a member if a colon follows, or what opens, ends or parts."""
+_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
+"""A string, which is the name of a member if a colon follows, or what opens or ends a container."""
+
+STEMS: Final = (
+    "token", "secret", "pass", "pwd", "key", "auth", "jwt", "cookie", "credential", "sig", "sess", "sid",
+    "code", "assertion", "dpop", "\\u",
+)  # fmt: skip
+"""Every name of a secret holds one of these, or is written with escapes: most JSON need not be read."""
 
 _OPENING: Final = re.compile(rb"\s*[\[{]")
 _BOM: Final = b"\xef\xbb\xbf"
@@ -72,6 +79,16 @@ _SEGMENT: Final = re.compile(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{1
 """Part of a path that a human would not have thought of."""
 
 _REMEMBERED: Final = 4096
+
+_GROWTH: Final = 2
+_ROOM: Final = 4096
+"""A body grows by masks to no more than three times its size and this; else it is masked as a whole."""
+
+_MOST_PARTS: Final = 1000
+"""Of a multipart body; what follows is masked."""
+
+_DEEPEST: Final = 1000
+"""Deeper down in JSON, names of what a container stands under are not kept."""
 
 Treatment: TypeAlias = Literal["scheme", "whole", "url", "event", ""]
 """What of a header field is masked: all but its scheme, all of it, what is secret in a URL, a session id in
@@ -106,6 +123,7 @@ class Masker:
     def __init__(self, key: bytes, *, keep: bool = False, learned: dict[str, None] | None = None) -> None:
         self.key = key
         self.keep = keep
+        self._room = inf  # by how much masks may be longer than what they stand for
         self._learned: dict[str, None] = {} if learned is None else learned
 
     @property
@@ -176,14 +194,24 @@ class Masker:
         """The body of a message that is not MCP, or the data of an event there."""
         if self.keep or (b'"jsonrpc"' in raw and is_jsonrpc(raw)):
             return raw
-        if raw.startswith(_BOM):
-            return _BOM + self.body(raw[len(_BOM) :])
+        self._room = _GROWTH * len(raw) + _ROOM
+        try:
+            content = raw.removeprefix(_BOM)
+            parts = _PARTS.match(content)
+            masked = self._multipart(content, b"--" + parts[1]) if parts else self._content(content)
+            return raw if masked is content else raw[: len(raw) - len(content)] + masked
+        except _TooManyError:
+            whole = str(mask(raw.decode("latin-1"), self.key)).encode("ascii")
+            return b'"%b"' % whole if _OPENING.match(raw) else whole
+        finally:
+            self._room = inf
+
+    def _content(self, raw: bytes) -> bytes:
+        """JSON or a form."""
         if _OPENING.match(raw):
             text = raw.decode("utf-8", "surrogateescape")
             masked = self._json(text)
             return raw if masked is text else masked.encode("utf-8", "surrogateescape")
-        if parts := _PARTS.match(raw):
-            return self._multipart(raw, b"--" + parts[1])
         if b"=" in raw:
             return _FIELD.sub(self._field_of_form, raw.decode("latin-1")).encode("latin-1")
         return raw
@@ -211,7 +239,7 @@ class Masker:
 
     def _multipart(self, raw: bytes, boundary: bytes) -> bytes:
         """Parts by the names in their heads; what a part holds is looked at as a body of its own."""
-        masked = raw.split(boundary)
+        masked = raw.split(boundary, _MOST_PARTS)
         for number, part in enumerate(masked):
             for gap in (b"\r\n\r\n", b"\n\n"):
                 head, found, content = part.partition(gap)
@@ -222,10 +250,11 @@ class Masker:
             name = _PART_NAME.search(head.decode("latin-1"))
             end = len(content.rstrip(b"\r\n"))
             content, rest = content[:end], content[end:]
-            if name and _is_secret((name[1] or name[2] or "").strip(), SECRETS):
+            is_rest = number == _MOST_PARTS
+            if is_rest or (name and _is_secret((name[1] or name[2] or "").strip(), SECRETS)):
                 content = self._masked(content.decode("latin-1")).encode("latin-1")
-            elif not _PARTS.match(content):  # which would be for ever
-                content = self.body(content)
+            else:
+                content = self._content(content)
             masked[number] = head + found + content + rest
         return boundary.join(masked)
 
@@ -234,9 +263,13 @@ class Masker:
 
     def _json(self, text: str) -> str:
         """JSON with the values of secret members masked, and all texts within such a value."""
+        lowered = text.lower()
+        if not any(stem in lowered for stem in STEMS):
+            return text
         parts: list[str] = []
         copied = 0
         above: list[str] = []  # the names that the containers around us stand under
+        deep = 0  # containers around us of which no name is kept
         name = ""  # of the value that comes
         hidden = 0  # how deep the container is that is a secret as a whole
         for found in _TOKEN.finditer(text):
@@ -250,11 +283,16 @@ class Masker:
                         copied = found.end(1)
                 case "{" | "[" as opening:
                     is_schema = opening == "{" and bool(above) and above[-1] in _DESCRIBED
-                    if name and not (hidden or is_schema) and names_secret(name):
+                    if name and not (hidden or is_schema) and _names_secret(name):
                         hidden = len(above) + 1
-                    above.append(name)
+                    if len(above) < _DEEPEST:
+                        above.append(name)
+                    else:
+                        deep += 1
                 case "}" | "]":
-                    if above:
+                    if deep:
+                        deep -= 1
+                    elif above:
                         above.pop()
                     hidden = hidden if len(above) >= hidden else 0
                 case _:
@@ -263,11 +301,28 @@ class Masker:
         return "".join((*parts, text[copied:])) if parts else text
 
     def _masked(self, value: str) -> str:
-        return value if not value or is_masked(value) else str(mask(value, self.key))
+        if not value or is_masked(value):
+            return value
+        masked = str(mask(value, self.key))
+        self._room -= len(masked) - len(value)
+        if self._room < 0:
+            raise _TooManyError
+        return masked
+
+
+class _TooManyError(Exception):
+    """So many short values are secrets that their masks would be a multiple of what passed."""
 
 
 def _is_secret(name: str, exact: frozenset[str]) -> bool:
-    return name.lower() in exact or names_secret(name)
+    return name.lower() in exact or _names_secret(name)
+
+
+def _names_secret(name: str) -> bool:
+    return len(name) <= LONGEST and _known(name)
+
+
+_known: Final = lru_cache(maxsize=1024)(names_secret)  # peers choose the names
 
 
 def is_jsonrpc(raw: bytes) -> bool:

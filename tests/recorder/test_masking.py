@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from mcpproxy.recorder.masking import SECRETS, Masker
+from mcpproxy.recorder.masking import SECRETS, STEMS, Masker
 from mcpproxy.session.mask import credential, facts
+from mcpproxy.session.secret_names import GLUED, SECRET_WORDS
 
 MASKER = Masker(b"salt")
 MASK = re.compile(r"masked\(len=(\d+),visible=(?:yes|no),hash=[0-9a-f]{12}\)")
@@ -177,6 +178,11 @@ def test_every_secret_in_every_place(name: str) -> None:
     assert b"hush" not in MASKER.body(json.dumps({name: "hush"}).encode())
 
 
+def test_every_secret_holds_what_is_looked_for_first() -> None:
+    for name in (*SECRETS, *SECRET_WORDS, *GLUED):
+        assert any(stem in name for stem in STEMS)
+
+
 def test_equal_values_have_equal_masks_in_one_recording_only() -> None:
     def masked(masker: Masker, value: str) -> str:
         return masker.headers((("Mcp-Session-Id", value),))[0][1]
@@ -212,3 +218,42 @@ def test_everything_may_be_kept() -> None:
 def test_hostile_text_takes_no_time(text: str) -> None:
     assert MASKER.url(text) is not None
     assert MASKER.body(b"{" + text.encode()) is not None
+
+
+GROWING = {
+    "members": b'{"a":[' + b'{"sig":"x"},' * 20_000 + b"1]}",
+    "texts": b'{"secrets":[' + b'"x",' * 50_000 + b"1]}",
+    "fields": b"a=b&" + b"pwd=x&" * 50_000,
+}
+
+
+@pytest.mark.parametrize("raw", GROWING.values(), ids=GROWING)
+def test_masks_do_not_make_a_body_a_multiple_of_what_passed(raw: bytes) -> None:
+    masked = MASKER.body(raw)
+    assert len(masked) < 200
+    assert MASK.fullmatch(masked.decode().strip('"'))
+    assert MASKER.body(b"pwd=x") != b"pwd=x"  # the next one is masked as ever
+
+
+def test_parts_without_end_are_masked_at_the_end() -> None:
+    part = b"--B\r\nContent-Disposition: form-data; name=%b\r\n\r\n%b\r\n"
+    masked = MASKER.body(part % (b"x", b"plain") * 1200 + part % (b"token", b"hush"))
+    assert masked.count(b"plain") > 900
+    assert b"hush" not in masked
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\xef\xbb\xbf" * 100_000 + b"pwd=x",
+        b"[" * 500_000 + b'{"token":"x"}',
+        b'{"token":' * 100_000 + b'"x"' + b"}" * 100_000,
+        b"--a\r\nContent-Type: x\r\n\r\n" * 50_000,
+        b"--a\r\nContent-Disposition: " + b"; " * 200_000 + b"\r\n\r\n",
+        b'{"jsonrpc":"2.0","id":"' + b"\\" * 300_000,
+        b'{"x":"jsonrpc","jsonrpc":' + b"[" * 300_000,
+    ],
+    ids=["marks", "lists", "objects", "parts", "parameters", "an id", "depth"],
+)
+def test_hostile_bodies_take_no_time(raw: bytes) -> None:
+    assert MASKER.body(raw)

@@ -214,3 +214,17 @@ def test_nothing_else_is_imported_before_the_server_starts(tmp_path: Path) -> No
     assert set(shown.stdout.split()) <= START_PATH
     assert "mcpproxy.relay.stdio" in shown.stdout
     assert os.listdir(tmp_path)  # the journal was there before the server
+
+
+def test_what_is_said_about_a_session_moves_no_cursor(tmp_path: Path) -> None:
+    trace = tmp_path / "evil\x1b]0;t\x07\n\u202e.jsonl"
+    wrapped = [*MCPPROXY, "--trace", str(trace), "--", "cat"]
+    missing = [*MCPPROXY, "--trace-dir", str(tmp_path), "--", "no\x1b[2Jsuch"]
+    for command, shown in (
+        (wrapped, "evil\\u001b]0;t\\u0007\\n\\u202e.jsonl"),
+        (missing, "no\\u001b[2Jsuch"),
+    ):
+        ran = subprocess.run(command, input=b"\x1b[2J\n", capture_output=True, check=False)
+        said = ran.stderr.decode()
+        assert shown in said
+        assert all(line.isprintable() and line.startswith("mcpproxy: ") for line in said.splitlines())
