@@ -48,8 +48,8 @@ class Passing:
     means to the handshake. ``asked`` is the entry that a request got in the history; there is none
     before the checks are through, nor for a request whose id nobody can answer. ``method`` is its own, or
     that of the request answered; ``contents`` are its params or its result; ``known`` are the facts (see
-    ``table``) that are known of it. ``page`` is what ``listings.page`` has made of it: who asks again is given
-    the same, whatever has been remembered since.
+    ``table``) that are known of it. ``page`` is what ``listings.page`` has made of it: whoever asks again
+    gets the same one, whatever has been remembered since.
     """
 
     frame: Frame

@@ -27,8 +27,13 @@ def asked_twice(row: Row) -> Row:
         list(check(*arguments))
         return check(*arguments)
 
-    members = {name: getattr(row, name) for name in type(row).__slots__}  # pyright: ignore[reportAttributeAccessIssue] # slotted() makes them
-    return type(row)(**{**members, "check": second_time})
+    members: dict[str, Any] = {name: getattr(row, name) for name in _names(row)}
+    members["check"] = second_time
+    return type(row)(**members)
+
+
+def _names(row: Any) -> tuple[str, ...]:
+    return type(row).__slots__
 
 
 @cache
