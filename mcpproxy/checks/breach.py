@@ -48,7 +48,8 @@ class Passing:
     means to the handshake. ``asked`` is the entry that a request got in the history; there is none
     before the checks are through, nor for a request whose id nobody can answer. ``method`` is its own, or
     that of the request answered; ``contents`` are its params or its result; ``known`` are the facts (see
-    ``table``) that are known of it, ``weight`` about what it takes to remember it.
+    ``table``) that are known of it, ``weight`` about what it takes to remember it. ``page`` is what
+    ``listings.page`` has made of it: whoever asks again gets the same one, whatever was remembered since.
     """
 
     frame: Frame
@@ -64,6 +65,7 @@ class Passing:
     contents: "JSON | Absent" = ABSENT
     known: int = 0
     weight: int = 0
+    page: object = None
 
     @property
     def seq(self) -> int:

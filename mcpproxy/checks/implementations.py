@@ -93,7 +93,6 @@ def pinned(ranges: Ranges) -> Family:
         for one in spoken(passing):
             if one in met or len(met) >= KNOWN:
                 continue
-            met.add(one)
             for table in (one.revision, ANY):
                 allowed = ranges.get(table, {}).get(one.name)
                 if allowed is not None and (fault := allowed(one.version)):
@@ -101,7 +100,16 @@ def pinned(ranges: Ranges) -> Family:
                     frame = passing.answers.seq if one.role == CLIENT and passing.answers else None
                     yield Breach("VER-001", "X-006", said, one.pointer or None, blame=one.role, frame=frame)
 
-    return Family(checks=(Decider(("VER-001",), version_outside_range, ("response",)),))
+    def remember(passing: Passing, history: History) -> None:
+        met = history.of(Met).spoken
+        for one in spoken(passing):
+            if len(met) < KNOWN:
+                met.add(one)
+
+    return Family(
+        checks=(Decider(("VER-001",), version_outside_range, ("response",)),),
+        notes=(Note(remember, ("response",)),) if ranges else (),
+    )
 
 
 def _named(role: Sender, info: JSON, revision: str, pointer: str) -> Iterator[Spoken]:

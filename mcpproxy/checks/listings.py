@@ -164,6 +164,8 @@ def listed(history: History, method: str) -> Listed:
 
 def page(passing: Passing, history: History) -> Page | None:
     """The page that a response is; ``None`` if it is none, or its request is not known."""
+    if isinstance(passing.page, Page):
+        return passing.page
     message, asked = passing.message, passing.answers
     if asked is None or asked.method not in LISTS or not isinstance(message, Response):
         return None
@@ -182,7 +184,8 @@ def page(passing: Passing, history: History) -> Page | None:
         if isinstance(item, dict) and isinstance(name := item.get(key), str)
     ]
     after = member(message.result, "nextCursor")
-    return Page(walk, named, after if isinstance(after, str) else None)
+    made = passing.page = Page(walk, named, after if isinstance(after, str) else None)
+    return made
 
 
 def _cursor(params: "JSON | Absent") -> str | None:

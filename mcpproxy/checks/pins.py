@@ -109,61 +109,32 @@ def collected(hear: Callable[[Seen], None]) -> Family:
     )
 
 
+News: TypeAlias = Iterator[tuple[tuple[str, ...], Breach]]
+"""Changes, each with what tells it from others of the session."""
+
+
 def held(pins: Pins | None) -> Family:
     """A family that holds servers to ``pins``, each change told once in a session; without, to nothing."""
 
     def changed_tool(passing: Passing, history: History) -> Iterator[Breach]:
         """PIN-001, PIN-002"""
-        found = page(passing, history)
-        if pins is None or found is None:
-            return
-        server = _server(passing, history)
-        approved = _approved(pins, server, passing, history)
-        if approved is None:
-            if server and server not in pins and _is_first(history, "server", server):
-                said = f"server {shown(server)} is not pinned, and lists tools"
-                yield Breach("PIN-002", "X-009", said, passing.at + "/result/tools")
-            return
-        for index, name, tool in found.named:
-            at, now = f"{passing.at}/result/tools/{index}", definition(tool)
-            if (was := approved.tools.get(name)) is not None:
-                for one in changes(was, now, passing.candidates, approved.revisions):
-                    said = f"server has changed the {one.field} of tool {shown(name)} since it was pinned: "
-                    if _is_first(history, "tool", name, one.field, digest(now.get(one.field))):
-                        yield Breach("PIN-001", "X-007", said + one.what, at + one.pointer)
-            elif _is_first(history, "new", name):
-                said = f"server lists tool {shown(name)}, which is not pinned"
-                yield Breach("PIN-002", "X-008", said, at + "/name")
+        return _unsaid(_changed_tools(pins, passing, history), history)
 
     def vanished_tool(passing: Passing, history: History) -> Iterator[Breach]:
         """PIN-003"""
-        found = page(passing, history)
-        if pins is None or found is None or not _is_whole(found, history):
-            return
-        approved = _approved(pins, _server(passing, history), passing, history)
-        names = found.names()
-        if approved is None or (history.masked and holds_mask([*names])):
-            return
-        for name in sorted(approved.tools.keys() - set(names)):
-            if _is_first(history, "gone", name):
-                said = f"server does not list tool {shown(name)}, which is pinned"
-                yield Breach("PIN-003", "X-010", said, passing.at + "/result/tools")
+        return _unsaid(_vanished_tools(pins, passing, history), history)
 
     def changed_instructions(passing: Passing, history: History) -> Iterator[Breach]:
         """PIN-004"""
-        asked, message = passing.answers, passing.message
-        if pins is None or asked is None or asked.method not in OPENINGS or not isinstance(message, Response):
-            return
-        approved = _approved(pins, _server(passing, history), passing, history)
-        now = _instructions(message)
-        if approved is None or approved.instructions is ABSENT or approved.instructions == now:
-            return
-        if _is_first(history, "instructions", digest(now)):
-            was = ABSENT if approved.instructions is None else approved.instructions
-            _, what = told(was, ABSENT if now is None else now)
-            said = f"server has changed its instructions since they were pinned: {what}"
-            pointer = "/result" if now is None else "/result/instructions"
-            yield Breach("PIN-004", "X-011", said, passing.at + pointer)
+        return _unsaid(_changed_instructions(pins, passing, history), history)
+
+    def remember_said(passing: Passing, history: History) -> None:
+        """Each change that was told of."""
+        said = history.beyond(Told).said
+        for news in (_changed_tools, _vanished_tools, _changed_instructions):
+            for what, _ in news(pins, passing, history):
+                if len(said) < MAX_ITEMS:
+                    said.add((history.caller, *what))
 
     return Family(
         checks=(
@@ -171,8 +142,74 @@ def held(pins: Pins | None) -> Family:
             Decider(("PIN-003",), vanished_tool, ("response",), (TOOLS,), sender=SERVER),
             Decider(("PIN-004",), changed_instructions, ("response",), OPENINGS, sender=SERVER),
         ),
-        notes=(Note(remember_name, ("response",), sender=SERVER),) if pins is not None else (),
+        notes=(
+            Note(remember_name, ("response",), sender=SERVER),
+            Note(remember_said, ("response",), (*OPENINGS, TOOLS), sender=SERVER),
+        )
+        if pins is not None
+        else (),
     )
+
+
+def _changed_tools(pins: Pins | None, passing: Passing, history: History) -> News:
+    found = page(passing, history)
+    if pins is None or found is None:
+        return
+    server = _server(passing, history)
+    approved = _approved(pins, server, passing, history)
+    if approved is None:
+        if server and server not in pins:
+            said = f"server {shown(server)} is not pinned, and lists tools"
+            yield ("server", server), Breach("PIN-002", "X-009", said, passing.at + "/result/tools")
+        return
+    for index, name, tool in found.named:
+        at, now = f"{passing.at}/result/tools/{index}", definition(tool)
+        if (was := approved.tools.get(name)) is not None:
+            for one in changes(was, now, passing.candidates, approved.revisions):
+                said = f"server has changed the {one.field} of tool {shown(name)} since it was pinned: "
+                what = ("tool", name, one.field, digest(now.get(one.field)))
+                yield what, Breach("PIN-001", "X-007", said + one.what, at + one.pointer)
+        else:
+            said = f"server lists tool {shown(name)}, which is not pinned"
+            yield ("new", name), Breach("PIN-002", "X-008", said, at + "/name")
+
+
+def _vanished_tools(pins: Pins | None, passing: Passing, history: History) -> News:
+    found = page(passing, history)
+    if pins is None or found is None or not _is_whole(found, history):
+        return
+    approved = _approved(pins, _server(passing, history), passing, history)
+    names = found.names()
+    if approved is None or (history.masked and holds_mask([*names])):
+        return
+    for name in sorted(approved.tools.keys() - set(names)):
+        said = f"server does not list tool {shown(name)}, which is pinned"
+        yield ("gone", name), Breach("PIN-003", "X-010", said, passing.at + "/result/tools")
+
+
+def _changed_instructions(pins: Pins | None, passing: Passing, history: History) -> News:
+    asked, message = passing.answers, passing.message
+    if pins is None or asked is None or asked.method not in OPENINGS or not isinstance(message, Response):
+        return
+    approved = _approved(pins, _server(passing, history), passing, history)
+    now = _instructions(message)
+    if approved is None or approved.instructions is ABSENT or approved.instructions == now:
+        return
+    was = ABSENT if approved.instructions is None else approved.instructions
+    _, what = told(was, ABSENT if now is None else now)
+    said = f"server has changed its instructions since they were pinned: {what}"
+    pointer = "/result" if now is None else "/result/instructions"
+    yield ("instructions", digest(now)), Breach("PIN-004", "X-011", said, passing.at + pointer)
+
+
+def _unsaid(news: News, history: History) -> Iterator[Breach]:
+    """What is said for the first time; of more than can be remembered, all is."""
+    said, now = history.beyond(Told).said, set[tuple[str, ...]]()
+    for what, breach in news:
+        key = (history.caller, *what)
+        if key not in said and key not in now:
+            now.add(key)
+            yield breach
 
 
 # Within one session
@@ -264,16 +301,6 @@ def _instructions(message: Response) -> str | None:
 
 def _is_whole(found: Page, history: History) -> bool:
     return found.next is None and found.walk.whole and not history.blind and not history.in_both_eras
-
-
-def _is_first(history: History, *what: str) -> bool:
-    """Whether that is said for the first time; of more than can be remembered, all is."""
-    said, key = history.beyond(Told).said, (history.caller, *what)
-    if key in said:
-        return False
-    if len(said) < MAX_ITEMS:
-        said.add(key)
-    return True
 
 
 FAMILY: Final = Family(

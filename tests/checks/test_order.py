@@ -1,0 +1,69 @@
+"""A check changes nothing, so it does not matter how often it is asked, nor which family comes first."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import pytest
+
+from mcpproxy.checks.dispatch import Dispatch
+from mcpproxy.checks.table import Decider, EventDecider, Family, HttpDecider
+from mcpproxy.ruleset import Ruleset
+from mcpproxy.session.frame import Finding
+from tests.rules import runner
+from tests.rules.runner import Fixture, fixtures, judge
+
+Row = TypeVar("Row", Decider, HttpDecider, EventDecider)
+
+PLAIN: Final = Ruleset.observer
+
+
+def asked_twice(row: Row) -> Row:
+    """The same row; what its check says the first time is thrown away."""
+    check: Callable[..., Any] = row.check
+
+    def second_time(*arguments: Any) -> Any:
+        list(check(*arguments))
+        return check(*arguments)
+
+    members: dict[str, Any] = {name: getattr(row, name) for name in _names(row)}
+    members["check"] = second_time
+    return type(row)(**members)
+
+
+def _names(row: Any) -> tuple[str, ...]:
+    return type(row).__slots__
+
+
+@cache
+def turned_round(families: tuple[Family, ...]) -> Dispatch:
+    """The last family first, and every check asked twice."""
+    return Dispatch(
+        Family(
+            tuple(map(asked_twice, family.checks)),
+            tuple(map(asked_twice, family.http)),
+            tuple(map(asked_twice, family.events)),
+            family.notes,
+        )
+        for family in reversed(families)
+    )
+
+
+def observer(ruleset: Ruleset, **options: Any) -> Any:
+    dispatch = turned_round(ruleset.dispatch.families)
+    return PLAIN(replace(ruleset, dispatch=dispatch), **options)
+
+
+def found(fixture: Fixture, revision: str) -> list[Finding]:
+    """The findings of a fixture, in an order of their own."""
+    return sorted(judge(fixture, revision).findings, key=repr)
+
+
+def test_a_check_may_be_asked_twice_and_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = [(fixture, revision) for fixture in fixtures() for revision in fixture.revisions]
+    plain = [found(*each) for each in tried]
+    monkeypatch.setattr(runner.Ruleset, "observer", observer)
+    turned = [found(*each) for each in tried]
+    differing = [str(each) for each, one, other in zip(tried, plain, turned, strict=True) if one != other]
+    assert differing == []
