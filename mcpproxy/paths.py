@@ -29,6 +29,12 @@ _LAUNCHERS = frozenset(
         "sh",
     )
 )
+_SCRIPT_LETTERS = {"node": "ep", "ruby": "e", "uv": "", "uvx": ""}
+"""The letters of the options behind which a script stands; for the others it is ``c``."""
+
+_TELLING = ("key", "token", "secret", "pass", "pwd", "auth", "cred", "jwt", "cookie", "sig")
+"""Part of every name of a secret that an option may have."""
+
 _SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool"))
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
 
@@ -66,13 +72,50 @@ def label_for(command: list[str]) -> str:
     """A short name for the server that ``command`` starts, safe in a file name.
 
     ``npx -y @scope/server-files@1.2 /srv`` is called ``server-files``, ``python -m weather`` is
-    called ``weather``: what the launcher launches says more than the launcher.
+    called ``weather``: what the launcher launches says more than the launcher. A script that stands in the
+    command itself (``sh -c '...'``) is no name, and neither is what may be a secret.
     """
     name = command[0]
-    if _base(name).rstrip("0123456789.") in _LAUNCHERS:
-        telling = (part for part in command[1:] if part not in _SUBCOMMANDS and not part.startswith("-"))
-        name = next((part for part in telling if "=" not in part), name)
+    launcher = _base(name).rstrip("0123456789.")
+    if launcher in _LAUNCHERS:
+        name = _launched(launcher, command[1:]) or name
     return safe(_base(name)) or "server"
+
+
+def _launched(launcher: str, arguments: list[str]) -> str:
+    """What ``launcher`` launches; empty if nothing tells its name."""
+    option = ""
+    for argument in arguments:
+        if argument.startswith("-"):
+            if _is_script(launcher, argument):
+                return ""
+            option = argument
+            continue
+        if (launcher, argument) == ("deno", "eval"):
+            return ""
+        if argument in _SUBCOMMANDS or "=" in argument or _takes_secret(option):
+            option = ""
+            continue
+        # A header field or a text has spaces; what is started has none but in its folders.
+        return "" if any(char.isspace() for char in _base(argument)) or "://" in argument else argument
+    return ""
+
+
+def _takes_secret(option: str) -> bool:
+    """Whether what follows the option is a secret."""
+    if not option.startswith("--") or "=" in option or not any(part in option.lower() for part in _TELLING):
+        return False
+    from mcpproxy.session.secret_names import names_secret  # few commands need it
+
+    return names_secret(option)
+
+
+def _is_script(launcher: str, option: str) -> bool:
+    """Whether a script follows this option of the launcher, or is part of it."""
+    name = option.partition("=")[0]
+    if name.startswith("--"):
+        return name in ("--eval", "--print", "--command", "--call")
+    return any(letter in name for letter in _SCRIPT_LETTERS.get(launcher, "c"))
 
 
 def safe(text: str) -> str:

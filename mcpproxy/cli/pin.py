@@ -19,6 +19,7 @@ from mcpproxy.cli.usage import Parser, UsageError, header, seconds, split_comman
 from mcpproxy.errors import McpProxyError
 from mcpproxy.pins import Gathered
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.recorder.arguments import shown
 from mcpproxy.reports.style import count
 from mcpproxy.trace.reader import open_trace
 from mcpproxy.visible import visible
@@ -124,7 +125,7 @@ def _found(options: argparse.Namespace, command: list[str]) -> tuple[str, Gather
 
 
 def _live(command: list[str], url: str, options: argparse.Namespace) -> tuple[str, Gathered]:
-    name = url or " ".join(command)
+    name = shown((url,) if url else command)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
         tries = (options.revision,) if options.revision else (STATEFUL[-1], STATELESS[-1])
         faults: list[str] = []

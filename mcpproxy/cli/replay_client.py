@@ -9,6 +9,7 @@ from mcpproxy.cli.comparing import Counting
 from mcpproxy.cli.terminal import tell
 from mcpproxy.cli.usage import Parser, UsageError, header, seconds, split_command, url
 from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.recorder.arguments import shown
 from mcpproxy.replay.client import TIMEOUT_S, Link, play
 from mcpproxy.replay.client_stdio import StdioLink
 from mcpproxy.replay.material import material
@@ -38,7 +39,7 @@ def run(argv: list[str]) -> int:
     path = traces.expand(options.trace)[0]
     recording = load(path)
     how = comparing.counting(options)
-    comparison = Comparison(path, options.url or " ".join(command))
+    comparison = Comparison(path, shown((options.url,) if options.url else command))
     with renewal.renewing(recording, options.url or "", command, wanted=options.update) as renewed:
         whole = _play_all(recording, comparison, how, options, renewed.url, renewed.command)
         renewed.keeps = whole

@@ -7,6 +7,7 @@ the options are read by hand because argparse takes longer to import than Python
 from __future__ import annotations
 
 import errno
+import os
 import sys
 
 from mcpproxy import paths
@@ -105,6 +106,7 @@ def run(argv: list[str]) -> int:
         members = {
             "transport": quoted("stdio"),
             "command": "[" + ",".join(map(quoted, options.command)) + "]",
+            "salt": quoted(os.urandom(32).hex()),  # of the masks; it goes with the journal
             "rotate": options.rotate,
             "judged_by": judged_by,
         }

@@ -73,8 +73,9 @@ def _json(path: str, shown: Shown, *, full: bool, following: bool) -> Iterator[s
     trace = open_trace(path)
     header = trace.header
     about = {"label": header.label, "command": header.command, "started_at": header.started_at}
+    about |= {"redaction": header.redaction}
     if header.transport == "http":
-        about |= {"transport": header.transport, "upstream": header.upstream, "redaction": header.redaction}
+        about |= {"transport": header.transport, "upstream": header.upstream}
     yield json.dumps({"kind": "header", "path": path, **about})
     events: Iterable[Event | Finding] = follow(path) if following else in_place(trace)
     yield from transcript_json.lines(events, full=full, follow=following, shown=shown)

@@ -300,6 +300,10 @@ class Masker:
             name = ""
         return "".join((*parts, text[copied:])) if parts else text
 
+    def value(self, value: str) -> str:
+        """A value that is masked as a whole."""
+        return self._masked(value)
+
     def _masked(self, value: str) -> str:
         if not value or is_masked(value):
             return value

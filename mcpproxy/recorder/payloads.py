@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from mcpproxy.session.frame import Close, Gap
-from mcpproxy.trace.format import Header
+from mcpproxy.trace.format import ARGUMENTS, Header
 
 if TYPE_CHECKING:
     from mcpproxy.recorder.terms import Terms
@@ -17,22 +17,36 @@ if TYPE_CHECKING:
 def header_of(payload: bytes) -> Header:
     """The header that a START record asks for."""
     start = cast("dict[str, Any]", json.loads(payload))
+    asked = tuple(start["command"])
+    command = _masked(asked, bytes.fromhex(start.get("salt", "")))
+    redaction = "credentials"
+    if start["transport"] == "stdio" or start.get("keep_credentials"):
+        redaction = "none" if command == asked else ARGUMENTS
     return Header(
         mcpproxy=start["mcpproxy"],
         transport=start["transport"],
-        command=tuple(start["command"]),
+        command=command,
         label=start["label"],
         cwd=start["cwd"],
         pid=start["pid"],
         started_at=start["started_at"],
         started_ns=start["started_ns"],
-        redaction="none" if start["transport"] == "stdio" or start.get("keep_credentials") else "credentials",
+        redaction=redaction,
         mode=start.get("mode") or "",
         listen=start.get("listen") or "",
         endpoint=start.get("endpoint") or "",
         upstream=start.get("upstream") or "",
         boot=start.get("boot") or "",
     )
+
+
+def _masked(command: tuple[str, ...], key: bytes) -> tuple[str, ...]:
+    """A command as it may be written down."""
+    if len(command) < 2:
+        return command
+    from mcpproxy.recorder.arguments import masked
+
+    return masked(command, key)
 
 
 def gap_of(payload: bytes, at_ns: int) -> Gap:

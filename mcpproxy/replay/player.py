@@ -241,9 +241,10 @@ class Player:
         self._pages += 1
         id = self._played.unused_id()
         raw = put(put(said.raw, ID, rawjson.written(id)), CURSOR, rawjson.written(cursor))
+        [(page, raw)] = singles(parse(raw), raw)
         step = self._step_of.get(said.index)
         number = self._played.another_exchange(step.exchange if step else None)
-        live = self._played.keep(CLIENT, parse(raw), raw, now_ns, number)
+        live = self._played.keep(CLIENT, page, raw, now_ns, number)
         self._played.open[str, id] = Asked(said, live, is_page=True)
         sends.append(Send(live.raw, step, number, asks=True))
 

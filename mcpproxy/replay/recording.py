@@ -260,5 +260,6 @@ class _Reading:
 def singles(message: Message, raw: bytes) -> Iterator[tuple[Single, bytes]]:
     """The messages in a frame, each with its own text; a batch holds several."""
     if isinstance(message, Batch):
-        return zip(message.items, elements(raw), strict=True)
-    return iter(((message, raw),))
+        yield from zip(message.items, elements(raw), strict=True)
+    else:
+        yield message, raw

@@ -18,6 +18,7 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.protocol.wording import token
+from mcpproxy.recorder.arguments import Masking, arguments, names_option
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.replay.secrets import TEXTS, beside, names_a_secret
 from mcpproxy.session.frame import (
@@ -187,12 +188,13 @@ class Redaction:
         return after
 
     def _command(self, command: tuple[str, ...]) -> Iterator[str]:
-        before = ""
-        for argument in command:
-            option = before.startswith("-") and self._named(before.lstrip("-").replace("-", "_"))
-            option = option or (before.startswith("-") and self._named(before.lstrip("-")))
-            yield self._mask(argument) if option and not argument.startswith("-") else self._url(argument)
-            before = argument
+        how = Masking(self._credentials, self._names_option, self._mask, self.text)
+        for before, after in zip(command, arguments(command, how), strict=True):
+            yield self._counted(before, after)
+
+    def _names_option(self, name: str) -> bool:
+        named = self._named(name) or self._named(name.replace("-", "_"))
+        return named or (self._what.secrets and names_option(name))
 
     def _headers(self, headers: Headers) -> Headers:
         credentials = self._credentials.headers(headers)

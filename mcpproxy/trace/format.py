@@ -64,15 +64,19 @@ __all__ = [
 ]
 
 
+ARGUMENTS: Final = "arguments"
+"""What ``redaction`` says where secrets among the arguments of the command are masked, and nothing else."""
+
+
 @slotted(frozen=True)
 class Header:
     """What is known before the first byte.
 
     ``started_at`` is the wall clock (UTC, ISO 8601) and ``started_ns`` the monotonic clock of the
     moment that every other time in the trace counts from. ``pid`` is that of the wrapper. ``redaction`` is
-    ``none``, or ``credentials`` where they are masked. Over HTTP there is no command but a ``mode``
-    (``reverse`` or ``forward``), the URL we listened on, the path of the MCP endpoint there, and the URL
-    of the server's (empty in forward mode).
+    ``none``, or ``credentials`` or ``arguments`` where those are masked. Over HTTP there is no command but a
+    ``mode`` (``reverse`` or ``forward``), the URL we listened on, the path of the MCP endpoint there, and the
+    URL of the server's (empty in forward mode).
     """
 
     format: int = FORMAT

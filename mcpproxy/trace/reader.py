@@ -18,7 +18,7 @@ from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap, Sender
 from mcpproxy.trace import chain, upgrades
 from mcpproxy.trace.decoding import decode, header_format
-from mcpproxy.trace.format import CloseRecord, Continued, Header, Recorded, Tally, encode
+from mcpproxy.trace.format import ARGUMENTS, CloseRecord, Continued, Header, Recorded, Tally, encode
 from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.runs import Lines
@@ -234,7 +234,7 @@ class Trace:
     @property
     def redacted(self) -> bool:
         """Whether values may be masked anywhere in it: more than credentials, as they were recorded."""
-        return self.header.redaction not in ("none", "credentials")
+        return self.header.redaction not in ("none", "credentials", ARGUMENTS)
 
     def _pass_over(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:
         """Take a line that is no record: a blank one, or a torn one, which is the last.

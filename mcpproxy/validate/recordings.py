@@ -12,8 +12,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mcpproxy import __version__, paths
+from mcpproxy.recorder.arguments import masked, shown
 from mcpproxy.ruleset import Ruleset
-from mcpproxy.trace.format import Header
+from mcpproxy.trace.format import ARGUMENTS, Header
 from mcpproxy.validate.tape import Tape
 
 
@@ -35,7 +36,7 @@ class Target:
     @property
     def name(self) -> str:
         """How people call it."""
-        return self.url or " ".join(self.command)
+        return shown((self.url,) if self.url else self.command)
 
 
 class Recordings:
@@ -55,16 +56,17 @@ class Recordings:
         """
         path = self._path(name)
         now_ns = monotonic_ns()
+        command = masked(target.command, os.urandom(32))
         header = Header(
             mcpproxy=__version__,
             transport=target.transport,
-            command=target.command,
+            command=command,
             label=f"validate {name}",
             cwd=os.getcwd(),
             pid=os.getpid(),
             started_at=_now(),
             started_ns=now_ns,
-            redaction="credentials" if target.url else "none",
+            redaction="credentials" if target.url else "none" if command == target.command else ARGUMENTS,
             mode="reverse" if target.url else "",
             endpoint=(urlsplit(target.url).path or "/") if target.url else "",
             upstream=target.url,

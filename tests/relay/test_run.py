@@ -98,6 +98,9 @@ LABELS = {
     "node build/index.js": "index",
     "C:\\tools\\Server.exe": "Server",
     "python": "python",
+    "npx -y --api-key s3cr3t-value @scope/server-files": "server-files",
+    "npx --token=s3cr3t-value server": "server",
+    "node --require ./hook.js": "hook",
     "/": "server",
     "ünsafe name": "nsafe-name",
 }
@@ -106,6 +109,28 @@ LABELS = {
 @pytest.mark.parametrize(("command", "label"), LABELS.items(), ids=LABELS)
 def test_label(command: str, label: str) -> None:
     assert paths.label_for(command.split() if command.isascii() else [command]) == label
+
+
+SCRIPTS = {
+    ("sh", "-c", "API_KEY=s3cr3t exec server"): "sh",
+    ("sh", "-lc", "server"): "sh",
+    ("/bin/bash", "-lc", "exec server --token s3cr3t"): "bash",
+    ("python3", "-c", "print(1)"): "python3",
+    ("python3.12", "-Ic", "s3cr3t"): "python3.12",
+    ("node", "-e", "s3cr3t"): "node",
+    ("node", "--eval", "s3cr3t"): "node",
+    ("node", "--input-type=module", "--eval=s3cr3t"): "node",
+    ("deno", "eval", "s3cr3t"): "deno",
+    ("npx", "-c", "server --token s3cr3t"): "npx",
+    ("npx", "-H", "Authorization: Bearer s3cr3t"): "npx",
+    ("npx", "https://user:s3cr3t@example.com/server"): "npx",
+    ("uvx", "--from", "https://x.example/s3cr3t", "server"): "uvx",
+}
+
+
+@pytest.mark.parametrize(("command", "label"), SCRIPTS.items(), ids=[" ".join(each) for each in SCRIPTS])
+def test_a_scripts_text_and_a_secret_are_no_label(command: tuple[str, ...], label: str) -> None:
+    assert paths.label_for([*command]) == label
 
 
 @pytest.mark.parametrize(

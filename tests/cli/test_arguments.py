@@ -1,0 +1,47 @@
+"""A secret among the arguments of a wrapped server goes to the server and nowhere else."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from mcpproxy.session.mask import ANY
+from mcpproxy.trace.reader import open_trace
+from tests.cli.conftest import Mcpproxy
+
+SECRET = "s3cr3t-value-1"
+
+
+def test_a_wrapped_server_gets_its_arguments_and_nothing_else_shows_them(
+    tmp_path: Path, mcpproxy: Mcpproxy
+) -> None:
+    got = tmp_path / "got.txt"
+    server = f"import json, sys; json.dump(sys.argv[1:], open({str(got)!r}, 'w'))"
+    arguments = ["--token", SECRET, f"API_KEY={SECRET}"]
+    command = [
+        sys.executable,
+        "-m",
+        "mcpproxy",
+        "--trace-dir",
+        str(tmp_path),
+        "--",
+        sys.executable,
+        "-c",
+        server,
+    ]
+    ran = subprocess.run([*command, *arguments], capture_output=True, timeout=60)
+    assert (ran.returncode, ran.stdout) == (0, b"")
+    assert json.loads(got.read_text()) == arguments
+    assert SECRET not in ran.stderr.decode()
+    [trace] = tmp_path.glob("*.jsonl")
+    assert Path(sys.executable).name in trace.name
+    assert SECRET not in trace.read_text().splitlines()[0]
+    header = open_trace(trace).header
+    assert header.redaction == "arguments"
+    assert [ANY.sub("*", each) for each in header.command[3:]] == ["--token", "*", "API_KEY=*"]
+    assert not open_trace(trace).redacted
+    for said in (mcpproxy("list", "--json", str(tmp_path)), mcpproxy("list", str(tmp_path))):
+        assert SECRET not in said.out + said.err
+    told = json.loads(mcpproxy("show", "--json", str(trace)).out.splitlines()[0])
+    assert SECRET not in json.dumps(told["command"])
+    assert told["redaction"] == "arguments"
