@@ -14,13 +14,17 @@ from mcpproxy import paths
 from mcpproxy.cli import traces
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.cli.usage import Parser, UsageError, positive
+from mcpproxy.files import Folder, open_regular
+from mcpproxy.relay import journal
 from mcpproxy.reports.style import Style, count, duration, printable, tally
 from mcpproxy.reports.table import table
 
 HEAD_BYTES: Final = 1 << 16
 TAIL_BYTES: Final = 1 << 14
 
-_RECORD: Final = re.compile(rb'^\{"type":"\w+",(?:"seq":(\d+),)?"t":(\d+)', re.MULTILINE)
+_LARGEST: Final = 1 << 63
+
+_RECORD: Final = re.compile(rb'^\{"type":"\w+",(?:"seq":(\d{1,18}),)?"t":(\d{1,18})', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ def as_table(recordings: list[Recording], style: Style) -> list[str]:
 
 
 def _ends(path: str) -> tuple[bytes, bytes]:
-    with open(path, "rb") as file:
+    with open(open_regular(path, follows=True), "rb") as file:
         head = file.read(HEAD_BYTES)
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - TAIL_BYTES, 0))
@@ -156,7 +160,7 @@ def _record(line: bytes, kind: str) -> dict[str, object] | None:
         return None
     try:
         return cast("dict[str, object]", json.loads(line))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -172,19 +176,13 @@ def _ended(close: dict[str, object]) -> str:
 
 def _unfinished(path: str) -> str:
     """A recorder holds the lock of the journal while it lives, and nobody does after a kill."""
-    try:
-        import fcntl
+    # Not at the top: most recordings are over.
+    from mcpproxy.recorder.lock import is_held
 
-        lock = os.open(f"{path}.journal/lock", os.O_RDONLY)
-    except (ImportError, OSError):
-        return "cut"
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return "running" if is_held(Folder(journal.folder(path))) else "cut"
     except OSError:
-        return "running"
-    finally:
-        os.close(lock)
-    return "cut"
+        return "cut"
 
 
 def _counts(value: object) -> dict[str, int]:
@@ -194,4 +192,4 @@ def _counts(value: object) -> dict[str, int]:
 
 
 def _int(value: object) -> int:
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) and abs(value) < _LARGEST else 0

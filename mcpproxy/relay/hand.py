@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 NAME: Final = "hand"
 
+LONGEST_BYTES: Final = 16 << 20
+"""More than any chunk has; a file that is larger is not the relay's."""
+
 
 class Hand:
     """The relay's end.
@@ -56,9 +59,11 @@ class Hand:
 
 def held(folder: str) -> tuple[int, int, bytes, int] | None:
     """What a relay that is gone had in its hand last: kind, time, bytes, connection; ``None`` if nothing."""
+    # Not at the top: the relay only writes.
+    from mcpproxy import files
+
     try:
-        with open(os.path.join(folder, NAME), "rb") as file:
-            content = file.read()
+        content = files.read(os.path.join(folder, NAME), LONGEST_BYTES)
     except OSError:
         return None
     if len(content) < HEAD.size:
