@@ -228,7 +228,7 @@ class Trace:
 
     @property
     def is_copy(self) -> bool:
-        """Whether it is read from a copy that was completed, as the recording itself was not ours to change."""
+        """Whether it is read from a copy, as the recording itself was not ours to complete."""
         return bool(self._aside)
 
     @property
@@ -294,6 +294,8 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     except TraceError as fault:
         if fault.fact == _NOT_OURS[0] and (found := _foreign(name)):
             return found
+        if trouble and not os.path.lexists(name):  # all that there is of it is the journal
+            raise TraceError(name, None, trouble, "nothing of it can be read") from None
         raise
 
 

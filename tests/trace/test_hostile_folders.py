@@ -146,9 +146,13 @@ COMMANDS: Final = {
     "redact": lambda s: ["redact", str(s.trace), "--key", "x", "-o", str(s.folder.parent / "out.jsonl")],
     "import": lambda s: ["import", str(s.trace), "-o", str(s.folder.parent / "out.jsonl")],
     "pin": lambda s: ["pin", str(s.trace), "-o", str(s.folder.parent / "pins.json")],
+}  # fmt: skip
+
+REPLAYS: Final = {
     "replay client": lambda s: ["replay", "client", str(s.trace), "--", sys.executable, "-c", "pass"],
     "replay server": lambda s: ["replay", "server", str(s.trace)],
-}  # fmt: skip
+}
+"""They talk to their standard streams, so each has a process."""
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
@@ -159,20 +163,26 @@ def test_no_command_touches_what_links_lead_to(
     attack(stage)
     before = seen(stage.victim)
     of_user = {path.name: path.read_bytes() for path in stage.folder.glob("mine*")}
-    if command.startswith("replay"):  # they talk to their standard streams
-        ran = subprocess.run(
-            [sys.executable, "-m", "mcpproxy", *COMMANDS[command](stage)],
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=20, text=True,
-        )  # fmt: skip
-        said = ran.stderr
-    else:
-        main(COMMANDS[command](stage))
-        said = "".join(capfd.readouterr())
+    main(COMMANDS[command](stage))
+    said = "".join(capfd.readouterr())
     assert seen(stage.victim) == before
     assert {path.name: path.read_bytes() for path in stage.folder.glob("mine*")} == of_user
     assert "Traceback" not in said
     if attack is a_stranger_among_the_segments:
         assert (stage.journal / "thesis.txt").read_text() == "all I have"
+
+
+@pytest.mark.parametrize("attack", [closed_beside_a_link, trace_linked_to_nothing])
+@pytest.mark.parametrize("command", REPLAYS)
+def test_no_replay_does(stage: Stage, attack: Callable[[Stage], None], command: str) -> None:
+    attack(stage)
+    before = seen(stage.victim)
+    ran = subprocess.run(
+        [sys.executable, "-m", "mcpproxy", *REPLAYS[command](stage)],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=60, text=True,
+    )  # fmt: skip
+    assert seen(stage.victim) == before
+    assert "Traceback" not in ran.stderr
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
@@ -267,7 +277,7 @@ def test_show_says_what_it_cannot_show(stage: Stage, name: str, capfd: pytest.Ca
     odd_files(stage.folder)
     ran = subprocess.run(
         [sys.executable, "-m", "mcpproxy", "show", str(stage.folder / f"{name}.jsonl")],
-        capture_output=True, timeout=20, text=True,
+        capture_output=True, timeout=60, text=True,
     )  # fmt: skip
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("mcpproxy: ")
@@ -285,7 +295,7 @@ def test_nothing_in_a_journal_is_waited_for(stage: Stage, name: str, kind: str) 
         (stage.journal / name).symlink_to("/dev/zero")
     ran = subprocess.run(
         [sys.executable, "-m", "mcpproxy", "check", str(stage.trace)],
-        capture_output=True, timeout=20, text=True,
+        capture_output=True, timeout=60, text=True,
     )  # fmt: skip
     assert ran.returncode in (0, 1, 2)
     assert "Traceback" not in ran.stderr
