@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from mcpproxy import files
 from mcpproxy.errors import UsageError
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.slotted import slotted
@@ -17,6 +18,8 @@ from mcpproxy.reports.located import Located
 from mcpproxy.trace.members import NotARecordError, member, read_object
 
 FORMAT: Final = 1
+
+_LIMIT_BYTES: Final = 64 << 20
 
 _MARK: Final = "mcpproxy_baseline"
 _AGAIN: Final = "--write-baseline makes one"
@@ -107,8 +110,7 @@ def read(path: str, *, may_be_missing: bool = False) -> Baseline:
         UsageError: it cannot be read, or is no baseline.
     """
     try:
-        with open(path, "rb") as file:
-            text = file.read()
+        text = files.read(path, _LIMIT_BYTES, follows=True)
     except FileNotFoundError:
         if may_be_missing:
             return Baseline(path, {})

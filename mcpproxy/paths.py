@@ -53,6 +53,22 @@ def state_dir() -> str:
     return os.path.join(base, "mcpproxy")
 
 
+def make_private(folder: str) -> None:
+    """Make ``folder`` and what is missing above it, each for its owner alone.
+
+    Raises:
+        OSError: one of them cannot be made.
+    """
+    above = os.path.dirname(folder)
+    if above and above != folder and not os.path.lexists(above):
+        make_private(above)
+    try:
+        os.mkdir(folder or ".", 0o700)
+    except FileExistsError:
+        if not os.path.isdir(folder or "."):
+            raise
+
+
 def trace_name(label: str) -> str:
     """``<UTC time>-<label>-<pid>.jsonl``: names sort by the time of their start."""
     now_ms = time.time_ns() // 1_000_000

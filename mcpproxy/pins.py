@@ -23,10 +23,9 @@ that of the definition in its canonical form (RFC 8785); a definition that was e
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
-from mcpproxy import catalogue
+from mcpproxy import catalogue, files
 from mcpproxy.checks import tools
 from mcpproxy.checks.definitions import FIELDS, changes, definition, digest, told, visible
 from mcpproxy.checks.dispatch import Dispatch
@@ -43,6 +42,8 @@ from mcpproxy.trace.reader import Trace
 from mcpproxy.visible import visible_lines
 
 VERSION: Final = 1
+
+_LIMIT_BYTES: Final = 64 << 20
 
 
 @dataclass(slots=True)
@@ -220,7 +221,7 @@ def read(path: str) -> Pins:
         UsageError: it cannot be read, is no file of pins, or was edited.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8")
     except OSError as error:
         fact = (error.strerror or "unreadable").lower()
         raise UsageError(path, fact, "write one with mcpproxy pin") from None

@@ -6,7 +6,6 @@ before the real server or before its replay, so that misses and findings can be 
 
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
+from mcpproxy import files
 from mcpproxy.background import Background
 from mcpproxy.errors import TraceError, UsageError
 from mcpproxy.recorder.alive import is_relay_alive
@@ -208,9 +208,8 @@ class McpRecording:
             elif not lacks(path, trace):
                 continue
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            partial = f"{path}.{os.getpid()}.partial"
-            shutil.copyfile(trace, partial)
-            os.replace(partial, path)
+            with open(trace, "rb") as file:
+                files.replace(path, file)
 
     def _shown(self) -> list[str]:
         return [f"what passed: mcpproxy show {trace}" for trace in self.sessions]

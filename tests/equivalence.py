@@ -26,8 +26,25 @@ CONNECT: Final = 16
 STARTED_NS: Final = 1000
 RECORDINGS: Final = Path(__file__).parent.parent / "recordings"
 
-ODD_LINES: Final = (b"not json", b"", b"{", b"[]", b"\xff\xfe", b'{"jsonrpc":"2.0"}', b"\xef\xbb\xbf{}", b"[1,2]")
-METHODS: Final = ("ping", "tools/list", "tools/call", "resources/read", "prompts/get", "logging/setLevel", "x/y")
+ODD_LINES: Final = (
+    b"not json",
+    b"",
+    b"{",
+    b"[]",
+    b"\xff\xfe",
+    b'{"jsonrpc":"2.0"}',
+    b"\xef\xbb\xbf{}",
+    b"[1,2]",
+)
+METHODS: Final = (
+    "ping",
+    "tools/list",
+    "tools/call",
+    "resources/read",
+    "prompts/get",
+    "logging/setLevel",
+    "x/y",
+)
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "1999-01-01")
 
 
@@ -46,8 +63,10 @@ def message(random: random.Random) -> tuple[int, bytes]:
         case 2:
             value |= {"id": id, "error": {"code": random.choice((-32601, -32042, 1)), "message": "no"}}
         case 3:
-            value |= {"method": random.choice(("notifications/progress", "notifications/cancelled")),
-                      "params": {"progressToken": 1, "requestId": id, "progress": random.random()}}
+            value |= {
+                "method": random.choice(("notifications/progress", "notifications/cancelled")),
+                "params": {"progressToken": 1, "requestId": id, "progress": random.random()},
+            }
         case _:
             client = {"name": "c", "version": "1"}
             offer = {"protocolVersion": random.choice(REVISIONS), "capabilities": {}, "clientInfo": client}
@@ -56,8 +75,16 @@ def message(random: random.Random) -> tuple[int, bytes]:
 
 
 def params(random: random.Random) -> dict[str, object]:
-    some: dict[str, object] = {"name": "t", "arguments": {"x": 1}, "uri": "file:///a", "level": "info", "cursor": ""}
-    chosen: dict[str, object] = {name: some[name] for name in random.sample(sorted(some), random.randrange(4))}
+    some: dict[str, object] = {
+        "name": "t",
+        "arguments": {"x": 1},
+        "uri": "file:///a",
+        "level": "info",
+        "cursor": "",
+    }
+    chosen: dict[str, object] = {
+        name: some[name] for name in random.sample(sorted(some), random.randrange(4))
+    }
     if random.random() < 0.3:
         chosen["_meta"] = {"progressToken": 1, "io.modelcontextprotocol/protocolVersion": "2026-07-28"}
     return chosen
@@ -111,7 +138,9 @@ def http(random: random.Random) -> Iterator[tuple[int, bytes, int]]:
             kind, body = "application/json", told
             if random.random() < 0.5:
                 kind, body = "text/event-stream", b"event: message\nid: 1\ndata: " + told + b"\n\n"
-            answer = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{session}Content-Length: {len(body)}\r\n\r\n"
+            answer = (
+                f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{session}Content-Length: {len(body)}\r\n\r\n"
+            )
             data = answer.encode() + body
             cut = random.randrange(len(data))
             yield from ((SERVER, data[:cut], number), (SERVER, data[cut:], number))

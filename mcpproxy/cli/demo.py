@@ -28,7 +28,7 @@ def run(argv: list[str]) -> int:
     Parser("demo", "Watch mcpproxy record and judge a small server with three faults.").parse_args(argv)
     folder = paths.state_dir()
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        paths.make_private(folder)
     except OSError as error:
         reason = (error.strerror or "cannot be created").lower()
         raise UsageError(folder, reason, "name a writable folder in XDG_STATE_HOME") from None

@@ -14,6 +14,8 @@ from mcpproxy import paths
 from mcpproxy.cli import traces
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.cli.usage import Parser, UsageError, positive
+from mcpproxy.files import Folder, open_regular
+from mcpproxy.relay import journal
 from mcpproxy.reports.style import Style, count, duration, tally
 from mcpproxy.reports.table import table
 from mcpproxy.visible import visible
@@ -21,7 +23,9 @@ from mcpproxy.visible import visible
 HEAD_BYTES: Final = 1 << 16
 TAIL_BYTES: Final = 1 << 14
 
-_RECORD: Final = re.compile(rb'^\{"type":"\w+",(?:"seq":(\d+),)?"t":(\d+)', re.MULTILINE)
+_LARGEST: Final = 1 << 63
+
+_RECORD: Final = re.compile(rb'^\{"type":"\w+",(?:"seq":(\d{1,18}),)?"t":(\d{1,18})', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ def as_table(recordings: list[Recording], style: Style) -> list[str]:
 
 
 def _ends(path: str) -> tuple[bytes, bytes]:
-    with open(path, "rb") as file:
+    with open(open_regular(path, follows=True), "rb") as file:
         head = file.read(HEAD_BYTES)
         end = file.seek(0, os.SEEK_END)
         file.seek(max(end - TAIL_BYTES, 0))
@@ -157,7 +161,7 @@ def _record(line: bytes, kind: str) -> dict[str, object] | None:
         return None
     try:
         return cast("dict[str, object]", json.loads(line))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -173,19 +177,13 @@ def _ended(close: dict[str, object]) -> str:
 
 def _unfinished(path: str) -> str:
     """A recorder holds the lock of the journal while it lives, and nobody does after a kill."""
-    try:
-        import fcntl
+    # Not at the top: most recordings are over.
+    from mcpproxy.recorder.lock import is_held
 
-        lock = os.open(f"{path}.journal/lock", os.O_RDONLY)
-    except (ImportError, OSError):
-        return "cut"
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return "running" if is_held(Folder(journal.folder(path))) else "cut"
     except OSError:
-        return "running"
-    finally:
-        os.close(lock)
-    return "cut"
+        return "cut"
 
 
 def _counts(value: object) -> dict[str, int]:
@@ -195,4 +193,4 @@ def _counts(value: object) -> dict[str, int]:
 
 
 def _int(value: object) -> int:
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) and abs(value) < _LARGEST else 0

@@ -3,9 +3,9 @@
 import os
 import stat
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Final
 
+from mcpproxy import files
 from mcpproxy.cli.terminal import tell
 from mcpproxy.cli.usage import UsageError
 from mcpproxy.visible import visible_lines
@@ -17,8 +17,9 @@ def check(path: str) -> None:
     """Find out early that nothing can be written to ``path``.
 
     Raises:
-        UsageError: its folder is not there, or it is a folder itself.
+        UsageError: its folder is not there, it is a folder itself, or a link.
     """
+    _refuse_link(path)
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise UsageError(path, "its folder does not exist", "make it first")
@@ -27,23 +28,17 @@ def check(path: str) -> None:
 
 
 def write(path: str, lines: Iterable[str]) -> None:
-    """Put ``lines`` in the place of what ``path`` holds, at once; a link stays one, a device is written to.
+    """Put ``lines`` in the place of what ``path`` holds, at once; a device is written to.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: it cannot be written, or is a link.
     """
-    place = os.path.realpath(path)
-    partial = f"{place}.{os.getpid()}.partial"
+    _refuse_link(path)
     try:
-        if _is_special(place):
-            _fill(place, "w", lines)
-            return
-        try:
-            _fill(partial, "x", lines)
-            os.replace(partial, place)
-        finally:
-            with suppress(OSError):
-                os.unlink(partial)
+        if _is_special(path):
+            _fill(path, "w", lines)
+        else:
+            files.replace(path, (_encoded(line) for line in lines))
     except (OSError, ValueError) as fault:
         raise _refused(path, fault) from None
 
@@ -90,13 +85,30 @@ def add_to_step_summary(lines: Iterable[str]) -> None:
 
 
 def _fill(path: str, mode: str, lines: Iterable[str]) -> None:
-    with open(path, mode, encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{visible_lines(line)}\n" for line in lines)
+    with open(path, f"{mode}b") as file:
+        file.writelines(_encoded(visible_lines(line)) for line in lines)
+
+
+def _encoded(line: str) -> bytes:
+    # A surrogate that came with the name of a file is written as JSON spells it.
+    return f"{line}\n".encode("utf-8", "backslashreplace")
+
+
+def _refuse_link(path: str) -> None:
+    """A checkout from elsewhere may hold links to any file of the user; in /dev they are the system's own."""
+    if os.path.islink(path) and not _is_of_system(path):
+        raise UsageError(path, "is a symbolic link, which is not written through", "name what it points to")
+
+
+def _is_of_system(path: str) -> bool:
+    """Whether it lies in /dev, as /dev/stdout does."""
+    return os.path.realpath(os.path.dirname(os.path.abspath(path))).startswith(("/dev", "/proc/"))
 
 
 def _is_special(path: str) -> bool:
+    """Whether it is written to as it is: no regular file, or one that /dev/stdout is at the moment."""
     try:
-        return not stat.S_ISREG(os.stat(path).st_mode)
+        return os.path.islink(path) or not stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
         return False
 

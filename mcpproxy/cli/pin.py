@@ -8,12 +8,11 @@ import argparse
 import os
 import tempfile
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy import pins
 from mcpproxy.checks.pins import Pins
-from mcpproxy.cli import running, traces
+from mcpproxy.cli import output, running, traces
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.cli.usage import Parser, UsageError, header, seconds, split_command
 from mcpproxy.errors import McpProxyError
@@ -93,12 +92,7 @@ def _summary(now: Pins) -> str:
 
 
 def _save(path: str, approved: Pins) -> None:
-    text = pins.dumps(approved)
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        fact = f"cannot be written: {(error.strerror or str(error)).lower()}"
-        raise UsageError(path, fact, "name another file with -o") from None
+    output.write(path, pins.dumps(approved).splitlines())
 
 
 # Where the tools are

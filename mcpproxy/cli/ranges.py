@@ -12,11 +12,14 @@ and a range as in Python requirements.
 
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
+from typing import Final
 
+from mcpproxy import files
 from mcpproxy.checks.implementations import ANY, Range, Ranges
 from mcpproxy.cli.usage import UsageError, nearest
 from mcpproxy.protocol.revisions import REVISIONS
+
+_LIMIT_BYTES: Final = 1 << 20
 
 
 def read(path: str) -> Ranges:
@@ -26,7 +29,7 @@ def read(path: str) -> Ranges:
         UsageError: it cannot be read, or means nothing.
     """
     try:
-        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        tables = tomllib.loads(files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(path, f"not readable as TOML: {error}", "see mcpproxy versions --help") from None
     return compiled(path, tables)

@@ -32,7 +32,7 @@ def begin(trace: str, trace_dir: str, label: str, members: Mapping[str, str]) ->
         OSError: nothing can be written there.
     """
     wanted = os.path.abspath(trace or os.path.join(trace_dir or paths.state_dir(), paths.trace_name(label)))
-    os.makedirs(os.path.dirname(wanted), mode=0o700, exist_ok=True)
+    paths.make_private(os.path.dirname(wanted))
     now_ns = time.monotonic_ns()
     start = start_payload(label, now_ns, members)
     attempt = 1

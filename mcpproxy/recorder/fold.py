@@ -5,12 +5,16 @@ killed itself at any point and done again.
 """
 
 import os
+import shutil
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
-from mcpproxy.errors import TraceError
-from mcpproxy.recorder import follow
+from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.files import Folder, open_regular
+from mcpproxy.recorder import aside, follow
 from mcpproxy.recorder.alive import is_relay_alive
 from mcpproxy.recorder.filed import restore
 from mcpproxy.recorder.follow import Checkpoint, JournalReader
@@ -24,28 +28,68 @@ from mcpproxy.recorder.pipeline import Recording
 from mcpproxy.relay import journal
 from mcpproxy.trace import chain
 from mcpproxy.trace.format import Header, encode_header
+from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.writer import TraceWriter
+
+_DAMAGE: Final = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError,
+    struct.error,
+)  # fmt: skip
+"""A checkpoint from a stranger holds objects whose attributes may be anything: what they do then is open."""
 
 
 def fold(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
     """Fold the journal beside ``trace`` in, if there is one and its session is over; whether it did.
 
     Raises:
+        NotOursError: that is not for us to do, see ``mcpproxy.recorder.aside``. Nothing was changed.
         TraceError: the file is not the one that the journal belongs to, or is damaged, or there is no
             room for the rest of it. The journal stays.
         OSError: something could not be read or written. The journal stays.
     """
     folder = journal.folder(trace)
-    if not os.path.isdir(folder):
+    try:
+        aside.refuse(Folder(folder), chain.files_of(trace))
+        lock = Lock.take(folder)
+    except FileNotFoundError:
         return False
-    lock = Lock.take(folder)
+    except OSError as fault:
+        raise aside.refused(fault, folder) or fault from None
     if lock is None:
         return False
     try:
         return _fold(trace, folder, make_observer or observer)
+    except _DAMAGE as fault:
+        what = str(fault) if isinstance(fault, NotARecordError) else f"{type(fault).__name__}: {fault}"
+        next_step = "the trace is whole up to its last line"
+        raise TraceError(folder, None, f"the journal is damaged: {what}", next_step) from None
     finally:
         lock.release()
+
+
+def fold_aside(trace: str, make_observer: Callable[[], Observing] | None = None) -> str:
+    """Complete a copy of a recording in a new temporary folder, which is for the caller to delete.
+
+    Returns:
+        Where the first file of the copy is; empty while it is being recorded.
+
+    Raises:
+        TraceError, OSError: as ``fold``. Nothing is left behind.
+    """
+    if aside.is_recording(trace):
+        return ""
+    folder = aside.temporary()
+    is_done = False
+    try:
+        copied = aside.copy(chain.files_of(trace), folder)
+        is_done = fold(copied, make_observer)
+        return copied if is_done else ""
+    except OSError as fault:
+        raise McpProxyError((fault.strerror or str(fault)).lower()) from None
+    finally:
+        if not is_done:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bool:
@@ -63,6 +107,9 @@ def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bo
         return False
     continues = os.path.basename(before[-1]) if before else ""
     _refuse_stranger(path, replace(header, continues=continues), start.trace_bytes)
+    _refuse_hole(folder, start.segment)
+    for place, later in enumerate(after, start=len(before) + 1):
+        _refuse_stranger(later, replace(header, continues=os.path.basename(files[place - 1])), 0)
     for later in after:  # it all comes again
         os.unlink(later)
     if start.terms is not None:
@@ -101,7 +148,7 @@ def _assembly(folder: str, start: Checkpoint) -> HttpAssembly | None:
 def _is_closed(trace: str) -> bool:
     """Whether the last line of the trace is a close record."""
     try:
-        with open(trace, "rb") as file:
+        with open(open_regular(trace), "rb") as file:
             file.seek(-min(os.fstat(file.fileno()).st_size, 64 << 10), os.SEEK_END)
             end = file.read()
     except FileNotFoundError:
@@ -120,17 +167,28 @@ def _started(folder: str) -> Header | None:
     if not entries:
         return None
     kind, payload, *_ = entries[0]
-    return header_of(payload) if kind == journal.START else None
+    if kind != journal.START:
+        raise NotARecordError("it does not begin with a START record")
+    return header_of(payload)
 
 
 def _refuse_stranger(trace: str, header: Header, trace_bytes: int) -> None:
     """Folding cuts the file back to the checkpoint, which must not cost another file its content."""
     expected = encode_header(header)
     try:
-        with open(trace, "rb") as file:
+        with open(open_regular(trace), "rb") as file:
             found = file.read(len(expected))
             size = os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         return
     if not expected.startswith(found) or size < trace_bytes:
         raise TraceError(trace, None, "is not the trace of the journal beside it", "move one of the two away")
+
+
+def _refuse_hole(folder: str, first: int) -> None:
+    """Folding deletes the journal, so nothing of it may lie where reading does not get to."""
+    there = [int(name) for name in Folder(folder).names() if follow.is_segment(name) and int(name) >= first]
+    for expected, segment in enumerate(there, start=first):
+        if segment != expected:
+            name = journal.segment_name(expected)
+            raise TraceError(folder, None, f"segment {name} is missing", "the trace is whole up to its end")

@@ -11,6 +11,7 @@ of JSON; over HTTP the bytes of what is open follow it as they are.
 
 import base64
 import binascii
+import errno
 import json
 import os
 from collections.abc import Sequence
@@ -18,7 +19,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, cast
 
 from mcpproxy.errors import TraceError
+from mcpproxy.files import Folder
+from mcpproxy.framing.lines import LIMIT_BYTES
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.recorder import lock
 from mcpproxy.recorder.payloads import terms_from
 from mcpproxy.recorder.rotation import Rotation
 from mcpproxy.relay import hand, journal
@@ -27,8 +31,14 @@ if TYPE_CHECKING:
     from mcpproxy.recorder.terms import Terms
 
 _READ_BYTES: Final = 256 << 10
-_BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 _CHECKPOINT: Final = "checkpoint"
+_DRAFT: Final = "checkpoint.new"
+
+_LONGEST_BYTES: Final = LIMIT_BYTES + (16 << 20)
+"""No record is longer: a line that is refused is held whole, up to the limit of lines."""
+_STATE_BYTES: Final = 16 << 20
+"""The JSON in a checkpoint is no longer; long runs of bytes stand behind it."""
+_LONG_BYTES: Final = 4 << 10
 
 
 Entry: TypeAlias = tuple[int, bytes, int, int]
@@ -103,6 +113,11 @@ class JournalReader:
         self._end = journal.position(start.segment, start.offset)
         """Behind the last whole record."""
         self._is_done = False
+        self._place: Folder | None = None
+        self._missing = 0
+        """How much of a record that has begun is still to come."""
+        self._torn_size = 0
+        """The size of the segment, if it holds no record any more from ``offset`` on."""
 
     @property
     def offset(self) -> int:
@@ -119,6 +134,7 @@ class JournalReader:
 
         Raises:
             OSError: a segment cannot be read.
+            TraceError: a record says that it is longer than any can be.
         """
         while True:
             if entries := self._parse(self._read_some()):
@@ -174,31 +190,51 @@ class JournalReader:
             Checkpoint(self.segment, self.offset, trace_bytes, held, assembly, long, file, rotation, terms),
         )
         while self._first < self.segment:
-            _unlink(self._path(self._first))
+            self._unlink(self._first)
             self._first += 1
 
     def clear(self) -> None:
         """Delete every segment that was read, filed or not."""
         self.close()
         for segment in range(self._first, self.segment + 1):
-            _unlink(self._path(segment))
+            self._unlink(segment)
 
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
-    def _path(self, segment: int) -> str:
-        return os.path.join(self.folder, journal.segment_name(segment))
+    def _in(self) -> Folder:
+        """The journal's folder, as soon as it is there; held from then on."""
+        if self._place is None:
+            self._place = Folder(self.folder)
+        return self._place
+
+    def _has(self, segment: int) -> bool:
+        try:
+            return self._in().has(journal.segment_name(segment))
+        except OSError:
+            return False
+
+    def _unlink(self, segment: int) -> None:
+        try:
+            self._in().unlink(journal.segment_name(segment))
+        except OSError:
+            pass
 
     def _read_some(self) -> bytes:
+        if self._torn_size:
+            return b""
         if self._fd < 0:
             try:
-                self._fd = os.open(self._path(self.segment), os.O_RDONLY | _BINARY)
+                self._fd = self._in().open(journal.segment_name(self.segment))
             except FileNotFoundError:
                 return b""
             os.lseek(self._fd, self._read_to, os.SEEK_SET)
-        data = os.read(self._fd, _READ_BYTES)
+        wanted = _READ_BYTES
+        if self._missing > wanted:  # at once, for what is there is copied with each read
+            wanted = min(self._missing, max(wanted, os.fstat(self._fd).st_size - self._read_to))
+        data = os.read(self._fd, wanted)
         self._read_to += len(data)
         return data
 
@@ -207,12 +243,19 @@ class JournalReader:
         head_size = journal.HEAD.size
         unpack = journal.HEAD.unpack_from
         entries: list[Entry] = []
-        at = 0
+        at = self._missing = 0
         end = len(buffer)
         while at + head_size <= end:
             length, kind, connection, at_ns = unpack(buffer, at)
             stop = at + head_size + length
             if stop > end:
+                self._missing = stop - end
+                if length > _LONGEST_BYTES:
+                    raise self._damaged(f"a record says that it has {length} bytes")
+                break
+            if not at_ns and not length and not kind:
+                # Zeros: what a power cut leaves of a file that had grown. No record is like that.
+                self._torn_size = os.fstat(self._fd).st_size if self._fd >= 0 else end
                 break
             entries.append((kind, buffer[at + head_size : stop], at_ns, connection))
             at = stop
@@ -224,17 +267,26 @@ class JournalReader:
     def _has_more(self) -> bool:
         """Look for more bytes, moving on to the next segment when this one is over."""
         if self._fd < 0:
-            return os.path.exists(self._path(self.segment))
+            return self._has(self.segment)
         # Asked in this order: the relay never touches a segment again once it has begun the next.
-        has_next = os.path.exists(self._path(self.segment + 1))
-        if os.fstat(self._fd).st_size > self._read_to:
+        has_next = self._has(self.segment + 1)
+        size = os.fstat(self._fd).st_size
+        if self._torn_size and size > self._torn_size:  # it was still being written
+            self._read_to, self._buffer = self.offset, b""
+            os.lseek(self._fd, self._read_to, os.SEEK_SET)
+            self._torn_size = 0
+        if size > self._read_to and not self._torn_size:
             return True
         if has_next:
             self.close()
             self.segment += 1
-            self._read_to = 0
+            self._read_to = self._missing = self._torn_size = 0
             self._buffer = b""
         return has_next
+
+    def _damaged(self, what: str) -> TraceError:
+        where = os.path.join(self.folder, journal.segment_name(self.segment))
+        return TraceError(where, None, f"the journal is damaged: {what}", "the trace is whole up to its end")
 
 
 def read_checkpoint(folder: str) -> Checkpoint | None:
@@ -244,37 +296,54 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
         TraceError: it is damaged.
         OSError: it cannot be read.
     """
-    path = os.path.join(folder, _CHECKPOINT)
     try:
-        with open(path, "rb") as file:
-            members = cast("dict[str, Any]", json.loads(file.readline()))
-            long = tuple(_exactly(file, int(size)) for size in members.get("long", ()))
-        client, server, stderr = (
-            Held(binascii.a2b_base64(raw, strict_mode=True), int(at_ns)) for raw, at_ns in members["held"]
-        )
+        with open(Folder(folder).open(_CHECKPOINT), "rb") as file:
+            line = file.readline(_STATE_BYTES)
+            members = cast("dict[str, Any]", json.loads(line if line.endswith(b"\n") else b""))
+            left = os.fstat(file.fileno()).st_size - len(line)
+            long = [_exactly(file, size, left) for size in members.get("long", ())]
+        client, server, stderr = (Held(_run(raw, long), _count(at_ns)) for raw, at_ns in members["held"])
         return Checkpoint(
-            int(members["segment"]),
-            int(members["offset"]),
-            int(members["trace_bytes"]),
+            _count(members["segment"]),
+            _count(members["offset"]),
+            _count(members["trace_bytes"]),
             (client, server, stderr),
             members.get("assembly"),
-            long,
+            tuple(long),
             str(members.get("file", "")),
-            Rotation(*map(int, members["rotation"])) if members.get("rotation") else None,
+            Rotation(*map(_count, members["rotation"])) if members.get("rotation") else None,
             terms_from(members),
         )
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise TraceError(
-            path, None, "the checkpoint is damaged", "the trace is whole up to its last line"
+            os.path.join(folder, _CHECKPOINT),
+            None,
+            "the checkpoint is damaged",
+            "the trace is whole up to its last line",
         ) from None
 
 
-def _exactly(file: BinaryIO, size: int) -> bytes:
-    if size < 0 or len(data := file.read(size)) != size:
+def _count(value: object) -> int:
+    """A number of bytes, segments or nanoseconds, as such numbers are."""
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError(value)
+    return value
+
+
+def _exactly(file: BinaryIO, size: object, left: int) -> bytes:
+    size = _count(size)
+    if size > left or len(data := file.read(size)) != size:
         raise ValueError(size)
     return data
+
+
+def _run(raw: object, long: list[bytes]) -> bytes:
+    """The beginning of a line: as base64, or the place of the run that it is."""
+    if type(raw) is int:
+        return long[_count(raw)]
+    return binascii.a2b_base64(cast("str", raw), strict_mode=True)
 
 
 def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
@@ -283,46 +352,67 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     Raises:
         OSError: it could not be written; the one before still stands.
     """
+    long = list(checkpoint.long)
+    held: list[JSON] = []
+    for one in checkpoint.held:
+        if len(one.raw) > _LONG_BYTES:
+            long.append(one.raw)
+            held.append([len(long) - 1, one.at_ns])
+        else:
+            held.append([base64.b64encode(one.raw).decode("ascii"), one.at_ns])
     members: dict[str, JSON] = {
         "segment": checkpoint.segment,
         "offset": checkpoint.offset,
         "trace_bytes": checkpoint.trace_bytes,
-        "held": [[base64.b64encode(held.raw).decode("ascii"), held.at_ns] for held in checkpoint.held],
+        "held": held,
+        "long": [len(run) for run in long],
     }
     if checkpoint.assembly is not None:
         members["assembly"] = checkpoint.assembly
-        members["long"] = [len(run) for run in checkpoint.long]
     if checkpoint.rotation is not None:
         members["file"] = checkpoint.file
         members["rotation"] = [checkpoint.rotation.file_bytes, checkpoint.rotation.file_ns]
     if checkpoint.terms is not None:
         members["judged_by"] = checkpoint.terms.to_json()
-    path = os.path.join(folder, _CHECKPOINT)
-    draft = path + ".new"
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o600)
-    with open(fd, "wb") as file:
-        file.write(json.dumps(members).encode("ascii") + b"\n")
-        for run in checkpoint.long:
-            file.write(run)
-    os.replace(draft, path)
+    line = json.dumps(members).encode("ascii") + b"\n"
+    if len(line) > _STATE_BYTES:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    place = Folder(folder)
+    try:
+        place.unlink(_DRAFT)  # of a recorder that was killed meanwhile
+    except FileNotFoundError:
+        pass
+    with open(place.create(_DRAFT), "wb") as file:
+        file.write(line)
+        file.writelines(long)
+    place.replace(_DRAFT, _CHECKPOINT)
+
+
+_NAMES: Final = frozenset((_CHECKPOINT, _DRAFT, lock.NAME, hand.NAME))
+
+
+def is_known(name: str) -> bool:
+    """Whether a file of that name belongs to a journal."""
+    return name in _NAMES or is_segment(name)
+
+
+def is_segment(name: str) -> bool:
+    return len(name) == 8 and name.isascii() and name.isdigit()
 
 
 def remove(folder: str) -> None:
-    """Delete a journal, whatever is left of it. What cannot be deleted stays."""
+    """Delete a journal, whatever is left of it, and nothing else. What cannot be deleted stays."""
     try:
-        names = sorted(os.listdir(folder))  # segments come before the checkpoint and the lock
+        place = Folder(folder)
+        names = place.names()  # segments come before the checkpoint and the lock
     except OSError:
         return
-    for name in names:
-        _unlink(os.path.join(folder, name))
+    for name in filter(is_known, names):
+        try:
+            place.unlink(name)
+        except OSError:
+            pass
     try:
         os.rmdir(folder)
-    except OSError:
-        pass
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
     except OSError:
         pass

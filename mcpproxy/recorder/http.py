@@ -5,12 +5,11 @@ that can be blamed (heads and frames) is numbered by one counter, in the order o
 are counted over all connections. Credentials are masked here: neither the trace nor the judge sees them.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from hashlib import blake2b
 from operator import itemgetter
-from typing import Any, Final, cast
+from typing import Final
 
 from mcpproxy.framing.http1 import (
     BodyEnd,
@@ -30,6 +29,7 @@ from mcpproxy.recorder.contents import Contents, Speaker
 from mcpproxy.recorder.cost import HELD_BYTES, Budget
 from mcpproxy.recorder.heads import Head, Heads
 from mcpproxy.recorder.masking import Masker
+from mcpproxy.recorder.payloads import object_of, salt_of
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     CLIENT,
@@ -44,6 +44,7 @@ from mcpproxy.session.frame import (
 )
 from mcpproxy.trace.format import Recorded
 from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.members import member
 
 OPAQUE_BYTES: Final = 1 << 20
 """Bytes that are no HTTP are told when this many have passed, and at the end."""
@@ -68,13 +69,12 @@ class HttpAssembly:
     TRANSIENT = ("_mask", "_heads", "_contents")
 
     def __init__(self, start: bytes) -> None:
-        members = cast("dict[str, Any]", json.loads(start))
-        self._endpoint: str = members.get("endpoint", "/mcp")
+        members = object_of(start)
+        self._endpoint: str = member(members, "endpoint", str, "/mcp")
         self._is_forward: bool = members.get("mode") == "forward"
-        self._keep: bool = members.get("keep_credentials", False)
+        self._keep: bool = bool(members.get("keep_credentials"))
         # An old relay gives no salt; what it tells then is the best there is.
-        salt: str = members.get("salt", "")
-        self._salt = bytes.fromhex(salt) if salt else blake2b(start, digest_size=32).digest()
+        self._salt = salt_of(members) or blake2b(start, digest_size=32).digest()
         self._connections: dict[int, Connection] = {}
         self._learned: dict[str, None] = {}  # session ids out of URLs
         self._budget = Budget()
@@ -180,14 +180,15 @@ class HttpAssembly:
     def _told(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """What the relay says of a connection."""
         if kind == journal.CONNECT:
-            peers = cast("dict[str, Any]", json.loads(payload))
+            peers = object_of(payload)
             self._connections[number] = Connection(number)
-            yield Note(number, "connected", f"{peers['client']} to {peers['upstream']}", at_ns)
+            client, upstream = member(peers, "client", str), member(peers, "upstream", str)
+            yield Note(number, "connected", f"{client} to {upstream}", at_ns)
         elif kind in (journal.CLIENT_EOF, journal.SERVER_EOF):
             yield from self._ended(self._connection(number), kind, payload, at_ns)
         elif kind == journal.NOTE:
-            note = cast("dict[str, Any]", json.loads(payload))
-            yield Note(number, note["what"], self._mask.url(note["why"]), at_ns)
+            note = object_of(payload)
+            yield Note(number, member(note, "what", str), self._mask.url(member(note, "why", str)), at_ns)
         elif kind == journal.OPAQUE:
             connection = self._connection(number)
             yield from self._read(connection, connection.http.opaque(at_ns))

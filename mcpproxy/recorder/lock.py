@@ -4,17 +4,21 @@ import os
 import sys
 from typing import Final
 
+from mcpproxy.files import Folder
+
 if sys.platform == "win32":
     import msvcrt
 
-    def _lock(fd: int, is_waiting: bool) -> None:
+    def _lock(fd: int, is_waiting: bool, is_shared: bool = False) -> None:
+        del is_shared  # there is no such lock
         # Ten tries, a second apart, is what waiting means there.
         msvcrt.locking(fd, msvcrt.LK_LOCK if is_waiting else msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
 
-    def _lock(fd: int, is_waiting: bool) -> None:
-        fcntl.flock(fd, fcntl.LOCK_EX | (0 if is_waiting else fcntl.LOCK_NB))
+    def _lock(fd: int, is_waiting: bool, is_shared: bool = False) -> None:
+        kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+        fcntl.flock(fd, kind | (0 if is_waiting else fcntl.LOCK_NB))
 
 
 NAME: Final = "lock"
@@ -31,17 +35,17 @@ class Lock:
         """The lock of the journal ``folder``; ``None`` when another process holds it or the folder is gone.
 
         Raises:
-            OSError: the lock file cannot be opened.
+            OSError: the lock file cannot be opened, or is no regular file.
         """
-        path = os.path.join(folder, NAME)
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            place = Folder(folder)
+            fd = _open(place)
         except FileNotFoundError:
             return None
         try:
             _lock(fd, is_waiting)
             # The holder before us may have deleted the journal, this file with it.
-            if os.path.samestat(os.fstat(fd), os.stat(path)):
+            if os.path.samestat(os.fstat(fd), place.stat(NAME)):
                 return cls(fd)
         except OSError:
             pass  # held by another, or gone
@@ -50,3 +54,29 @@ class Lock:
 
     def release(self) -> None:
         os.close(self._fd)
+
+
+def is_held(folder: Folder) -> bool:
+    """Whether somebody holds the lock of a journal; nothing is made or changed for that."""
+    try:
+        fd = folder.open(NAME)
+    except OSError:
+        return False
+    try:
+        _lock(fd, False, is_shared=True)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _open(folder: Folder) -> int:
+    while True:
+        try:
+            return folder.open(NAME, os.O_RDWR)
+        except FileNotFoundError:
+            try:
+                return folder.create(NAME)
+            except FileExistsError:
+                pass  # another came first

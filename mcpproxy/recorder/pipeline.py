@@ -36,6 +36,7 @@ from mcpproxy.trace.format import (
     encode_continued,
     encode_header,
 )
+from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
@@ -259,6 +260,8 @@ class Recording:
         elif kind == journal.GAP:
             self._file_gap(gap_of(payload, at_ns))
         elif kind == journal.START:
+            if self._filing.filed.header is not None:
+                raise NotARecordError("a second START record")
             header = header_of(payload)
             self._filing.filed.header = header
             self._started_ns = header.started_ns

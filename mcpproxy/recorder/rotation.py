@@ -4,9 +4,10 @@ It is decided by what is filed and by the times of that, never by a clock: a jou
 later is cut at the same places.
 """
 
-import json
 from dataclasses import dataclass
-from typing import Any, cast
+
+from mcpproxy.recorder.payloads import count, object_of
+from mcpproxy.trace.members import NotARecordError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,14 @@ class Rotation:
 
 
 def rotation_of(start: bytes) -> Rotation | None:
-    """What the START record asks for: ``"rotate":{"bytes":n}`` or ``{"ns":n}``, or nothing."""
-    asked = cast("dict[str, Any]", json.loads(start)).get("rotate")
-    return Rotation(asked.get("bytes", 0), asked.get("ns", 0)) if asked else None
+    """What the START record asks for: ``"rotate":{"bytes":n}`` or ``{"ns":n}``, or nothing.
+
+    Raises:
+        NotARecordError: it asks for something else.
+    """
+    asked = object_of(start).get("rotate")
+    if not asked:
+        return None
+    if not isinstance(asked, dict):
+        raise NotARecordError("a record with a bad rotate")
+    return Rotation(*(count({name: 0, **asked}, name) for name in ("bytes", "ns")))

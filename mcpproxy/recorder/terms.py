@@ -14,7 +14,7 @@ from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from mcpproxy import paths
+from mcpproxy import files, paths
 from mcpproxy.errors import McpProxyError
 from mcpproxy.session.frame import Event, Finding, Frame, Repeated
 
@@ -186,8 +186,7 @@ def _key(may_make: bool) -> bytes:
     path = os.path.join(paths.state_dir(), _KEY)
     for _ in range(2):
         try:
-            with open(path, "rb") as file:
-                key = file.read(_KEY_BYTES + 1)
+            key = files.read(path, _KEY_BYTES)
         except FileNotFoundError:
             if not may_make:
                 return b""
@@ -196,9 +195,9 @@ def _key(may_make: bool) -> bytes:
         else:
             return key if len(key) == _KEY_BYTES else b""
         try:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            paths.make_private(os.path.dirname(path))
             draft = f"{path}.{os.getpid()}"
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(fd, "wb") as file:
                 file.write(os.urandom(_KEY_BYTES))
             try:

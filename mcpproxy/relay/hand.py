@@ -38,6 +38,9 @@ _BYTES_AT: Final = _CHUNK_AT + _CHUNK.size
 _PLACE_AT: Final = _BYTES_AT - 8
 _NOWHERE: Final = bytes(8)
 
+LONGEST_BYTES: Final = 16 << 20
+"""More than any chunk has; a file that is larger is not the relay's."""
+
 
 class Hand:
     """The relay's end.
@@ -86,9 +89,11 @@ class Hand:
 def held(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
     """What a relay that is gone left in its hand: records as they stand in a journal (kind, payload, time,
     connection). ``end`` is the position behind the journal's last whole record."""
+    # Not at the top: the relay only writes.
+    from mcpproxy import files
+
     try:
-        with open(os.path.join(folder, NAME), "rb") as file:
-            content = file.read()
+        content = files.read(os.path.join(folder, NAME), LONGEST_BYTES)
     except OSError:
         return []
     if len(content) < _BYTES_AT:

@@ -4,11 +4,11 @@ The earlier recording stays as it is. Each request of the later one that it lack
 with what either side said of its own accord while it was open, under ids that the earlier one does not use.
 """
 
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from mcpproxy import files
 from mcpproxy.protocol.jsonrpc import Notification, Request, RequestId
 from mcpproxy.protocol.rawjson import spliced, written
 from mcpproxy.replay.match import Matcher
@@ -36,14 +36,7 @@ def join(kept: str, added: str, into: str) -> bool:
     extra = _extra(_only(trace), _only(more))
     if not extra:
         return False
-    partial = f"{into}.{os.getpid()}.partial"
-    try:
-        with open(partial, "wb") as file:
-            file.writelines(_records(trace, extra))
-        os.replace(partial, into)
-    finally:
-        if os.path.exists(partial):
-            os.unlink(partial)
+    files.replace(into, _records(trace, extra))
     return True
 
 

@@ -6,9 +6,9 @@ The last record of a file names the next, the header of that names the one befor
 
 import os
 
+from mcpproxy.files import open_regular
 from mcpproxy.trace.decoding import decode
 from mcpproxy.trace.format import Continued, Header
-from mcpproxy.trace.members import NotARecordError
 
 _HEADER_BYTES = 1 << 20
 _TAIL_BYTES = 16 << 10
@@ -42,10 +42,8 @@ def next_name(first: str, last: str) -> str:
 
 
 def _before(path: str) -> str | None:
-    if not os.path.isfile(path):  # a pipe would have us wait
-        return None
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path, follows=True), "rb") as file:
             header = decode(file.readline(_HEADER_BYTES))
     except (OSError, ValueError):
         return None
@@ -55,23 +53,26 @@ def _before(path: str) -> str | None:
 
 
 def _after(path: str) -> str | None:
-    if not os.path.isfile(path):
-        return None
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path, follows=True), "rb") as file:
             file.seek(-min(os.fstat(file.fileno()).st_size, _TAIL_BYTES), os.SEEK_END)
             line = file.read().rstrip(b"\n").rpartition(b"\n")[2]
         if not line.startswith(b'{"type":"continued"'):
             return None
         last = decode(line)
-    except (OSError, NotARecordError):
+    except (OSError, ValueError):
         return None
     return _beside(path, last.file) if isinstance(last, Continued) else None
 
 
 def _beside(path: str, name: str) -> str | None:
     """The file ``name`` in the folder of ``path``; nothing outside of it."""
-    if os.path.basename(name) != name:
+    if not is_name(name):
         return None
     found = os.path.join(os.path.dirname(path), name)
     return found if os.path.isfile(found) else None
+
+
+def is_name(name: str) -> bool:
+    """Whether it can be the name of a file in the same folder."""
+    return os.path.basename(name) == name and name not in ("", os.curdir, os.pardir) and "\0" not in name

@@ -5,15 +5,18 @@ gap, still being written) is no error: it is read as far as it goes, and ``Trace
 missing.
 """
 
+import errno
 import os
-import stat
+import shutil
 import time
+import weakref
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import BinaryIO, Final, NoReturn, cast
 
 from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.files import open_regular
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap, Sender
 from mcpproxy.trace import chain, upgrades
@@ -36,6 +39,7 @@ _KIND_BYTES: Final = 64
 """Within so many bytes a record says of what type it is."""
 
 _SECOND_HEADER: Final = "a second header: two traces in one file"
+_ENDLESS: Final = "it says that it goes on in itself, or in no file"
 _NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
 
 
@@ -56,6 +60,7 @@ class Trace:
         is_recording: bool = False,
         trouble: str = "",
         files: Sequence[str] = (),
+        aside: str = "",
     ) -> None:
         self.path = path
         self.files = list(files) or [path]
@@ -76,6 +81,9 @@ class Trace:
         self._trouble = trouble
         self.rungs = rungs
         """What every line goes through before it is decoded; empty for today's format."""
+        self._aside = aside
+        if aside:
+            weakref.finalize(self, shutil.rmtree, aside, ignore_errors=True)
 
     @property
     def place(self) -> tuple[str, int]:
@@ -163,6 +171,7 @@ class Trace:
         """What one of the files holds; in the end, its last record if that says that it is the last."""
         last: CloseRecord | Continued | None = None
         rungs = self.rungs
+        seen = {os.path.basename(file) for file in self.files[: self.files.index(path) + 1]}
         self._path, self._number = path, 0
         with self._lines() as lines:
             # The hot loop of all that reads recordings: what may be wrong with a line is asked of those alone
@@ -194,6 +203,8 @@ class Trace:
                         self.tally = record.tally
                         yield record.close
                     case Continued():
+                        if not chain.is_name(record.file) or record.file in seen:
+                            _refuse(path, number, _ENDLESS)
                         last = record
                         self.tally, self.continued_ns = record.tally, record.observed_at_ns
                     case Header():
@@ -210,7 +221,7 @@ class Trace:
     @contextmanager
     def _lines(self) -> Generator[Iterator[bytes]]:
         """The lines behind the header of the file at hand."""
-        with _open(self._path) as file:
+        with _open(_within(self._aside, self._path)) as file:
             lines = iter(partial(file.readline, _LINE_LIMIT), b"")
             self._file = file
             try:
@@ -225,6 +236,11 @@ class Trace:
                 ) from None
             finally:
                 self._file = None
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is read from a copy, as the recording itself was not ours to complete."""
+        return bool(self._aside)
 
     @property
     def joined_late(self) -> bool:
@@ -279,27 +295,44 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     """
     name = os.fspath(path)
     first = chain.first_of(name)
-    trouble = _fold(first) if os.path.isdir(journal.folder(first)) else ""
-    is_recording = not trouble and os.path.isdir(journal.folder(first))
+    aside, trouble = _folded(first) if os.path.lexists(journal.folder(first)) else ("", "")
+    is_recording = not trouble and os.path.lexists(journal.folder(first))
+    if aside:
+        files = [os.path.join(os.path.dirname(first), os.path.basename(f)) for f in chain.files_of(aside)]
+        return read_trace(name, trouble=trouble, files=files, aside=os.path.dirname(aside))
     try:
         return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
     except TraceError as fault:
         if fault.fact == _NOT_OURS[0] and (found := _foreign(name)):
             return found
+        if trouble and not os.path.lexists(name):  # all that there is of it is the journal
+            raise TraceError(name, None, trouble, "nothing of it can be read") from None
         raise
 
 
-def _fold(first: str) -> str:
-    """Finish a recording from the journal beside it; what is in the way of that, empty if nothing is."""
+def _folded(first: str) -> tuple[str, str]:
+    """Finish a recording from the journal beside it, or a copy of both where they are not ours to change.
+
+    Returns:
+        The first file of the copy, if one was made, and what there is to say of the journal.
+    """
     # Not at the top: the recorder, which owns the folding, imports the trace, and few traces need it.
-    from mcpproxy.recorder.fold import fold
+    from mcpproxy.recorder.aside import NotOursError
+    from mcpproxy.recorder.fold import fold, fold_aside
 
     try:
-        fold(first)
+        try:
+            fold(first)
+        except NotOursError as fault:
+            where = "the journal beside it" if fault.path == journal.folder(first) else "the trace"
+            aside = fold_aside(first)
+            said = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
+            return aside, said if aside else ""
     except (OSError, McpProxyError) as fault:
         reason = fault.fact if isinstance(fault, TraceError) else str(fault)
-        return f"the journal beside it could not be folded in: {reason}"
-    return ""
+        reason = (fault.strerror or reason) if isinstance(fault, OSError) else reason
+        return "", f"the journal beside it could not be folded in: {reason}"
+    return "", ""
 
 
 def _foreign(name: str) -> Trace | None:
@@ -310,17 +343,25 @@ def _foreign(name: str) -> Trace | None:
 
 
 def read_trace(
-    path: str, *, is_recording: bool = False, trouble: str = "", files: Sequence[str] = ()
+    path: str, *, is_recording: bool = False, trouble: str = "", files: Sequence[str] = (), aside: str = ""
 ) -> Trace:
     """Open the file as it stands, whatever lies beside it, or all ``files`` that belong together.
+
+    With ``aside``, the content of the files is read from that folder, which is deleted with the trace.
 
     Raises:
         TraceError: there is no trace there, or none that this mcpproxy can read.
     """
     first = files[0] if files else path
-    with _open(first) as file:
+    with _open(_within(aside, first)) as file:
         header, rungs = _read_header(first, file, is_recording)
-    return Trace(path, header, rungs=rungs, is_recording=is_recording, trouble=trouble, files=files)
+    return Trace(
+        path, header, rungs=rungs, is_recording=is_recording, trouble=trouble, files=files, aside=aside
+    )
+
+
+def _within(folder: str, path: str) -> str:
+    return os.path.join(folder, os.path.basename(path)) if folder else path
 
 
 def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:
@@ -334,24 +375,23 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
     name = os.fspath(path)
     first = chain.first_of(name)
     trace = _wait_for_trace(first, poll_s)
-    if type(trace) is not Trace:  # of others: it is what it is
+    if type(trace) is not Trace or trace.is_copy:  # nobody goes on with it
         yield from trace.events()
         return
-    goes_on = True
-    name = first
-    while goes_on:
-        goes_on = False
+    files = [first]
+    for name in files:  # it grows on the way
         for record in _follow_file(name, first, trace, poll_s):
             if isinstance(record, Continued):
-                name, goes_on = os.path.join(os.path.dirname(first), os.path.basename(record.file)), True
+                following = os.path.join(os.path.dirname(first), record.file)
+                if not chain.is_name(record.file) or following in files:
+                    raise TraceError(name, None, _ENDLESS, "record again")
+                files.append(following)
             else:
                 yield record
 
 
 def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator[Event | Finding | Continued]:
-    from mcpproxy.recorder.fold import fold
-
-    while not os.path.exists(name) and os.path.isdir(journal.folder(first)):
+    while not os.path.exists(name) and _is_under_way(first):
         time.sleep(poll_s)  # its name is known a moment before it is there
     with _open(name) as file:
         number = 0
@@ -385,10 +425,8 @@ def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator
                 line = b""
             elif is_over:
                 return
-            elif os.path.isdir(journal.folder(first)):
-                # Alive, or left behind by a recorder that was killed; folding tells, and mends it.
-                if not fold(first):
-                    time.sleep(poll_s)
+            elif _is_under_way(first):
+                time.sleep(poll_s)
             else:
                 is_over = True  # the journal goes when the trace is closed: look once more
 
@@ -399,25 +437,44 @@ def _wait_for_trace(name: str, poll_s: float) -> Trace:
         try:
             return open_trace(name)
         except TraceError:
-            if not os.path.isdir(journal.folder(name)):
+            if not _is_under_way(name):
                 raise
         time.sleep(poll_s)
 
 
+def _is_under_way(first: str) -> bool:
+    """Whether somebody records into it; what was left behind by a recorder that was killed is completed.
+
+    Raises:
+        TraceError: that cannot be done.
+    """
+    if not os.path.isdir(journal.folder(first)):
+        return False
+    from mcpproxy.recorder import aside
+    from mcpproxy.recorder.fold import fold
+
+    try:
+        return not fold(first)
+    except aside.NotOursError:
+        return aside.is_recording(first)
+    except OSError as fault:
+        raise TraceError(first, None, (fault.strerror or str(fault)).lower(), "see to it") from None
+
+
 def _open(path: str) -> BinaryIO:
     try:
-        if stat.S_ISDIR(mode := os.stat(path).st_mode):
+        if os.path.isdir(path):
             raise TraceError(path, None, "is a directory", "name a trace file in it")
-        if not stat.S_ISREG(mode):
-            raise TraceError(path, None, "is not a regular file", "copy what it gives into one first")
-        return open(path, "rb")  # the callers close it
+        return open(open_regular(path, follows=True), "rb")  # the callers close it
     except FileNotFoundError:
         raise TraceError(path, None, "no such file", "mcpproxy list shows the recorded traces") from None
     except PermissionError:
         raise TraceError(path, None, "permission denied", "run as the user who recorded it") from None
     except (OSError, ValueError) as fault:
         reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
-        raise TraceError(path, None, reason, "check the path") from None
+        is_special = isinstance(fault, OSError) and fault.errno == errno.EINVAL
+        next_step = "copy what it gives into one first" if is_special else "check the path"
+        raise TraceError(path, None, reason, next_step) from None
 
 
 def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header, tuple[upgrades.Rung, ...]]:
@@ -438,6 +495,9 @@ def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header,
     except LookupError as fault:
         raise TraceError(path, 1, str(fault.args[0]), "please update") from None
     assert isinstance(header, Header)
+    before = header.continues
+    if before and (not chain.is_name(before) or before == os.path.basename(path)):
+        raise TraceError(path, 1, "it says that it goes on from itself, or from no file", "record again")
     return header, rungs
 
 

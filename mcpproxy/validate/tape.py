@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from mcpproxy import paths
 from mcpproxy.errors import McpProxyError
 from mcpproxy.ruleset import Ruleset
 from mcpproxy.session.frame import CLIENT, Close, Finding, Frame, RequestHead, ResponseHead
@@ -51,7 +52,7 @@ class Tape:
         folder = os.path.dirname(path)
         try:
             if folder:
-                os.makedirs(folder, mode=0o700, exist_ok=True)
+                paths.make_private(folder)
             self._writer: Final = TraceWriter(path)
             self._writer.write(encode_header(header))
             is_there = self._writer.flush()

@@ -71,7 +71,7 @@ def test_a_report_that_cannot_be_written_leaves_what_was_there(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(output, "_fill", full)
+    monkeypatch.setattr(os, "replace", full)
     refused = mcpproxy("check", faulty, "-o", "report")
     assert refused.code == 2
     assert refused.err.startswith("mcpproxy: report: no space left on device; ")
@@ -80,12 +80,14 @@ def test_a_report_that_cannot_be_written_leaves_what_was_there(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs symbolic links and /dev/null")
-def test_a_link_stays_a_link_and_a_device_a_device(tmp_path: Path) -> None:
+def test_a_link_is_not_written_through_and_a_device_stays_a_device(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("before")
     (tmp_path / "link").symlink_to("real")
-    output.write(str(tmp_path / "link"), ["after"])
+    for write in (output.check, lambda path: output.write(path, ["after"])):
+        with pytest.raises(UsageError, match="is a symbolic link, which is not written through; name what"):
+            write(str(tmp_path / "link"))
     assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "real").read_text() == "after\n"
+    assert (tmp_path / "real").read_text() == "before"
     output.write(os.devnull, ["x"])
     assert not Path(os.devnull).is_file()
     with pytest.raises(UsageError, match="its folder does not exist"):

@@ -251,8 +251,13 @@ def test_no_process_is_older_than_the_machine(trace: Path, monkeypatch: pytest.M
 def test_a_journal_that_has_not_begun_is_left_alone(trace: Path) -> None:
     JournalFolder(trace)
     assert not fold(str(trace))
-    JournalFolder(trace.with_name("b.jsonl"), [client(b"1\n")])
-    assert not fold(str(trace.with_name("b.jsonl")))
+
+
+def test_a_journal_without_its_beginning_is_damaged(trace: Path) -> None:
+    folder = JournalFolder(trace, [client(b"1\n")])
+    with pytest.raises(TraceError, match="does not begin with a START record"):
+        fold(str(trace))
+    assert folder.names() == ["00000001", "lock"]
 
 
 def test_another_file_keeps_its_content(trace: Path) -> None:
@@ -311,4 +316,4 @@ def test_a_lock_that_cannot_be_made_is_a_note(trace: Path, tmp_path: Path) -> No
     (folder.path / "lock").mkdir()
     opened = open_trace(trace)
     assert sum(1 for _ in opened.events()) > 10
-    assert opened.notes[0].startswith("the journal beside it could not be folded in: [Errno 21]")
+    assert opened.notes[0].endswith("the journal beside it is not ours, lock in it is a directory")

@@ -199,7 +199,7 @@ def test_a_fault_of_ours_keeps_the_journal(trace: Path) -> None:
     recorder = Forked(trace)
     [told] = recorder.notes()
     recorder.leave()
-    assert told.startswith("mcpproxy: the recorder stopped, a fault of mcpproxy: JSONDecodeError(")
+    assert told.startswith("mcpproxy: the recorder stopped, a fault of mcpproxy: NotARecordError(")
     assert told.endswith("; the journal is kept, please report it")
     assert folder.path.exists()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mcpproxy.errors import TraceError
+from mcpproxy.files import open_regular
 from mcpproxy.trace.foreign import har, mcp_rec, mcpsnoop
 from mcpproxy.trace.foreign.source import ForeignTrace, Source
 from mcpproxy.trace.members import NotARecordError, read_object
@@ -33,7 +34,7 @@ def recognised(path: str) -> str | None:
         TraceError: the file cannot be read.
     """
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path, follows=True), "rb") as file:
             head = file.read(_HEAD_BYTES)
             if _HAR.match(head):
                 return "har"

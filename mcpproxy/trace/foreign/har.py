@@ -21,6 +21,7 @@ import orjson
 
 from mcpproxy.checks.breach import member
 from mcpproxy.errors import TraceError
+from mcpproxy.files import open_regular
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Batch,
@@ -123,7 +124,7 @@ def _entries(path: str) -> list[_Entry]:
     try:
         if os.path.getsize(path) > MAX_BYTES:
             refuse(path, None, "is too long for a HAR to be read")
-        with open(path, "rb") as file:
+        with open(open_regular(path, follows=True), "rb") as file:
             archive: JSON = orjson.loads(file.read().removeprefix(b"\xef\xbb\xbf"))
     except OSError as fault:
         raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final, NoReturn
 
 from mcpproxy.errors import TraceError
+from mcpproxy.files import open_regular
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.trace.format import Header, Recorded, encode
 from mcpproxy.trace.members import NotARecordError, read_object
@@ -78,7 +79,7 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
     """
     number = 0
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path, follows=True), "rb") as file:
             while line := file.readline(_LINE_LIMIT):
                 number += 1
                 if len(line) == _LINE_LIMIT:

@@ -1,0 +1,169 @@
+"""Files and folders that somebody else may have made: opened without surprise, written without harm.
+
+A folder of recordings may come from a stranger. A name in it can be a symbolic link to any file of the user,
+a pipe that nobody writes to, or a device that never ends. So what is read is a regular file of a bounded
+size, what is created was not there before, what is replaced is replaced by a rename, and a folder that is
+worked in is held by a descriptor, so that nobody can put another in its place meanwhile.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from typing import Final
+
+_HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
+"""Not on Windows: there names are looked at before they are opened, and that must do."""
+_BINARY: Final[int] = getattr(os, "O_BINARY", 0)
+_NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
+_NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
+_DIRECTORY: Final[int] = getattr(os, "O_DIRECTORY", 0)
+_NEW: Final = os.O_CREAT | os.O_EXCL | _BINARY | _NOFOLLOW
+_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def open_regular(
+    name: str, flags: int = os.O_RDONLY, *, dir_fd: int | None = None, follows: bool = False
+) -> int:
+    """A descriptor of the regular file ``name``; it does not wait for anybody.
+
+    With ``follows``, ``name`` may be a symbolic link: for what the user named, and only to read it.
+
+    Raises:
+        OSError: it cannot be opened, or is something else.
+    """
+    # A device is not even opened: that alone does something to some of them.
+    _refuse_unless_regular(name, os.stat(name, dir_fd=dir_fd, follow_symlinks=follows))
+    flags |= _BINARY | _NONBLOCK | (0 if follows else _NOFOLLOW)
+    fd = os.open(name, flags, dir_fd=dir_fd)
+    try:
+        _refuse_unless_regular(name, os.fstat(fd))
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read(name: str, limit: int, *, follows: bool = False) -> bytes:
+    """All that the regular file ``name`` holds.
+
+    Raises:
+        OSError: it cannot be read, is something else, or holds more than ``limit`` bytes.
+    """
+    with open(open_regular(name, follows=follows), "rb") as file:
+        data = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"is larger than {limit >> 20} MiB", name)
+    return data
+
+
+def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
+    """Put ``parts`` in the place of the file ``path``, at once; a link there is replaced, not followed.
+
+    Raises:
+        OSError: it cannot be written; what was there stays.
+    """
+    draft = f"{path}.{os.getpid()}.partial"
+    fd = os.open(draft, os.O_WRONLY | _NEW, mode)
+    try:
+        with open(fd, "wb") as file:
+            file.writelines(parts)
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+class Folder:
+    """The folder ``path``, held by a descriptor: all names are those in it, whatever happens to its own.
+
+    No link is followed, not in its own name and not in it.
+
+    Raises:
+        OSError: it cannot be opened, or is no folder.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path: Final = path
+        self._fd: int | None = None
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            raise OSError(errno.ELOOP, "is a symbolic link, which is not followed", path)
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "is not a folder", path)
+        if _HAS_DIR_FD:
+            self._fd = os.open(path, os.O_RDONLY | _DIRECTORY | _NOFOLLOW)
+            found = os.fstat(self._fd)
+        self.status: Final = found
+
+    def __del__(self) -> None:
+        if (fd := getattr(self, "_fd", None)) is not None:
+            os.close(fd)
+
+    def names(self) -> list[str]:
+        """What is in it, sorted."""
+        return sorted(os.listdir(self.path if self._fd is None else self._fd))
+
+    def stat(self, name: str) -> os.stat_result:
+        return os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False)
+
+    def has(self, name: str) -> bool:
+        """Whether something of that name is in it."""
+        try:
+            self.stat(name)
+        except OSError:
+            return False
+        return True
+
+    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
+        """A descriptor of a regular file in it.
+
+        Raises:
+            OSError: it cannot be opened, or is something else.
+        """
+        return open_regular(self._at(name), flags, dir_fd=self._fd)
+
+    def create(self, name: str) -> int:
+        """A descriptor of a new file, which only its owner may read.
+
+        Raises:
+            OSError: it cannot be made, or the name is taken.
+        """
+        return os.open(self._at(name), os.O_RDWR | _NEW, 0o600, dir_fd=self._fd)
+
+    def replace(self, draft: str, name: str) -> None:
+        """Give the file ``draft`` the name ``name``, whoever had it."""
+        os.replace(self._at(draft), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(self._at(name), dir_fd=self._fd)
+
+    def _at(self, name: str) -> str:
+        return name if self._fd is not None else os.path.join(self.path, name)
+
+
+def is_mine(found: os.stat_result) -> bool:
+    """Whether it belongs to the user that we run as. On Windows nobody says."""
+    return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+
+
+def is_writable_by_others(found: os.stat_result) -> bool:
+    return hasattr(os, "geteuid") and bool(found.st_mode & _WRITABLE_BY_OTHERS)
+
+
+def kind_of(mode: int) -> str:
+    """What stands at a name that is no regular file, in words."""
+    for is_one, words in (
+        (stat.S_ISLNK, "a symbolic link, which is not followed"),
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a pipe, not a regular file"),
+        (stat.S_ISSOCK, "a socket, not a regular file"),
+    ):
+        if is_one(mode):
+            return words
+    return "a device, not a regular file"
+
+
+def _refuse_unless_regular(name: str, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, f"is {kind_of(found.st_mode)}", name)

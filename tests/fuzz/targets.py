@@ -1,0 +1,161 @@
+"""What is fuzzed: for each target, the seeds as files, and which of them is damaged how."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Final, TypeAlias
+
+from mcpproxy import judging, ruleset
+from mcpproxy.cli.list import summarise
+from mcpproxy.recorder.follow import JournalReader
+from mcpproxy.recorder.judge import observer
+from mcpproxy.recorder.live import Live
+from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.relay import journal
+from mcpproxy.selection import Selection
+from mcpproxy.trace.foreign import FORMATS, open_foreign
+from mcpproxy.trace.reader import open_trace
+from mcpproxy.trace.writer import TraceWriter
+from tests.fuzz import mutations
+from tests.recorder import http_journals, journals
+from tests.trace import test_foreign
+
+Files: TypeAlias = dict[str, bytes]
+"""Name in the folder -> content."""
+
+TRACE: Final = "a.jsonl"
+_FOLDER: Final = journal.folder(TRACE)
+_FIRST: Final = f"{_FOLDER}/{journal.segment_name(1)}"
+_SECOND: Final = f"{_FOLDER}/{journal.segment_name(2)}"
+_CHECKPOINT: Final = f"{_FOLDER}/checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``seeds`` are made once; of one, a file is damaged in one of ``ways``, and ``read`` reads it all."""
+
+    seeds: Callable[[], list[Files]]
+    damaged: Callable[[str], bool]
+    ways: tuple[Callable[[bytes, Random], bytes], ...]
+    read: Callable[[str], None]
+
+    def case(self, seeds: list[Files], random: Random) -> Files:
+        files = dict(random.choice(seeds))
+        name = random.choice(sorted(filter(self.damaged, files)))
+        return files | {name: mutations.damaged(files[name], self.ways, random)}
+
+
+def lay(files: Files, folder: Path) -> None:
+    """Write a case to disk."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def _journals() -> list[Files]:
+    over_http = http_journals.CONVERSATION
+    return [
+        {_FIRST: journals.packed(*journals.SESSION)},
+        {_FIRST: journals.packed(*journals.SESSION[:6]), _SECOND: journals.packed(*journals.SESSION[6:])},
+        {_FIRST: journals.packed(*over_http)},
+        {_FIRST: journals.packed(*over_http[:7]), _SECOND: journals.packed(*over_http[7:])},
+    ]
+
+
+def _checkpoints() -> list[Files]:
+    """Journals of which a part was filed, as the recorder left them."""
+    found: list[Files] = []
+    for entries in (journals.SESSION, http_journals.CONVERSATION):
+        for at in range(2, len(entries) - 1):
+            with TemporaryDirectory() as name:
+                folder = Path(name)
+                lay({_FIRST: journals.packed(*entries[:at]), _SECOND: b""}, folder)
+                reader, writer = JournalReader(str(folder / _FOLDER)), TraceWriter(str(folder / TRACE))
+                recording = Recording(reader, writer, observer, Live(None))
+                recording.drain()
+                recording._clear_filed()  # pyright: ignore[reportPrivateUsage] # as when 8 MiB had passed
+                writer.close()
+                reader.close()
+                if not (folder / _CHECKPOINT).exists():
+                    continue
+                (folder / _SECOND).write_bytes(journals.packed(*entries[at:]))
+                left = [path for path in folder.rglob("*") if path.is_file()]
+                found.append({str(path.relative_to(folder)): path.read_bytes() for path in left})
+    return found
+
+
+def _traces() -> list[Files]:
+    found: list[Files] = []
+    for files in _journals():
+        with TemporaryDirectory() as name:
+            lay(files, Path(name))
+            for _ in open_trace(Path(name, TRACE)).events():
+                pass
+            found.append({TRACE: Path(name, TRACE).read_bytes()})
+    return found
+
+
+def _chains() -> list[Files]:
+    with TemporaryDirectory() as name:
+        started, rest = journals.SESSION[0], journals.SESSION[1:]
+        start = (started[0], started[1][:-1] + b',"rotate":{"bytes":600}}', *started[2:])
+        lay({_FIRST: journals.packed(start, *rest)}, Path(name))
+        for _ in open_trace(Path(name, TRACE)).events():
+            pass
+        return [{path.name: path.read_bytes() for path in Path(name).glob("*.jsonl")}]
+
+
+def _locks() -> list[Files]:
+    whole = _traces()[0][TRACE]
+    hand = journal.HEAD.pack(7, journal.CLIENT, 0, journals.STARTED_NS + 5000) + b'{"a":1}'
+    extras = {f"{_FOLDER}/lock": b"x", f"{_FOLDER}/hand": hand}
+    session = {_FIRST: journals.packed(*journals.SESSION[:-1])}
+    return [session | extras, session | extras | {TRACE: whole[: len(whole) // 2]}, extras | {TRACE: whole}]
+
+
+def _foreign() -> list[Files]:
+    f = test_foreign
+    return [
+        {"s.har": f.har(*f.OVER_HTTP).encode()},
+        {"s.jsonl": f.mcpsnoop(*f.TALK).encode()},
+        {"s.jsonl": f.mcp_rec(*f.TALK).encode()},
+    ]
+
+
+_RULES: Final = ruleset.load([])
+_ALL: Final = Selection.of(_RULES.catalogue, None, None)
+
+
+def _judge(folder: str) -> None:
+    """As check and list do."""
+    summarise(os.path.join(folder, TRACE))
+    judging.judge(open_trace(os.path.join(folder, TRACE)), _RULES, _ALL)
+
+
+def _import(folder: str) -> None:
+    """As import does, whatever is found in the file, and in the format that it is not."""
+    [name] = os.listdir(folder)
+    path = os.path.join(folder, name)
+    for format in [None, *FORMATS]:
+        trace = open_trace(path) if format is None else open_foreign(path, format)
+        for _ in trace.lines():
+            pass
+
+
+def _is_segment(name: str) -> bool:
+    return name in (_FIRST, _SECOND)
+
+
+TARGETS: Final[Mapping[str, Target]] = {
+    "journal": Target(_journals, _is_segment, mutations.RECORDS, _judge),
+    "trace": Target(_traces, lambda _: True, mutations.JSON, _judge),
+    "chain": Target(_chains, lambda _: True, mutations.JSON, _judge),
+    "lock": Target(
+        _locks, lambda name: "journal" in name and not _is_segment(name), mutations.RECORDS, _judge
+    ),
+    "checkpoint": Target(_checkpoints, lambda name: name == _CHECKPOINT, mutations.JSON, _judge),
+    "importers": Target(_foreign, lambda _: True, mutations.JSON, _import),
+}
