@@ -51,4 +51,6 @@ def judge(
             found = [f for f in found if selection.takes(f.rule)]
             findings += found if shown is None else filter(shown, found)
     revision, notes = observer.revision, tuple(trace.notes)
-    return JudgedTrace(trace.path, trace.complete, revision, frames, tuple(findings), notes)
+    return JudgedTrace(
+        trace.path, trace.complete, revision, frames, tuple(findings), notes, unfolded=trace.unfolded
+    )

@@ -20,7 +20,8 @@ class JudgedTrace:
     ``complete`` is false for a recording that was cut or has gaps; ``notes`` says in words what is
     missing. ``revision`` is the protocol revision in force at the end, ``None`` if none was settled.
     ``located`` are the findings with their places, and those that a baseline accepts among them, which
-    ``findings`` leaves out; it is empty where nobody asked for places.
+    ``findings`` leaves out; it is empty where nobody asked for places. ``unfolded`` says why the journal that
+    a killed session left could not be read, so that only a part was judged.
     """
 
     path: str
@@ -30,6 +31,7 @@ class JudgedTrace:
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
     located: "tuple[Located, ...]" = ()
+    unfolded: str = ""
 
     @property
     def known(self) -> "tuple[Located, ...]":

@@ -5,6 +5,7 @@ number that is left out in ``seq`` is a line that was dropped. Over HTTP there a
 messages of all connections in one row, batches taken apart. How the session ended is not recorded.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -126,7 +127,7 @@ def _raw(line: bytes, members: JSONObject) -> bytes | None:
         except orjson.JSONDecodeError:
             continue
     else:
-        raw = orjson.dumps(value)
+        raw = json.dumps(value, separators=(",", ":")).encode("ascii")  # orjson refuses a long number
     if members.get("redacted") is True:
         raw = raw.replace(_REDACTED.encode("ascii"), _UNKNOWN.encode("ascii"))
     return raw
