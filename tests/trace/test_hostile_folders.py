@@ -356,6 +356,7 @@ def test_a_trace_whose_journal_is_damaged_is_judged_without_it_and_that_is_said(
         "a record that is no JSON; the trace was judged without it\n"
     )
     assert "00000001" in folder.names()
+    assert sum(isinstance(event, Frame) for event in open_trace(stage.trace).events()) == 4
 
 
 @pytest.mark.parametrize("zeros", [1, 19, 20, 21, 300_000])
