@@ -55,4 +55,13 @@ def judge(
             findings += found if shown is None else filter(shown, found)
     revision, notes = observer.revision, (*trace.notes, *filter(None, [observer.forgot]))
     more = tuple(one for one in observer.more if selection.takes(one.rule))
-    return JudgedTrace(trace.path, trace.complete, revision, frames, tuple(findings), notes, more=more)
+    return JudgedTrace(
+        trace.path,
+        trace.complete,
+        revision,
+        frames,
+        tuple(findings),
+        notes,
+        more=more,
+        unfolded=trace.unfolded,
+    )

@@ -187,6 +187,10 @@ def judge_all(
                 judged.append(_marked(result, accepted) if accepted else result)
                 shown.clear()
                 each(judged[-1])
+                if result.unfolded:  # what is in the journal was not judged
+                    sentence = f"{path}: {result.unfolded}; the trace was judged without it"
+                    tell(sentence)
+                    unjudged.append(Unjudged(path, sentence))
     return Verdict(tuple(judged), tuple(unjudged), strict)
 
 

@@ -90,7 +90,7 @@ def _strange_journal(folder: Folder) -> str:
         return "others may write into it"
     for name in folder.names():
         if not follow.is_known(name):
-            return f"it holds {name}, which is no part of a journal"
+            return f"it holds {name!a}, which is no part of a journal"
         found = folder.stat(name)
         if not stat.S_ISREG(found.st_mode):
             return f"{name} in it is {files.kind_of(found.st_mode)}"

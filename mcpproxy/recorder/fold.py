@@ -127,6 +127,9 @@ def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bo
         recording.drain()
         if not recording.finish():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "make room and try again")
+    except (TraceError, *_DAMAGE):
+        writer.flush()  # what was read before the damage had been in the trace, and is to stay there
+        raise
     finally:
         reader.close()
         writer.close()

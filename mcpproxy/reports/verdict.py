@@ -21,7 +21,8 @@ class JudgedTrace:
     missing. ``revision`` is the protocol revision in force at the end, ``None`` if none was settled.
     ``located`` are the findings with their places, and those that a baseline accepts among them, which
     ``findings`` leaves out; it is empty where nobody asked for places. ``more`` are the findings that were
-    counted and not given in full.
+    counted and not given in full. ``unfolded`` says why the journal that a killed session left could not be
+    read, so that only a part was judged.
     """
 
     path: str
@@ -32,6 +33,7 @@ class JudgedTrace:
     notes: tuple[str, ...] = ()
     located: "tuple[Located, ...]" = ()
     more: tuple[Repeated, ...] = ()
+    unfolded: str = ""
 
     @property
     def known(self) -> "tuple[Located, ...]":

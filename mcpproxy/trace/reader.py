@@ -243,6 +243,11 @@ class Trace:
         return bool(self._aside)
 
     @property
+    def unfolded(self) -> str:
+        """Why the journal beside it could not be read; empty if it was, or if there is none."""
+        return "" if self._aside else self._trouble
+
+    @property
     def joined_late(self) -> bool:
         """Whether the beginning is missing, or other parts: nothing follows from what is not there."""
         return bool(self.header.continues or self.header.partial)

@@ -340,13 +340,32 @@ def test_one_bad_trace_does_not_keep_the_others_from_being_judged(
     assert "Traceback" not in err
 
 
+def test_a_trace_whose_journal_is_damaged_is_judged_without_it_and_that_is_said(
+    stage: Stage, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole = stage.whole()
+    cut = whole[: whole.rindex(b'{"type":"close"')]
+    stage.trace.write_bytes(cut)
+    (stage.folder / "b.jsonl").write_bytes(whole)
+    folder = JournalFolder(stage.trace, [*SESSION[:5], (journal.GAP, b"[" * 9, STARTED_NS + 40, 0)])
+    assert main(["check", str(stage.folder)]) == 2
+    out, err = capfd.readouterr()
+    assert "b.jsonl" in out
+    assert err == (
+        f"mcpproxy: {stage.trace}: the journal beside it could not be folded in: the journal is damaged: "
+        "a record that is no JSON; the trace was judged without it\n"
+    )
+    assert "00000001" in folder.names()
+    assert sum(isinstance(event, Frame) for event in open_trace(stage.trace).events()) == 4
+
+
 @pytest.mark.parametrize("zeros", [1, 19, 20, 21, 300_000])
 def test_a_journal_that_ends_in_zeros_is_read_up_to_there(stage: Stage, zeros: int) -> None:
     folder = JournalFolder(stage.trace, SESSION[:-1])
     folder.append(1, b"\0" * zeros)
     trace = open_trace(stage.trace)
     assert sum(isinstance(event, Frame) for event in trace.events()) == 7
-    assert trace.notes == ["the recording was cut: mcpproxy was killed before the session ended"]
+    assert trace.notes[-1] == "the recording was cut: mcpproxy was killed before the session ended"
 
 
 def test_a_journal_with_a_missing_segment_is_not_deleted(stage: Stage) -> None:
