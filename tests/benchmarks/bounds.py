@@ -100,7 +100,7 @@ def stdio(trace: Path, server: str, said: Iterable[bytes] = ()) -> Row:
         "-c",
         server,
     ]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as relay:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=trace.parent) as relay:
         assert relay.stdin is not None
         assert relay.stdout is not None
         passed = 0
@@ -127,7 +127,7 @@ def _proxied(trace: Path) -> Generator[tuple[Upstream, int, "subprocess.Popen[st
     upstream = Upstream()
     options = ("--upstream", f"{upstream.origin}/mcp", "--listen", "127.0.0.1:0", "--trace", str(trace))
     command = [PYTHON, "-m", "mcpproxy", "http", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as proxy:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=trace.parent) as proxy:
         assert proxy.stderr is not None
         port = int(proxy.stderr.readline().partition("http://127.0.0.1:")[2].partition("/")[0])
         yield upstream, port, proxy
