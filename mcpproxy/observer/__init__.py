@@ -58,7 +58,7 @@ class Observer:
 
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. Whatever the peers send, this does not raise."""
-        if self._room.is_full:
+        if self._room.added > MOST_BYTES:
             self._tidy(event)
         if type(event) is Frame:
             return self._http_frame(event) if event.exchange else self._frame(event)

@@ -32,11 +32,6 @@ class Room:
     def __init__(self) -> None:
         self.added = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether it is time to measure."""
-        return self.added > MOST_BYTES
-
 
 def weight(raw: bytes) -> int:
     """About what it takes to remember what a message says, more rather than less."""

@@ -39,9 +39,13 @@ class Filed:
     file_ns: int = 0
     """When the one that is written began."""
 
+    too_dear: int = 0
+    """How many lines on stdio were recorded in pieces because nobody could judge them in little memory."""
+
     def settle(self) -> None:
         """Let the tally say what the judge counted, and what did not go as it should."""
-        self.tally.judge_error = self.judge.error
+        told = f"not judged for the memory it takes: {self.too_dear} of the lines" if self.too_dear else None
+        self.tally.judge_error = "; ".join(filter(None, (self.judge.error, told))) or None
         self.tally.more = self.judge.more
 
 

@@ -105,6 +105,7 @@ class Filing:
         from mcpproxy.recorder.bodies import in_pieces  # with what HTTP needs; few sessions have such lines
 
         filed, sender = self.filed, SENDERS[place]
+        filed.too_dear += not frame.continues
         self._say_once(f"a line of the {sender}'s was too much to judge: it is recorded in pieces")
         for count, piece in enumerate(in_pieces(frame, at_least=2)):
             filed.seq += count > 0

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 from tests.benchmarks import processes
@@ -99,18 +100,19 @@ def stdio(trace: Path, server: str, said: Iterable[bytes] = ()) -> Row:
         "-c",
         server,
     ]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as relay:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=trace.parent) as relay:
         assert relay.stdin is not None
         assert relay.stdout is not None
         passed = 0
         for part in said:
             relay.stdin.write(part)
             passed += len(part)
-        recorder = _recorder(relay.pid)
+        watch = Watch(relay.pid)
         relay.stdin.close()
         while data := os.read(relay.stdout.fileno(), 1 << 20):
             passed += len(data)
-        peak, seconds = _until_gone(recorder)
+            watch.last = time.monotonic()
+        peak, seconds = watch.result()
     return passed, _size(trace), peak, seconds
 
 
@@ -125,7 +127,7 @@ def _proxied(trace: Path) -> Generator[tuple[Upstream, int, "subprocess.Popen[st
     upstream = Upstream()
     options = ("--upstream", f"{upstream.origin}/mcp", "--listen", "127.0.0.1:0", "--trace", str(trace))
     command = [PYTHON, "-m", "mcpproxy", "http", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as proxy:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=trace.parent) as proxy:
         assert proxy.stderr is not None
         port = int(proxy.stderr.readline().partition("http://127.0.0.1:")[2].partition("/")[0])
         yield upstream, port, proxy
@@ -151,7 +153,7 @@ def http(trace: Path, answer: bytes) -> Row:
 def unfinished(trace: Path, count: int, size: int) -> Row:
     """Requests of which a byte is missing, on so many connections."""
     body = b'"' + b"x" * (size - 1)
-    head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n"
     with _proxied(trace) as (upstream, port, proxy):
         peers: list[Peer] = []
         for _ in range(count):
@@ -167,30 +169,36 @@ def unfinished(trace: Path, count: int, size: int) -> Row:
 
 
 def _ended(proxy: "subprocess.Popen[str]") -> tuple[float, float]:
-    recorder = _recorder(proxy.pid)
+    watch = Watch(proxy.pid)
     proxy.terminate()
-    return _until_gone(recorder)
+    return watch.result()
 
 
-def _recorder(relay: int) -> int:
-    while (pids := processes.find(relay)) is None:
-        time.sleep(0.01)  # it is being forked
-    return pids.recorder
+class Watch:
+    """Looks at the recorder of ``relay`` until it is gone. ``last`` is when the last byte passed."""
 
+    def __init__(self, relay: int) -> None:
+        while (pids := processes.find(relay)) is None:
+            time.sleep(0.01)  # it is being forked
+        self.last = time.monotonic()
+        self._recorder: Final = pids.recorder
+        self._peak = self._gone = 0.0
+        self._thread: Final = Thread(target=self._look)
+        self._thread.start()
 
-def _until_gone(pid: int) -> tuple[float, float]:
-    """The peak of a process, in MiB, and how long it was still there."""
-    peak, start = 0.0, time.monotonic()
-    while time.monotonic() - start < PATIENCE_S:
+    def _look(self) -> None:
         try:
-            now = processes.peak_mib(pid)
+            while now := processes.peak_mib(self._recorder):
+                self._peak = max(self._peak, now)
+                time.sleep(0.01)
         except (FileNotFoundError, ProcessLookupError):
-            break
-        if not now:  # it is a zombie
-            break
-        peak = max(peak, now)
-        time.sleep(0.01)
-    return peak, time.monotonic() - start
+            pass
+        self._gone = time.monotonic()
+
+    def result(self) -> tuple[float, float]:
+        """The peak in MiB, and how many seconds it was still there after the last byte."""
+        self._thread.join()
+        return self._peak, self._gone - self.last
 
 
 def _size(trace: Path) -> int:

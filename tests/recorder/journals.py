@@ -1,6 +1,7 @@
 """Journals to record from, as a relay would have left them, and judges to record with."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -131,7 +132,7 @@ class Fragile(Accuser):
 
 
 def recording(
-    trace: Path, make: type[Observing] = Accuser, live: Live | None = None
+    trace: Path, make: Callable[[], Observing] = Accuser, live: Live | None = None
 ) -> tuple[Recording, TraceWriter]:
     """A recording of the journal beside ``trace``, and its writer."""
     writer = TraceWriter(str(trace))

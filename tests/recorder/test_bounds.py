@@ -27,7 +27,7 @@ from mcpproxy.trace.format import Tally
 from mcpproxy.trace.http import body_bytes
 from mcpproxy.trace.reader import Trace, read_trace
 from tests.recorder import http_journals
-from tests.recorder.journals import EXIT, START, Entry, JournalFolder, client, mark, record, server, stderr
+from tests.recorder.journals import EXIT, START, Entry, JournalFolder, client, mark, recording, server, stderr
 
 CHUNK: Final = 64 << 10
 PER_READ: Final = 300
@@ -39,7 +39,10 @@ def recorded(folder: Path, entries: Iterable[Entry]) -> Trace:
     trace = folder / "t.jsonl"
     trace.unlink(missing_ok=True)
     beside = JournalFolder(trace, list(entries))
-    record(trace, observer)
+    session, writer = recording(trace, observer)
+    session.drain()
+    assert session.finish()
+    writer.close()
     for name in beside.names():
         (beside.path / name).unlink()
     beside.path.rmdir()
@@ -176,6 +179,7 @@ def test_a_line_that_takes_too_much_memory_is_not_judged(tmp_path: Path) -> None
     trace = recorded(tmp_path, [START, *(server(part) for part in chunks(line + b"\n")), EXIT])
     assert said(trace, "server") == line + b"\n"
     assert Path(trace.path).stat().st_size < 2 * len(line)
+    assert tally_of(trace).judge_error == "not judged for the memory it takes: 1 of the lines"
     assert not [event for event in trace.events() if isinstance(event, Finding)]
     assert_judged_alike(trace)
 
