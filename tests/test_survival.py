@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -87,6 +88,14 @@ class Wrapped:
     def kill(self, *pids: int) -> None:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
+
+    def stop_the_recorder(self) -> None:
+        """Not before it has let go of what it inherited; it writes the trace after that."""
+        end = time.monotonic() + DEADLINE_S
+        while not self.trace.exists():
+            assert time.monotonic() < end, "the recorder does not begin"
+            select.select([self._recorder_ended], [], [], 0.005)
+        os.kill(self.recorder, signal.SIGSTOP)
 
     def the_server_sees_the_end(self) -> None:
         assert self._server.recv(100) == b"end of input"
@@ -185,7 +194,7 @@ def trace(tmp_path: Path) -> Path:
 
 def test_a_killed_relay_leaves_a_whole_recording_that_says_it_was_cut(tmp_path: Path, trace: Path) -> None:
     with Wrapped(tmp_path, trace) as session:
-        os.kill(session.recorder, signal.SIGSTOP)  # so that it has everything still to do
+        session.stop_the_recorder()  # so that it has everything still to do
         session.calls(400)
         session.kill(session.relay)
         session.the_server_sees_the_end()
@@ -218,7 +227,7 @@ def test_the_session_goes_on_without_its_recorder(tmp_path: Path, trace: Path) -
 
 def test_a_stopped_recorder_holds_nothing_up(tmp_path: Path, trace: Path) -> None:
     with Wrapped(tmp_path, trace) as session:
-        os.kill(session.recorder, signal.SIGSTOP)
+        session.stop_the_recorder()
         session.calls(400)
         assert session.close() == 0
         session.the_recorder_ends()

@@ -245,18 +245,21 @@ def _be_recorder(
                     os.close(fd)
                 except OSError:  # the one that listed them
                     pass
-        orphan_over = _thread.allocate_lock()
+        is_orphan_over = _thread.allocate_lock()
         if server is not None:
-            orphan_over.acquire()
+            is_orphan_over.acquire()
 
             def watch_over(server: Server) -> None:
-                # In a thread: whatever there is still to be filed, the server does not wait for that.
                 try:
                     _end_orphan(server, pidfd, wake_fd, asleep, grace_s)
                 finally:
-                    orphan_over.release()
+                    is_orphan_over.release()
 
-            _thread.start_new_thread(watch_over, (server,))
+            try:
+                # Whatever there is still to be filed, the end of the server does not wait for that.
+                _thread.start_new_thread(watch_over, (server,))
+            except RuntimeError:  # no more threads for this user
+                is_orphan_over.release()
         from mcpproxy.relay import share
 
         share.stand_back()  # before it imports anything: the server starts meanwhile
@@ -268,7 +271,7 @@ def _be_recorder(
         release(2)  # the end of the notes: the relay waits for no more
         while os.read(wake_fd, 4096):
             pass
-        orphan_over.acquire()
+        is_orphan_over.acquire()
     finally:
         os._exit(0)
 

@@ -90,6 +90,7 @@ class Session:
 
     def _children_of(self, relay: int, number: int) -> list[int]:
         for _ in until("the children of the relay"):
+            assert self.processes["relay"].poll() is None, (self.folder / "stderr").read_text()
             found = Path(f"/proc/{relay}/task/{relay}/children").read_text().split()
             lines = [_command_line(int(child)) for child in found]
             # Forked, a server still has the command line of the relay.
