@@ -100,8 +100,8 @@ def _traces() -> list[Files]:
 
 def _chains() -> list[Files]:
     with TemporaryDirectory() as name:
-        started, rest = journals.SESSION[0], journals.SESSION[1:]
-        start = (started[0], started[1][:-1] + b',"rotate":{"bytes":600}}', *started[2:])
+        (kind, payload, at_ns, connection), *rest = journals.SESSION
+        start = (kind, payload[:-1] + b',"rotate":{"bytes":600}}', at_ns, connection)
         lay({_FIRST: journals.packed(start, *rest)}, Path(name))
         for _ in open_trace(Path(name, TRACE)).events():
             pass

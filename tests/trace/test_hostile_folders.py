@@ -134,7 +134,7 @@ ATTACKS: Final = [
     goes_on_in_a_file_of_the_user,
 ]
 
-COMMANDS: Final = {
+COMMANDS: Final[dict[str, Callable[[Stage], list[str]]]] = {
     "check": lambda s: ["check", str(s.trace)],
     "check the folder": lambda s: ["check", str(s.folder)],
     "show": lambda s: ["show", str(s.trace)],
@@ -148,7 +148,7 @@ COMMANDS: Final = {
     "pin": lambda s: ["pin", str(s.trace), "-o", str(s.folder.parent / "pins.json")],
 }  # fmt: skip
 
-REPLAYS: Final = {
+REPLAYS: Final[dict[str, Callable[[Stage], list[str]]]] = {
     "replay client": lambda s: ["replay", "client", str(s.trace), "--", sys.executable, "-c", "pass"],
     "replay server": lambda s: ["replay", "server", str(s.trace)],
 }
