@@ -179,7 +179,7 @@ class Watch:
 
     def __init__(self, relay: int) -> None:
         found: list[int] = []
-        # The server is forked from the relay as well, and looks like the recorder until it is what it will be.
+        # The server is forked from the relay as well, and looks like the recorder at first.
         while len(found) < 3 or len(set(found[-3:])) > 1:
             found += [pids.recorder] if (pids := processes.find(relay)) is not None else []
             time.sleep(0.05)
