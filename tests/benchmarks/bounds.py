@@ -178,10 +178,13 @@ class Watch:
     """Looks at the recorder of ``relay`` until it is gone. ``last`` is when the last byte passed."""
 
     def __init__(self, relay: int) -> None:
-        while (pids := processes.find(relay)) is None:
-            time.sleep(0.01)  # it is being forked
+        found: list[int] = []
+        # The server is forked from the relay as well, and looks like the recorder at first.
+        while len(found) < 3 or len(set(found[-3:])) > 1:
+            found += [pids.recorder] if (pids := processes.find(relay)) is not None else []
+            time.sleep(0.05)
         self.last = time.monotonic()
-        self._recorder: Final = pids.recorder
+        self._recorder: Final = found[-1]
         self._peak = self._gone = 0.0
         self._thread: Final = Thread(target=self._look)
         self._thread.start()
