@@ -6,9 +6,10 @@ a process that reads or writes from the background.
 
 *Who sent it* matters. What a terminal sends (Ctrl-C, Ctrl-\\, Ctrl-Z, a new window size) goes to its whole
 foreground group, so the server has it already; what somebody sends to our process alone it has not. A signal
-handler is not told, therefore the signals are blocked, and a thread waits for them and writes what it learns
-into a pipe. Where a thread cannot do that, handlers are used, and a signal that a terminal may have sent is
-taken for the terminal's while we are in its foreground.
+handler is not told. Therefore, where there is a terminal, the signals stay blocked, and a thread waits for
+them and writes what it learns into a pipe. Without a terminal there are handlers: a second thread makes every
+system call of the first a little slower. Where a thread is not told either, a signal that a terminal may have
+sent is taken for the terminal's while we are in its foreground.
 
 *Blocked signals.* A host may start us with signals blocked. The server is started with the same ones blocked;
 the relay needs to hear of its children all the same.
@@ -74,17 +75,18 @@ class Signals:
         # One that the host has us ignore stays ignored.
         numbers = [number for number in _forwarded() if signal.getsignal(number) != signal.SIG_IGN]
         self._numbers = {signal.SIGCHLD, *numbers}
-        self._tells_sender = _HAS_SENDER
+        self._tells_sender = False
         self.given: Iterable[int] = signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)
 
     def start(self) -> None:
         """Have them reported. To be called when all is forked: no thread goes along."""
-        if self._tells_sender:
+        if _HAS_SENDER and _has_terminal():
             try:
                 _thread.start_new_thread(self._hear, ())
+                self._tells_sender = True
                 return
             except RuntimeError:  # no more threads for this user
-                self._tells_sender = False
+                pass
         signal.set_wakeup_fd(self._written, warn_on_full_buffer=False)
         for number in self._numbers:
             signal.signal(number, _noted)
@@ -131,6 +133,14 @@ def _forwarded() -> Iterator[int]:
 
 def _noted(number: int, frame: object) -> None:
     """The handler of every signal: its number is in the pipe already."""
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY))
+    except OSError:
+        return False
+    return True
 
 
 def _is_in_foreground() -> bool:

@@ -31,7 +31,8 @@ else:
 ORPHAN_S: Final = (0.5, 0.25)
 """How long a server whose relay was killed may take to leave, before SIGTERM and again before SIGKILL."""
 
-_NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, errno.ETIMEDOUT)
+IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+"""What Python ignores; the server must not."""
 
 
 class Server:
@@ -49,9 +50,6 @@ class Server:
 def start_server(command: list[str], inherited: list[int], signals: Signals) -> Server:
     """Start ``command`` with pipes for its standard streams.
 
-    It is forked, and not spawned, because only so the environment stays as it is: with entries that have no
-    name, or no ``=``, and with names that come twice.
-
     Args:
         command: program, searched in PATH, and arguments.
         inherited: descriptors that the host handed down beside 0, 1 and 2. The server has them now,
@@ -61,95 +59,52 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
     Raises:
         OSError: the program is not there or cannot be run.
     """
+    if not command[0]:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     pipes = [os.pipe(), os.pipe(), os.pipe()]
     (stdin, to_server), (from_server, stdout), (errors, stderr) = pipes
-    failed, failure = os.pipe()
-    locale = _locale()
+    streams = (stdin, stdout, stderr)
+    environ = None if signals.is_child_ignored else _environment()
     try:
-        pid = os.fork()
-        if pid == 0:
-            _be_server(command, (stdin, stdout, stderr), locale, signals, failure)
+        if environ is None:
+            from mcpproxy.relay.odd import fork_server
+
+            pid = fork_server(command, streams, signals)
+        else:
+            pid = os.posix_spawnp(
+                command[0],
+                command,
+                environ,
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate(streams)],
+                setsigmask=signals.given,
+                setsigdef=IGNORED,
+            )
     except OSError:
-        for fd in (to_server, from_server, errors, failed):
+        for fd in (to_server, from_server, errors):
             os.close(fd)
         raise
     finally:
-        for fd in (stdin, stdout, stderr, failure):
+        for fd in streams:
             os.close(fd)
-    code = os.read(failed, 4)  # ends when the program runs
-    os.close(failed)
-    if code:
-        os.waitpid(pid, 0)
-        for fd in (to_server, from_server, errors):
-            os.close(fd)
-        number = int.from_bytes(code, "little")
-        raise OSError(number, os.strerror(number))
     for fd in inherited:
         os.close(fd)
     return Server(pid, to_server, from_server, errors)
 
 
-def _be_server(
-    command: list[str], streams: tuple[int, ...], locale: bytes | None, signals: Signals, failure: int
-) -> NoReturn:
+def _environment() -> dict[bytes, bytes] | None:
+    """The environment that we were started with; ``None`` if no mapping can hold it.
+
+    That is not what ``os.environ`` has: in the C locale Python sets LC_CTYPE for itself and its children
+    (PEP 538), and it leaves out what has no ``=`` and what comes twice.
+    """
     try:
-        for number, fd in enumerate(streams):
-            os.dup2(fd, number)
-        if locale is not None:
-            os.putenv(b"LC_CTYPE", locale)
-        elif os.environb.get(b"LC_CTYPE") is not None:
-            os.unsetenv(b"LC_CTYPE")
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these two; the server must not
-            signal.signal(number, signal.SIG_DFL)
-        if signals.is_child_ignored:
-            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_SETMASK, signals.given)
-        _execute(command)
-    except OSError as error:
-        os.write(failure, (error.errno or errno.EINVAL).to_bytes(4, "little"))
-    finally:
-        os._exit(127)
-
-
-def _execute(command: list[str]) -> NoReturn:
-    """Become ``command``, searched in PATH as a shell does, with the environment that C has.
-
-    Raises:
-        OSError: it is not there or cannot be run.
-    """
-    program = os.fsencode(command[0])
-    error = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-    if not program:
-        raise error
-    folders = [b""] if b"/" in program else os.environb.get(b"PATH", os.defpath.encode()).split(b":")
-    for folder in folders:
-        try:
-            os.execv(os.path.join(folder, program), command)
-        except OSError as caught:
-            if caught.errno == errno.EACCES:
-                error = caught
-            elif caught.errno not in _NOT_THERE:
-                raise
-    raise error
-
-
-def _locale() -> bytes | None:
-    """LC_CTYPE as the host gave it; ``None`` if it did not.
-
-    In the C locale Python sets it for itself and its children (PEP 538); unwrapped, the server would not
-    have that.
-    """
-    ours = os.environb.get(b"LC_CTYPE")
-    if ours is not None:
-        try:
-            with open("/proc/self/environ", "rb", buffering=0) as file:
-                for entry in file.readall().split(b"\0"):
-                    if entry.startswith(b"LC_CTYPE="):
-                        return entry[9:]
-        except OSError:
-            return ours
-        return None
-    return None
+        with open("/proc/self/environ", "rb", buffering=0) as file:
+            entries = file.readall().split(b"\0")[:-1]
+    except OSError:
+        return None if b"" in os.environb else dict(os.environb)
+    parts = [entry.partition(b"=") for entry in entries]
+    environ = {name: value for name, equals, value in parts if name and equals}
+    return environ if len(environ) == len(entries) else None
 
 
 class Recorder:

@@ -1,6 +1,7 @@
 """The relay alone, as a process: ``python drive.py KIND TRACE RECORDER GRACE COMMAND [ARG...]``.
 
-``KIND`` is ``stdio``, ``threads``, or ``handlers``: ``stdio`` on a system that tells less about signals.
+``KIND`` is ``threads``, or ``stdio``, or that with one way of hearing signals: ``handlers`` or ``waiting``;
+or ``greeting``, where we have something to say ourselves.
 ``RECORDER`` names one of the fakes below, or ``none``.
 """
 
@@ -80,6 +81,8 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
 
     if kind == "handlers":  # as where no thread can learn who sent a signal
         setattr(signals, "_HAS_SENDER", False)  # noqa: B010 - private, and Final for everybody else
+    elif kind == "waiting":  # as where there is a terminal
+        setattr(signals, "_has_terminal", lambda: True)  # noqa: B010 - private
     fake = None if recorder == "none" else globals()[recorder]
     greeting = "hello " * 100 if kind == "greeting" else ""
     return stdio.run(list(command), journal, fake, grace_s=float(grace), greeting=greeting)

@@ -231,7 +231,7 @@ def test_nothing_else_is_imported_before_the_server_starts(tmp_path: Path) -> No
         "def spawned(*args, **more):\n"
         "    print(*sorted(set(sys.modules) - before), flush=True)\n"
         "    os._exit(0)\n"
-        "os.fork = spawned\n"
+        "os.posix_spawnp = spawned\n"
         "from mcpproxy.cli.main import main\n"
         f"main(['--trace-dir', {str(tmp_path)!r}, '--', 'true'])\n"
     )
