@@ -10,11 +10,13 @@ from typing import Final, TypeAlias
 
 from mcpproxy import judging, ruleset
 from mcpproxy.cli.list import summarise
+from mcpproxy.errors import McpProxyError
 from mcpproxy.recorder.follow import JournalReader
 from mcpproxy.recorder.judge import observer
 from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.pipeline import Recording
 from mcpproxy.relay import journal
+from mcpproxy.relay.hand import Hand
 from mcpproxy.selection import Selection
 from mcpproxy.trace.foreign import FORMATS, open_foreign
 from mcpproxy.trace.reader import open_trace
@@ -110,9 +112,14 @@ def _chains() -> list[Files]:
 
 def _locks() -> list[Files]:
     whole = _traces()[0][TRACE]
-    hand = journal.HEAD.pack(7, journal.CLIENT, 0, journals.STARTED_NS + 5000) + b'{"a":1}'
-    extras = {f"{_FOLDER}/lock": b"x", f"{_FOLDER}/hand": hand}
     session = {_FIRST: journals.packed(*journals.SESSION[:-1])}
+    with TemporaryDirectory() as name:
+        written = journal.Journal(str(Path(name, TRACE)), journals.START[1], journals.STARTED_NS)
+        holding = Hand(written, 64)
+        written.append(journal.CLIENT, journals.STARTED_NS + 10, b"x" * (len(session[_FIRST]) + 64))
+        holding.take(journal.CLIENT, journals.STARTED_NS + 5000, b'{"a":1}')
+        hand = Path(name, _FOLDER, "hand").read_bytes()
+    extras = {f"{_FOLDER}/lock": b"x", f"{_FOLDER}/hand": hand}
     return [session | extras, session | extras | {TRACE: whole[: len(whole) // 2]}, extras | {TRACE: whole}]
 
 
@@ -139,10 +146,16 @@ def _import(folder: str) -> None:
     """As import does, whatever is found in the file, and in the format that it is not."""
     [name] = os.listdir(folder)
     path = os.path.join(folder, name)
+    refused: list[McpProxyError] = []
     for format in [None, *FORMATS]:
-        trace = open_trace(path) if format is None else open_foreign(path, format)
-        for _ in trace.lines():
-            pass
+        try:
+            trace = open_trace(path) if format is None else open_foreign(path, format)
+            for _ in trace.lines():
+                pass
+        except McpProxyError as fault:
+            refused.append(fault)
+    if len(refused) > len(FORMATS):  # by every reader
+        raise refused[0]
 
 
 def _is_segment(name: str) -> bool:
