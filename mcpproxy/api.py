@@ -20,14 +20,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from mcpproxy import judging, ruleset
+from mcpproxy import judging, opening
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, RequestId, Response
 from mcpproxy.replay import recording
 from mcpproxy.replay.recording import Exchange, Said
 from mcpproxy.reports import text
 from mcpproxy.reports.verdict import Verdict
-from mcpproxy.selection import Selection
+from mcpproxy.ruleset import ruleset
+from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Repeated, Sender, Severity
 from mcpproxy.trace import reader
 from mcpproxy.trace.format import Header
@@ -246,7 +247,7 @@ def open_trace(path: StrPath) -> Trace:
     Raises:
         TraceError: there is no trace there, or none that can be read.
     """
-    return Trace(reader.open_trace(path))
+    return Trace(opening.open_trace(path))
 
 
 def check(
@@ -271,7 +272,7 @@ def check(
     folders = [rules] if isinstance(rules, str | os.PathLike) else (rules or ())
     known = ruleset.load(Path(folder) for folder in folders)
     selection = Selection.of(known.catalogue, _texts(select), _texts(ignore), option="")
-    judged = judging.judge(reader.open_trace(path), known.and_also(selection.wanted or ()), selection)
+    judged = judging.judge(opening.open_trace(path), known.and_also(selection.wanted or ()), selection)
     return Report(
         judged.path,
         judged.findings,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.reports.verdict import JudgedTrace
-from mcpproxy.ruleset import Ruleset
-from mcpproxy.selection import Selection
+from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Event, Finding, Frame
 from mcpproxy.trace.reader import Trace
 

@@ -163,6 +163,6 @@ def _marked(
 
 
 def _fail(text: str) -> NoReturn:
-    from mcpproxy.visible import visible_lines
+    from mcpproxy.base.visible import visible_lines
 
     pytest.fail(visible_lines(text), pytrace=False)

@@ -1,4 +1,4 @@
-"""Whether two checkouts judge and record alike: ``python -m tests.equivalence > FILE`` in each, then ``diff``.
+"""Whether two checkouts judge and record alike: ``python -m tests.equivalence > FILE`` in each, then diff.
 
 Every fixture and recording gives a line with the hash of its findings; every one of ``SESSIONS`` random
 sessions, written as the journal that a killed proxy leaves behind, gives a line with the hash of the trace
@@ -98,7 +98,8 @@ def start(transport: str) -> bytes:
     if transport == "http":
         members |= {
             "command": [], "mode": "reverse", "listen": "http://127.0.0.1:8765", "endpoint": "/mcp",
-            "upstream": "http://127.0.0.1:3001/mcp", "keep_credentials": False, "salt": bytes(range(32)).hex(),
+            "upstream": "http://127.0.0.1:3001/mcp", "keep_credentials": False,
+            "salt": bytes(range(32)).hex(),
         }  # fmt: skip
     return json.dumps(members).encode()
 

@@ -57,7 +57,7 @@ def surprises(revision: str) -> list[str]:
 
 def of_recordings(newest: str, spoken: str | None = None) -> Findings:
     """What each recording gives; with ``spoken``, those of ``newest``, as if they spoke that."""
-    from mcpproxy.trace.reader import open_trace
+    from mcpproxy.opening import open_trace
 
     found: Findings = {}
     with TemporaryDirectory() as folder:
@@ -73,8 +73,8 @@ def of_recordings(newest: str, spoken: str | None = None) -> Findings:
 
 def _judged(events: Iterator[Any]) -> Iterator[dict[str, Any]]:
     """The findings of one recording, whatever findings it holds."""
-    from mcpproxy import catalogue
     from mcpproxy.observer import Observer
+    from mcpproxy.protocol import catalogue
     from mcpproxy.session.frame import Finding
 
     observer = Observer(catalogue.load())

@@ -25,8 +25,8 @@ TABLES: Final = _TABLE.format(code="HOUSE-001", name="lists-tools", blame="clien
 )
 
 CHECKS: Final = """
-from mcpproxy.checks.breach import Breach, member
-from mcpproxy.checks.table import Decider, Family, Note
+from mcpproxy.checks.engine.context import Breach, member
+from mcpproxy.checks.engine.rows import Decider, Family, Note
 
 print("imported")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mcpproxy import baseline
-from mcpproxy.baseline import Baseline
 from mcpproxy.errors import UsageError
+from mcpproxy.reports import baseline
+from mcpproxy.reports.baseline import Baseline
 from mcpproxy.reports.located import Located
 from tests.reports.sessions import located, session
 

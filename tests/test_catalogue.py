@@ -12,17 +12,17 @@ from typing import Any, Final, NoReturn
 import pytest
 
 import mcpproxy
-from mcpproxy import catalogue
 from mcpproxy.checks import decided_rules
-from mcpproxy.checks.implementations import pinned
-from mcpproxy.checks.pins import Approved, held
+from mcpproxy.checks.opt_in.implementations import pinned
+from mcpproxy.checks.opt_in.pins import Approved, held
 from mcpproxy.cli.main import main
-from mcpproxy.cli.ranges import compiled
+from mcpproxy.cli.version_ranges import compiled
 from mcpproxy.observer import Observer
+from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule, RuleError
-from mcpproxy.ruleset import Ruleset
+from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import Close, Finding, Frame
 
 BUILT_IN: Final = catalogue.load()
@@ -164,7 +164,7 @@ def test_an_example_breaks_its_rule(rule: Rule) -> None:
 
 def sources_of_checks() -> Iterator[ast.Module]:
     package = Path(mcpproxy.__file__).parent
-    tables = (package / "protocol/lifecycle.py", package / "protocol/tasks.py")
+    tables = (package / "protocol/lifecycle.py", package / "protocol/task_lifecycle.py")
     for file in (*package.glob("checks/*.py"), *tables):
         yield ast.parse(file.read_text(encoding="utf-8"), str(file))
 
@@ -182,7 +182,7 @@ def texts(nodes: list[ast.expr]) -> tuple[str, ...]:
 def pairs_in(module: ast.Module) -> set[tuple[str, str]]:
     """Every (rule, requirement) that a module of checks can report.
 
-    Written as ``Breach("RPC-001", "R-001", ...)`` or as a tuple. Where only the rule is written into
+    Written as ``Violation("RPC-001", "R-001", ...)`` or as a tuple. Where only the rule is written into
     the call, each requirement that stands loose in the module is taken for one of that rule.
     """
     pairs: set[tuple[str, str]] = set()
@@ -190,7 +190,7 @@ def pairs_in(module: ast.Module) -> set[tuple[str, str]]:
     for node in ast.walk(module):
         if isinstance(node, ast.Tuple):
             found = texts(node.elts)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Breach":
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Violation":
             found = texts(node.args)
         else:
             continue

@@ -22,7 +22,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from mcpproxy.cli import http
+from mcpproxy.cli.commands import http
 from mcpproxy.cli.main import main
 from tests.cli import recordings
 from tests.documents import ROOT, Block, blocks, documents, named

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy import catalogue
-from mcpproxy.observer import Observer, attribution, remembering_http
+from mcpproxy.observer import Observer, attribution, update_http
 from mcpproxy.observer import http as judge
+from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.jsontext import several_texts
 from mcpproxy.protocol.mirrors import mirrors
 from mcpproxy.session.frame import (
@@ -92,7 +92,7 @@ def test_events_of_exchanges_that_nobody_began_are_let_pass() -> None:
 
 
 def test_only_so_many_things_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (judge, remembering_http):
+    for module in (judge, update_http):
         monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
     observer = Observer(CATALOGUE)
     observer.observe(RequestHead(1, 1, 1, "GET", "/mcp", (("Mcp-Session-Id", "from-before"),)))

@@ -92,10 +92,13 @@ def test_the_package_itself_imports_nothing() -> None:
             "from mcpproxy.cli import run; from mcpproxy.relay import stdio",
             {"typing", "re", "enum", "signal", "json"},
         ),
-        ("from mcpproxy.recorder import process", {"mcpproxy.recorder.http", "hashlib", "urllib.parse"}),
+        (
+            "from mcpproxy.recorder import process",
+            {"mcpproxy.recorder.http.assembly", "hashlib", "urllib.parse"},
+        ),
         (
             "from mcpproxy.cli import check",
-            {"mcpproxy.checks.opt_in", "jsonschema_rs", "pathlib", "urllib.parse"},
+            {"mcpproxy.checks.opt_in.families", "jsonschema_rs", "pathlib", "urllib.parse"},
         ),
         ("from mcpproxy.cli import rules", {"dataclasses", "orjson", "tomllib", "pathlib", "json"}),
         ("from mcpproxy.cli import explain", {"dataclasses", "orjson", "tomllib", "pathlib", "json"}),

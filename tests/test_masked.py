@@ -6,13 +6,13 @@ from typing import Final
 
 import pytest
 
-from mcpproxy import catalogue
 from mcpproxy.judging import judge
 from mcpproxy.observer import Observer
-from mcpproxy.recorder.http import HttpAssembly
+from mcpproxy.protocol import catalogue
+from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.recorder.judge import observer as live_observer
-from mcpproxy.ruleset import Ruleset
-from mcpproxy.selection import Selection
+from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Sender
 from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.reader import read_trace

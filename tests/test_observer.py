@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy import catalogue
 from mcpproxy.observer import Observer
+from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Sender, Signal, Stderr

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy import pins
-from mcpproxy.checks.definitions import canonical, changes, definition
-from mcpproxy.checks.pins import Approved
+from mcpproxy.checks.opt_in.pins import Approved
+from mcpproxy.checks.server.definitions import canonical, changes, definition
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.reports import pins
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, Outcome, mcpproxy, state_dir
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy import catalogue
 from mcpproxy.observer import Observer
+from mcpproxy.opening import open_trace
+from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.frame import Finding, Frame
-from mcpproxy.trace.reader import open_trace
 
 FOLDER = Path(__file__).parent.parent / "recordings"
 RECORDINGS = sorted(FOLDER.glob("*.jsonl"))

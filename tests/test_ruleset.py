@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy import ruleset
-from mcpproxy.ruleset import CustomRuleError
+from mcpproxy.ruleset import ruleset
+from mcpproxy.ruleset.ruleset import CustomRuleError
 from tests import documents
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
@@ -33,8 +33,8 @@ source = "https://example.com/house-rules#titles"
 """
 
 CHECK = """
-from mcpproxy.checks.breach import Breach, member
-from mcpproxy.checks.table import Decider, Family
+from mcpproxy.checks.engine.context import Breach, member
+from mcpproxy.checks.engine.rows import Decider, Family
 
 
 def untitled(passing, history):
@@ -46,7 +46,7 @@ FAMILY = Family(checks=(Decider(("HOUSE-001",), untitled, ("response",), ("initi
 """
 
 
-EMPTY = "from mcpproxy.checks.table import Family\nFAMILY = Family()"
+EMPTY = "from mcpproxy.checks.engine.rows import Family\nFAMILY = Family()"
 
 
 def folder(where: Path, table: str = TABLE, check: str = CHECK) -> str:
@@ -79,7 +79,7 @@ def test_it_can_be_selected_and_ignored_by_name(mcpproxy: Mcpproxy, tmp_path: Pa
         (TABLE.replace("HOUSE-001", "HOUSE-002"), CHECK, r"HOUSE-001: a check reports it, but no table"),
         (
             TABLE,
-            "from mcpproxy.checks.table import Family\nFAMILY = Family()",
+            "from mcpproxy.checks.engine.rows import Family\nFAMILY = Family()",
             r"HOUSE-001: no check reports",
         ),
         (TABLE.replace("HOUSE-001", "PROTO-001"), CHECK, r"house: there is a rule PROTO-001 already"),

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.visible import visible, visible_lines
+from mcpproxy.base.visible import visible, visible_lines
 
 SHOWN: Final = {
     "a clear-screen sequence": ("\x1b[2J", "\\u001b[2J"),

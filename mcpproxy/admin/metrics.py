@@ -8,8 +8,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import Event, ExchangeEnd, Finding, Frame, RequestHead, ResponseHead
-from mcpproxy.session.http import Fields
 
 LATENCY_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Upper bounds of the histogram: from a server on this machine to a tool that takes minutes."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcpproxy.admin.metrics import Metrics
-from mcpproxy.relay.guard import is_loopback
+from mcpproxy.relay.http.guard import is_loopback
 
 _BACKLOG: Final = 64
 

@@ -7,51 +7,36 @@ names is a permission or cannot be seen on the wire; its table in ``rules/`` say
 
 from typing import Final
 
-from mcpproxy.checks import (
-    acp,
-    acp_sessions,
-    authorization,
+from mcpproxy.checks.acp import handshake
+from mcpproxy.checks.acp import sessions as acp_sessions
+from mcpproxy.checks.basic import capabilities, content, frames, icons, lifecycle, meta, rpc, shapes
+from mcpproxy.checks.client import elicitation, roots, sampling
+from mcpproxy.checks.engine.context import CheckFunction
+from mcpproxy.checks.engine.dispatch import Dispatch
+from mcpproxy.checks.engine.rows import RuleFamily
+from mcpproxy.checks.opt_in import deprecated
+from mcpproxy.checks.server import prompts, resources, tool_calls, tools
+from mcpproxy.checks.stateless import (
     caching,
-    cancellation,
-    capabilities,
-    completion,
-    content,
-    deprecated,
     discovery,
-    elicitation,
     era,
-    errors,
-    frames,
-    headers,
-    http,
-    icons,
+    error_codes,
     input_required,
-    lifecycle,
+    requests,
+    subscriptions,
+)
+from mcpproxy.checks.transports import authorization, headers, http, sessions, stdio, streams
+from mcpproxy.checks.utilities import (
+    cancellation,
+    completion,
     logging,
-    meta,
     pagination,
     progress,
-    prompts,
-    resources,
-    roots,
-    rpc,
-    sampling,
-    sessions,
-    shapes,
-    stateless,
-    stdio,
-    streams,
-    subscriptions,
     tasks,
     tasks_extension,
-    tool_calls,
-    tools,
 )
-from mcpproxy.checks.breach import Check
-from mcpproxy.checks.dispatch import Dispatch
-from mcpproxy.checks.table import Family
 
-FAMILIES: Final[tuple[Family, ...]] = (
+FAMILIES: Final[tuple[RuleFamily, ...]] = (
     # JSON-RPC framing and what carries it
     frames.FAMILY,
     rpc.FAMILY,
@@ -62,9 +47,9 @@ FAMILIES: Final[tuple[Family, ...]] = (
     capabilities.FAMILY,
     era.FAMILY,
     # Requests that stand alone
-    stateless.FAMILY,
+    requests.FAMILY,
     discovery.FAMILY,
-    errors.FAMILY,
+    error_codes.FAMILY,
     headers.FAMILY,
     input_required.FAMILY,
     caching.FAMILY,
@@ -97,14 +82,14 @@ FAMILIES: Final[tuple[Family, ...]] = (
     sessions.FAMILY,
     authorization.FAMILY,
     # The other protocol
-    acp.FAMILY,
+    handshake.FAMILY,
     acp_sessions.FAMILY,
 )
 
 STANDARD: Final = Dispatch(FAMILIES)
 """What every session is judged by."""
 
-FRAME_CHECKS: Final[tuple[tuple[tuple[str, ...], Check], ...]] = (
+FRAME_CHECKS: Final[tuple[tuple[tuple[str, ...], CheckFunction], ...]] = (
     (("RPC-021",), frames.utf8),
     (("RPC-001",), frames.lenient_json),
 )
@@ -122,8 +107,8 @@ SPLIT_CHECKS: Final = ((("STDIO-001",), stdio.split_message),)
 
 def decided_rules() -> frozenset[str]:
     """The codes of all rules that some check decides."""
-    from mcpproxy.checks import opt_in
+    from mcpproxy.checks.opt_in import families
 
-    return Dispatch((*FAMILIES, *opt_in.FAMILIES)).rules.union(
+    return Dispatch((*FAMILIES, *families.FAMILIES)).rules.union(
         code for codes, _ in (*FRAME_CHECKS, *BATCH_CHECKS, *SPLIT_CHECKS) for code in codes
     )

@@ -13,28 +13,31 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "Record": {
-        "run": ("mcpproxy.cli.run", "wrap a stdio server: forward, record and judge every message"),
-        "http": ("mcpproxy.cli.http", "stand before an HTTP server and do the same there"),
-        "demo": ("mcpproxy.cli.demo", "watch it work on a small bundled server"),
+        "run": ("mcpproxy.cli.commands.run", "wrap a stdio server: forward, record and judge every message"),
+        "http": ("mcpproxy.cli.commands.http", "stand before an HTTP server and do the same there"),
+        "demo": ("mcpproxy.cli.commands.demo", "watch it work on a small bundled server"),
     },
     "Read": {
-        "list": ("mcpproxy.cli.list", "recent recordings and how they ended"),
-        "show": ("mcpproxy.cli.show", "the conversation in a recording, finished or running"),
+        "list": ("mcpproxy.cli.commands.list", "recent recordings and how they ended"),
+        "show": ("mcpproxy.cli.commands.show", "the conversation in a recording, finished or running"),
     },
     "Replay": {
-        "replay": ("mcpproxy.cli.replay", "a recording stands in for the server or for the client"),
-        "diff": ("mcpproxy.cli.diff", "what a server did in two recordings, compared"),
-        "trim": ("mcpproxy.cli.trim", "the smallest part of a recording that still replays"),
-        "redact": ("mcpproxy.cli.redact", "a copy of a recording with secrets masked"),
-        "import": ("mcpproxy.cli.import_", "a trace of what mcpsnoop, mcp-rec or a browser (HAR) recorded"),
+        "replay": ("mcpproxy.cli.commands.replay", "a recording stands in for the server or for the client"),
+        "diff": ("mcpproxy.cli.commands.diff", "what a server did in two recordings, compared"),
+        "trim": ("mcpproxy.cli.commands.trim", "the smallest part of a recording that still replays"),
+        "redact": ("mcpproxy.cli.commands.redact", "a copy of a recording with secrets masked"),
+        "import": (
+            "mcpproxy.cli.commands.import_",
+            "a trace of what mcpsnoop, mcp-rec or a browser (HAR) recorded",
+        ),
     },
     "Judge": {
-        "validate": ("mcpproxy.cli.validate", "connect to a server as a client, probe it, report"),
-        "check": ("mcpproxy.cli.check", "judge recordings again; exit code 1 if a rule was broken"),
-        "rules": ("mcpproxy.cli.rules", "all rules and how strict each protocol revision is"),
-        "pin": ("mcpproxy.cli.pin", "approve of the tools of a server, for check --pins"),
-        "versions": ("mcpproxy.cli.versions", "which implementation spoke which revision"),
-        "explain": ("mcpproxy.cli.explain", "what a rule means, why it matters, what to do instead"),
+        "validate": ("mcpproxy.cli.commands.validate", "connect to a server as a client, probe it, report"),
+        "check": ("mcpproxy.cli.commands.check", "judge recordings again; exit code 1 if a rule was broken"),
+        "rules": ("mcpproxy.cli.commands.rules", "all rules and how strict each protocol revision is"),
+        "pin": ("mcpproxy.cli.commands.pin", "approve of the tools of a server, for check --pins"),
+        "versions": ("mcpproxy.cli.commands.versions", "which implementation spoke which revision"),
+        "explain": ("mcpproxy.cli.commands.explain", "what a rule means, why it matters, what to do instead"),
     },
 }
 """Group -> command -> the module with its ``run(argv) -> int``, and its line in the help."""
@@ -61,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else argv
     try:
         if _wraps(args):
-            from mcpproxy.cli.run import run
+            from mcpproxy.cli.commands.run import run
 
             return run(args)
         return _command(args)
@@ -72,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
 
         if not isinstance(error, McpProxyError):
             raise
-        from mcpproxy.visible import visible
+        from mcpproxy.base.visible import visible
 
         sys.stderr.write(f"mcpproxy: {visible(str(error))}\n")
         return 2
@@ -152,7 +155,7 @@ def _unknown(args: list[str]) -> Exception:
     """What was probably meant: a server without ``--``, a misspelt command, or neither."""
     import shutil
 
-    from mcpproxy.cli.usage import UsageError, nearest
+    from mcpproxy.cli.arguments import UsageError, nearest
 
     first = args[0]
     typed = first if len(args) == 1 else f"{first} ..."

@@ -5,10 +5,10 @@ import stat
 from collections.abc import Iterable
 from typing import Final
 
-from mcpproxy import files
+from mcpproxy.base import files
+from mcpproxy.base.visible import visible_lines
+from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import tell
-from mcpproxy.cli.usage import UsageError
-from mcpproxy.visible import visible_lines
 
 _NEXT_STEP: Final = "name a file in a folder that you may write to"
 

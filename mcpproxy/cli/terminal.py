@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
-from mcpproxy.reports.style import Style
-from mcpproxy.visible import visible, visible_lines
+from mcpproxy.base.style import Style
+from mcpproxy.base.visible import visible, visible_lines
 
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 

@@ -4,12 +4,12 @@ import os
 from collections.abc import Iterable
 from itertools import chain
 
-from mcpproxy.baseline import Entry
+from mcpproxy.base.style import PLAIN, Style
 from mcpproxy.cli import output
 from mcpproxy.cli.terminal import emit
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import validated, validation
-from mcpproxy.reports.style import PLAIN, Style
+from mcpproxy.reports.baseline import Entry
 from mcpproxy.validate.outcome import Validation
 
 

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.framing.bodies import request_body, response_body
 from mcpproxy.framing.heads import TOKEN_BYTE, request_head, response_head
 from mcpproxy.framing.pieces import (
@@ -34,7 +35,6 @@ from mcpproxy.framing.pieces import (
     Side,
 )
 from mcpproxy.framing.streams import Stream
-from mcpproxy.protocol.slotted import slotted
 
 __all__ = [
     "BodyEnd",

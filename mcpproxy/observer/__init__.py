@@ -5,11 +5,11 @@ events give the same findings. It knows no clock and no file.
 """
 
 from mcpproxy.checks import STANDARD
-from mcpproxy.checks.dispatch import Dispatch
+from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.observer.http import HttpJudge
+from mcpproxy.observer.memory_limit import MOST_BYTES, Room, measure
 from mcpproxy.observer.messages import MessageJudge
-from mcpproxy.observer.room import MOST_BYTES, Room, measure
-from mcpproxy.observer.weigh import Weigher
+from mcpproxy.observer.severity import FindingBuilder
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent, Repeated
 
@@ -35,15 +35,15 @@ class Observer:
         redacted: bool = False,
         lists_all: bool = False,
     ) -> None:
-        weigh = self._weigh = Weigher(catalogue, lists_all=lists_all)
+        build_findings = self._weigh = FindingBuilder(catalogue, lists_all=lists_all)
         room = self._room = Room()
         self.forgot = ""
         """What was forgotten and since when, for people; empty while all that matters is remembered."""
         self._messages = MessageJudge(
-            weigh, dispatch, room, revision=revision, joined_late=joined_late, masked=redacted
+            build_findings, dispatch, room, revision=revision, joined_late=joined_late, masked=redacted
         )
         self._frame = self._messages.frame
-        self._http = HttpJudge(weigh, dispatch, room, joined_late=joined_late, redacted=redacted)
+        self._http = HttpJudge(build_findings, dispatch, room, joined_late=joined_late, redacted=redacted)
         self._http_frame = self._http.frame
 
     @property

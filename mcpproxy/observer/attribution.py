@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from mcpproxy.checks.breach import member
+from mcpproxy.checks.engine.context import member
 from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
-from mcpproxy.session.http import (
+from mcpproxy.session.exchanges import (
     SESSION,
     VERSION,
     HttpExchange,

@@ -12,14 +12,16 @@ exchanges. What HTTP refused was never said: it is taken back, so that it may be
 from collections.abc import Sequence
 from typing import Final
 
-from mcpproxy.checks.breach import member
-from mcpproxy.checks.dispatch import Dispatch
-from mcpproxy.checks.http_facts import ANYTHING, HttpFact
-from mcpproxy.checks.table import Moment
+from mcpproxy.checks.engine.context import member
+from mcpproxy.checks.engine.dispatch import Dispatch
+from mcpproxy.checks.engine.http_facts import ANYTHING, HttpFact
+from mcpproxy.checks.engine.rows import Moment
 from mcpproxy.observer.attribution import posting_target, session_of
+from mcpproxy.observer.classify_http import of_content, of_end, of_head, of_request
+from mcpproxy.observer.memory_limit import Room
 from mcpproxy.observer.messages import MessageJudge, is_hidden
-from mcpproxy.observer.reading_http import of_content, of_end, of_head, of_request
-from mcpproxy.observer.remembering_http import (
+from mcpproxy.observer.severity import FindingBuilder
+from mcpproxy.observer.update_http import (
     Key,
     keys_of,
     remember_404,
@@ -32,11 +34,21 @@ from mcpproxy.observer.remembering_http import (
     remember_opening,
     remember_request,
 )
-from mcpproxy.observer.room import Room
-from mcpproxy.observer.weigh import Weigher
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.jsontext import several_texts
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
+from mcpproxy.session.exchanges import (
+    MAX_REMEMBERED,
+    VERSION,
+    Fields,
+    HttpExchange,
+    HttpHistory,
+    HttpSession,
+    Proper,
+    fields_of,
+    is_answer,
+    singles,
+)
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -52,18 +64,6 @@ from mcpproxy.session.frame import (
     Sender,
 )
 from mcpproxy.session.history import keep
-from mcpproxy.session.http import (
-    MAX_REMEMBERED,
-    VERSION,
-    Fields,
-    HttpExchange,
-    HttpHistory,
-    HttpSession,
-    Proper,
-    fields_of,
-    is_answer,
-    singles,
-)
 
 STREAMABLE: Final = since("2025-03-26")
 """The revisions that have Streamable HTTP."""
@@ -91,14 +91,14 @@ class HttpJudge:
 
     def __init__(
         self,
-        weigh: Weigher,
+        build_findings: FindingBuilder,
         dispatch: Dispatch,
         room: Room | None = None,
         *,
         joined_late: bool = False,
         redacted: bool = False,
     ) -> None:
-        self._weigh = weigh
+        self._weigh = build_findings
         self._room = room or Room()
         self._dispatch = dispatch
         self._joined_late = joined_late
@@ -421,22 +421,27 @@ class HttpJudge:
     ) -> list[Finding]:
         """Let the checks of this moment look that may have something to say, when so much is known."""
         found: list[Finding] = []
-        weigh = self._weigh
+        build_findings = self._weigh
         checks = self._dispatch.http_checks_for(moment, exchange.traffic, exchange.method, known)
         if not checks:
             return found
         history, message = self._history, exchange.body if frame is None else frame
         for check in checks:
-            for breach in check(exchange, history, frame):
-                if exchange.masked and breach.pointer and message and is_hidden(message, breach.pointer):
+            for violation in check(exchange, history, frame):
+                if (
+                    exchange.masked
+                    and violation.pointer
+                    and message
+                    and is_hidden(message, violation.pointer)
+                ):
                     continue
                 seq = exchange.request.seq if frame is None else frame.seq
                 if moment in ("success", "refusal") and exchange.response is not None:
                     seq = exchange.response.seq
-                before = weigh.total
-                found += weigh((breach,), seq, sender, self._candidates(exchange))
-                if weigh.total > before:
-                    exchange.reported |= {breach.rule}
+                before = build_findings.total
+                found += build_findings((violation,), seq, sender, self._candidates(exchange))
+                if build_findings.total > before:
+                    exchange.reported |= {violation.rule}
         return found
 
     def _candidates(self, exchange: HttpExchange) -> tuple[str, ...]:

@@ -10,15 +10,15 @@ from functools import lru_cache, partial
 from typing import Final, cast
 
 from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
-from mcpproxy.checks.breach import Passing, member
-from mcpproxy.checks.dispatch import Dispatch, is_plain
-from mcpproxy.checks.frames import BOM, looks_meant, message_kind, not_a_message
-from mcpproxy.checks.stdio import split_message, stray_output
-from mcpproxy.checks.table import ANEW, MISSHAPEN, UNFAMILIAR, Decider, Kind
-from mcpproxy.observer.reading import is_acp, read
-from mcpproxy.observer.remembering import remember
-from mcpproxy.observer.room import MOST_BYTES, Room, weight
-from mcpproxy.observer.weigh import Cause, Weigher
+from mcpproxy.checks.basic.frames import BOM, looks_meant, message_kind, not_a_message
+from mcpproxy.checks.engine.context import MessageContext, member
+from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
+from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, Kind
+from mcpproxy.checks.transports.stdio import split_message, stray_output
+from mcpproxy.observer.classify import is_acp, read
+from mcpproxy.observer.memory_limit import MOST_BYTES, Room, weight
+from mcpproxy.observer.severity import Cause, FindingBuilder
+from mcpproxy.observer.update import remember
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -47,7 +47,7 @@ from mcpproxy.session.frame import (
     Signal,
 )
 from mcpproxy.session.history import Asked, History, UsedIds
-from mcpproxy.session.mask import MARK, holds_mask
+from mcpproxy.session.masked_values import MARK, holds_mask
 
 _MASKED: Final = MARK.encode("ascii")
 _NOISE_BYTES: Final = 64
@@ -82,7 +82,7 @@ class MessageJudge:
 
     def __init__(
         self,
-        weigh: Weigher,
+        build_findings: FindingBuilder,
         dispatch: Dispatch,
         room: Room | None = None,
         *,
@@ -90,12 +90,12 @@ class MessageJudge:
         joined_late: bool = False,
         masked: bool = False,
     ) -> None:
-        self._weigh = weigh
+        self._weigh = build_findings
         self._dispatch = dispatch
         self._room = room or Room()
         self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
         """What the shortest lines that are no messages break, so that the next one like them costs little."""
-        self._history = History(facts=ANEW, masked=masked)
+        self._history = History(facts=AT_START, masked=masked)
         if revision in STATEFUL:
             self._history.negotiated = revision
             self._history.candidates = (revision,)
@@ -188,9 +188,9 @@ class MessageJudge:
             return self._release(frame.sender) + self._alone(frame)
         if (whole := held.whole()) is None:
             return []
-        breach = split_message(frame.sender, held.release())
+        violation = split_message(frame.sender, held.release())
         return [
-            *self._weigh([breach], frame.seq, frame.sender, self._history.candidates),
+            *self._weigh([violation], frame.seq, frame.sender, self._history.candidates),
             *self._judge(frame, whole),
         ]
 
@@ -209,7 +209,7 @@ class MessageJudge:
         if not isinstance(message, Malformed) or message.flaw in (Flaw.SCALAR, Flaw.EMPTY):
             return self._judge(frame, message)
         found: list[Finding] = []
-        passing = Passing(frame, frame.sender, message, self._history.candidates)
+        context = MessageContext(frame, frame.sender, message, self._history.candidates)
         if message.value is ABSENT:
             lenient = parse_leniently(frame.raw.removeprefix(BOM))
             if isinstance(lenient, Malformed):
@@ -219,7 +219,7 @@ class MessageJudge:
             checks = FRAME_CHECKS if lenient is not None else FRAME_CHECKS[: looks_meant(frame.raw)]
             for _, check in checks:
                 found += self._weigh(
-                    check(passing, self._history), frame.seq, frame.sender, passing.candidates
+                    check(context, self._history), frame.seq, frame.sender, context.candidates
                 )
             if lenient is not None:
                 return found + self._judge(frame, lenient)
@@ -231,11 +231,11 @@ class MessageJudge:
         history = self._history
         if not isinstance(message, Batch):
             return self._single(frame, message, "")
-        passing = Passing(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
+        context = MessageContext(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
         found: list[Finding] = []
         for _, check in BATCH_CHECKS:
             found += self._weigh(
-                check(passing, message, history), frame.seq, frame.sender, history.candidates
+                check(context, message, history), frame.seq, frame.sender, history.candidates
             )
         self._room.added += weight(frame.raw)
         for index, item in enumerate(message.items):
@@ -273,39 +273,41 @@ class MessageJudge:
         history = self._history
         if history.stateful_seq is None and history.stateless_seq is None:
             self._recognise(frame, message)
-        passing = read(frame, message, at, history)
-        course = self._dispatch.courses[
-            _KIND[type(message)], passing.method, frame.sender, passing.candidates
-        ]
-        contents, known = passing.contents, passing.known | history.facts
+        context = read(frame, message, at, history)
+        plan = self._dispatch.plans[_KIND[type(message)], context.method, frame.sender, context.candidates]
+        contents, known = context.contents, context.known | history.facts
         if known & UNFAMILIAR:
-            lanes, fits = course.lanes, course.fits
+            member_plans, fits = plan.member_plans, plan.fits
         else:
-            lanes, fits = course.familiar_lanes, course.familiar_fits
-        lane = lanes[tuple(contents)] if type(contents) is dict else course.bare
-        if not (lane.may_be_plain and type(contents) is dict and is_plain(contents)):
-            if fits is not None and (course.insists if contents is ABSENT else not fits(contents)):
+            member_plans, fits = plan.familiar_member_plans, plan.familiar_fits
+        member_plan = member_plans[tuple(contents)] if type(contents) is dict else plan.no_members
+        if not (member_plan.may_be_plain and type(contents) is dict and is_plain(contents)):
+            if fits is not None and (plan.insists if contents is ABSENT else not fits(contents)):
                 known |= MISSHAPEN
-                passing.known |= MISSHAPEN
-            if lane.searches:
-                known |= lane.mentioned(frame.raw)
-        checks, notes = lane.met[known]
+                context.known |= MISSHAPEN
+            if member_plan.searches:
+                known |= member_plan.mentioned(frame.raw)
+        checks, updates = member_plan.selected[known]
         found: list[Finding] = []
         for check in checks:
-            for breach in check(passing, history):
-                if history.masked and breach.pointer and is_hidden(frame, breach.pointer, passing.answers):
+            for violation in check(context, history):
+                if (
+                    history.masked
+                    and violation.pointer
+                    and is_hidden(frame, violation.pointer, context.answers)
+                ):
                     continue
-                found += self._weigh((breach,), frame.seq, frame.sender, passing.candidates)
+                found += self._weigh((violation,), frame.seq, frame.sender, context.candidates)
         if frame.refused:
             if isinstance(message, Request) and message.id is not None:
                 history.side(frame.sender).withdrawn.add(message.id, frame.seq)  # it may still be cancelled
             return found
-        if notes or type(message) is Request:
-            passing.weight = weight(frame.raw) if not at else _PER_ITEM
-            self._room.added += passing.weight
-        remember(passing, history)
-        for write in notes:
-            write(passing, history)
+        if updates or type(message) is Request:
+            context.weight = weight(frame.raw) if not at else _PER_ITEM
+            self._room.added += context.weight
+        remember(context, history)
+        for write in updates:
+            write(context, history)
         return found
 
     def _recognise(self, frame: Frame, message: Single) -> None:
@@ -346,8 +348,8 @@ class MessageJudge:
 @lru_cache(maxsize=64)
 def _is_standard(dispatch: Dispatch) -> bool:
     """Whether no rule of the user's own looks at what is no message: those of ours look at nothing else."""
-    rows = (*dispatch.messages, *dispatch.notes)
-    looking = [row.check if isinstance(row, Decider) else None for row in rows if "malformed" in row.kinds]
+    rows = (*dispatch.messages, *dispatch.updates)
+    looking = [row.check if isinstance(row, Check) else None for row in rows if "malformed" in row.kinds]
     return all(check in (not_a_message, message_kind, stray_output) for check in looking)
 
 

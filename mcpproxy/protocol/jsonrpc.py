@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 import orjson
 
-from mcpproxy.protocol.slotted import field, slotted
+from mcpproxy.base.slotted import field, slotted
 
 if TYPE_CHECKING:
     from decimal import Decimal

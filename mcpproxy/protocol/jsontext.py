@@ -10,8 +10,8 @@ from typing import Final, TypeAlias, cast
 
 import orjson
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.wording import token
 
 LIMIT: Final = 20

@@ -13,9 +13,9 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, cast
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, span
-from mcpproxy.protocol.slotted import slotted
 
 By: TypeAlias = Literal["client", "server", "both"]
 Kind: TypeAlias = Literal["request", "notification"]

@@ -12,9 +12,9 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Final
 
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.patterns import pattern
-from mcpproxy.protocol.slotted import slotted
 
 ANNOTATION: Final = "x-mcp-header"
 

@@ -9,11 +9,11 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.patterns import pattern
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.protocol.shapes import extras, violations
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.protocol.shapes.lookup import extras, violations
 from mcpproxy.protocol.wording import kind, shown
 
 LATEST: Final = REVISIONS[-1]

@@ -12,7 +12,7 @@ Source: https://modelcontextprotocol.io/specification/versioning
 from collections.abc import Collection
 from typing import Final, Literal
 
-from mcpproxy.protocol.patterns import pattern
+from mcpproxy.base.patterns import pattern
 
 Era = Literal["stateful", "stateless"]
 

@@ -18,9 +18,9 @@ revisions of MCP (a table with keys of both). "From this revision on" never lead
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, cast, get_args
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, line, since, until
-from mcpproxy.protocol.slotted import slotted
 
 Keyword = Literal[
     "MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info", "contract"

@@ -12,7 +12,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.session.frame import Event, Finding, Frame, Repeated
 
 if TYPE_CHECKING:
-    from mcpproxy.recorder.terms import Terms
+    from mcpproxy.ruleset.rule_options import Terms
 
 
 class Observing(Protocol):
@@ -81,8 +81,8 @@ class Judge:
 def observer() -> Observing:
     """The observer of a session, with the built-in rules."""
     # Not at the top: a rule table that is broken must stop the judging only.
-    from mcpproxy import catalogue
     from mcpproxy.observer import Observer
+    from mcpproxy.protocol import catalogue
 
     return Observer(catalogue.load())
 
@@ -93,7 +93,7 @@ def observer_by(terms: "Terms") -> Observing:
     Raises:
         CustomRuleError, UsageError: as ``Terms.resolve``.
     """
-    from mcpproxy.recorder.terms import Narrowed  # few sessions need it
+    from mcpproxy.ruleset.rule_options import Narrowed  # few sessions need it
 
     return Narrowed(terms)
 

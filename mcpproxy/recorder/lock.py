@@ -4,7 +4,7 @@ import os
 import sys
 from typing import Final
 
-from mcpproxy.files import Folder
+from mcpproxy.base.files import Folder
 
 if sys.platform == "win32":
     import msvcrt

@@ -2,7 +2,7 @@
 
 What is masked, unless the user wants to keep it:
 
-- header fields whose names say that they are secrets (``mcpproxy.session.secret_names``), Cookie and
+- header fields whose names say that they are secrets (``mcpproxy.base.secret_names``), Cookie and
   Mcp-Session-Id among them; of Authorization and Proxy-Authorization the scheme stays;
 - parameters of URLs, in request targets and in header fields that are URLs (Location, Referer);
 - form fields, parts of multipart bodies and JSON members at any depth, in bodies that are no messages of
@@ -11,8 +11,9 @@ What is masked, unless the user wants to keep it:
   any name or in the path; the same in the targets of the requests that follow;
 - a session id that turns up in a message on its own connection.
 
-A mask says what a rule may need to know and no more (see ``mcpproxy.session.mask``); equal values have equal
-masks within one recording, and nowhere else. Only the values change: all other bytes stay as they are.
+A mask says what a rule may need to know and no more (see ``mcpproxy.session.masked_values``); equal values
+have equal masks within one recording, and nowhere else. Only the values change: all other bytes stay as
+they are.
 """
 
 import re
@@ -22,10 +23,10 @@ from math import inf
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote
 
+from mcpproxy.base.secret_names import LONGEST, names_secret
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.session.frame import Headers
-from mcpproxy.session.mask import is_masked, mask
-from mcpproxy.session.secret_names import LONGEST, names_secret
+from mcpproxy.session.masked_values import is_masked, mask
 
 _WITH_SCHEME: Final = frozenset({"authorization", "proxy-authorization"})
 _URLS: Final = frozenset({"location", "content-location", "referer", "link", "refresh"})

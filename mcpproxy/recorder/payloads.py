@@ -14,7 +14,7 @@ from mcpproxy.trace.format import ARGUMENTS, Header
 from mcpproxy.trace.members import NotARecordError, list_member, member, optional, word
 
 if TYPE_CHECKING:
-    from mcpproxy.recorder.terms import Terms
+    from mcpproxy.ruleset.rule_options import Terms
 
 _LARGEST: Final = 1 << 63
 
@@ -81,7 +81,7 @@ def _masked(command: tuple[str, ...], key: bytes) -> tuple[str, ...]:
     """A command as it may be written down."""
     if len(command) < 2:
         return command
-    from mcpproxy.recorder.arguments import masked
+    from mcpproxy.recorder.secret_arguments import masked
 
     return masked(command, key)
 
@@ -141,6 +141,6 @@ def terms_from(members: dict[str, Any]) -> "Terms | None":
     asked = members.get("judged_by")
     if not asked:
         return None
-    from mcpproxy.recorder.terms import Terms  # few sessions need it
+    from mcpproxy.ruleset.rule_options import Terms  # few sessions need it
 
     return Terms.from_json(asked)

@@ -13,13 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.framing.lines import LineFramer
-from mcpproxy.recorder.filed import SENDERS, Filed, lost_in, restore
-from mcpproxy.recorder.filing import Filing, Watching
-from mcpproxy.recorder.follow import Checkpoint, Entry, Frozen, Held, JournalReader
+from mcpproxy.recorder.journal_reader import Checkpoint, Entry, Frozen, Held, JournalReader
 from mcpproxy.recorder.judge import Judge, Observing, observer_by
-from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.payloads import close_of, gap_of, header_of, terms_of
 from mcpproxy.recorder.rotation import Rotation, rotation_of
+from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.trace_sink import Filing, Watching
+from mcpproxy.recorder.trace_state import SENDERS, Filed, lost_in, restore
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     Close,
@@ -40,7 +40,7 @@ from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
-    from mcpproxy.recorder.terms import Terms
+    from mcpproxy.ruleset.rule_options import Terms
 
 _CLOSE_BYTES: Final = 16 << 10
 """Room for the last records on a disk that is full: a gap, the last findings, the close record."""
@@ -268,7 +268,7 @@ class Recording:
             self._writer.write(encode_header(header))
             if header.transport == "http":
                 # What it imports is as much as all the rest, and a stdio server is there at once.
-                from mcpproxy.recorder.http import HttpAssembly
+                from mcpproxy.recorder.http.assembly import HttpAssembly
 
                 self._assembly = HttpAssembly(payload)
             self._rotation = rotation_of(payload)
@@ -345,9 +345,9 @@ class Recording:
     def _frozen(self) -> Frozen:
         if self._assembly is None:
             return Frozen()
-        from mcpproxy.recorder.frozen import freeze
+        from mcpproxy.recorder.checkpoint_state import save_assembly
 
-        return freeze(self._assembly)
+        return save_assembly(self._assembly)
 
     def _read_rest(self) -> tuple[list[Entry], bool]:
         """What the journal still holds, as much as memory may hold; whether that is all of it."""

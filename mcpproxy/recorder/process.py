@@ -4,18 +4,18 @@ import gc
 import os
 from typing import Final
 
+from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
-from mcpproxy.recorder import follow
-from mcpproxy.recorder.filing import Watching
-from mcpproxy.recorder.follow import JournalReader
+from mcpproxy.recorder import journal_reader
+from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import observer
-from mcpproxy.recorder.live import Live, Mode
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.recorder.pipeline import Recording
-from mcpproxy.recorder.wake import Flag, Wake
-from mcpproxy.relay import journal, share
+from mcpproxy.recorder.stderr_notes import Live, Mode
+from mcpproxy.recorder.trace_sink import Watching
+from mcpproxy.recorder.wakeup import Flag, Wake
+from mcpproxy.relay import journal, priority
 from mcpproxy.trace.writer import TraceWriter
-from mcpproxy.visible import visible
 
 NOTES_FD: Final = 2
 
@@ -61,7 +61,7 @@ def _record(trace: str, wake: Wake, teller: Live, admin: str) -> None:
         _keep_up(recording, reader, wake, teller)
         note = "" if recording.finish() else recording.give_up()
         harm = writer.harm()
-        follow.remove(folder)
+        journal_reader.remove(folder)
     finally:
         reader.close()
         writer.close()
@@ -102,7 +102,7 @@ def _keep_up(recording: Recording, reader: JournalReader, wake: Wake, teller: Li
     def hurry() -> None:
         nonlocal hurries
         hurries = True
-        share.step_up()
+        priority.restore()
 
     recording.hurry = hurry
     while True:
@@ -110,7 +110,7 @@ def _keep_up(recording: Recording, reader: JournalReader, wake: Wake, teller: Li
         teller.flush()
         if hurries and not is_relay_gone:
             hurries = False
-            share.stand_back()
+            priority.lower()
         if recording.is_over or is_relay_gone:
             return
         is_relay_gone = wake.pause(RETRY_S) if recording.is_stuck else wake.await_more(reader.has_more)

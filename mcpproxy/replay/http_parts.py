@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-from mcpproxy.relay.guard import is_loopback
-from mcpproxy.replay.material import Material
+from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.replay.recording import Exchange
+from mcpproxy.replay.server.source import Material
 
 SESSION_ID: Final = "mcp-session-id"
 

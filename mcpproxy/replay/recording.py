@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl
 
+from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import (
     Batch,
     ErrorResponse,
@@ -20,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.rawjson import elements
+from mcpproxy.protocol.raw_json import elements
 from mcpproxy.session.frame import (
     Eof,
     ExchangeEnd,
@@ -35,8 +36,8 @@ from mcpproxy.session.frame import (
     SseEvent,
 )
 from mcpproxy.trace.conversation import Conversation
-from mcpproxy.trace.reader import Header, Trace, open_trace
-from mcpproxy.trace.sessions import exchanges_of
+from mcpproxy.trace.reader import Header, Trace
+from mcpproxy.trace.session_labels import exchanges_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
-from mcpproxy.replay.outcome import Change, Comparison, Item, Verdict
+from mcpproxy.base.json_values import dumps
+from mcpproxy.base.style import PLAIN, Colour, Style
+from mcpproxy.base.visible import visible
+from mcpproxy.replay.diff.outcome import Change, Comparison, Item, Verdict
 from mcpproxy.reports import junit as xml
 from mcpproxy.reports.junit import Case, Suite
-from mcpproxy.reports.style import PLAIN, Colour, Style
-from mcpproxy.reports.values import dumps
-from mcpproxy.visible import visible
 
 _COLOURS: Final[dict[Verdict, Colour]] = {
     "same": "green",

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from mcpproxy.base.style import PLAIN, Colour, Style, count
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Requirement
-from mcpproxy.reports.style import PLAIN, Colour, Style, count
 from mcpproxy.reports.table import table
 
 State = Literal["decided", "permission", "unobservable"]

@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.patterns import pattern
-from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import Finding
 
 NAME: Final = "mcpproxyFinding/v1"

@@ -9,9 +9,9 @@ Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workf
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports.located import Located, Remark, relative
-from mcpproxy.visible import visible, visible_lines
 
 COMMAND: Final = {"error": "error", "warning": "warning", "info": "notice"}
 """How GitHub calls a severity."""

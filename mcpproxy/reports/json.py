@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from mcpproxy.baseline import as_object
+from mcpproxy.reports.baseline import as_object
 from mcpproxy.reports.located import Located
 from mcpproxy.reports.verdict import JudgedTrace, Verdict
 from mcpproxy.trace.format import finding_object, more_object

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from xml.sax.saxutils import escape, quoteattr
 
 import mcpproxy
-from mcpproxy.visible import visible, visible_lines
+from mcpproxy.base.visible import visible, visible_lines
 
 Status = Literal["passed", "failed", "error", "skipped"]
 

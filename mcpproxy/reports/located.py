@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON, Absent
-from mcpproxy.protocol.slotted import slotted
 from mcpproxy.reports.fingerprint import NOTHING, Subject, fingerprint
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.conversation import Conversation, Turn

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.protocol.patterns import pattern
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.style import count
+from mcpproxy.base.visible import visible
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports.located import Located, Remark
-from mcpproxy.reports.style import count
-from mcpproxy.visible import visible
 
 _PUNCTUATION: Final = pattern(r"([!-/:-@\[-`{-~])")
 _LONGEST: Final = 160

@@ -16,10 +16,10 @@ from typing import Final
 from urllib.parse import quote
 
 import mcpproxy
-from mcpproxy.baseline import Entry
 from mcpproxy.protocol.revisions import ACP, REVISIONS
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Rule
 from mcpproxy.reports import fingerprint
+from mcpproxy.reports.baseline import Entry
 from mcpproxy.reports.located import Located, Place, Remark, relative
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

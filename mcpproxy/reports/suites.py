@@ -7,12 +7,12 @@ is told beside the cases. A recording in which nothing was found has one case, a
 
 from collections.abc import Iterator
 
+from mcpproxy.base.visible import visible
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.verdict import JudgedTrace, Verdict, more_of
 from mcpproxy.session.frame import Finding
-from mcpproxy.visible import visible
 
 
 def suites(verdict: Verdict, catalogue: Catalogue) -> Iterator[Suite]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Sequence
 
-from mcpproxy.reports.style import PLAIN, Style
+from mcpproxy.base.style import PLAIN, Style
 
 
 def table(

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from mcpproxy.reports.style import PLAIN, Style, count, tally
+from mcpproxy.base.style import PLAIN, Style, count, tally
+from mcpproxy.base.visible import visible
 from mcpproxy.reports.verdict import JudgedTrace, Verdict, more_of
 from mcpproxy.session.frame import Finding
-from mcpproxy.visible import visible
 
 
 def lines(verdict: Verdict, style: Style = PLAIN) -> Iterator[str]:

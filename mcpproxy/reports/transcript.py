@@ -11,10 +11,12 @@ began and ended is shown with ``full`` alone.
 from collections import Counter
 from typing import Final, assert_never
 
+from mcpproxy.base.style import PLAIN, Style, count, decoded, duration, size, tally
+from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import Absent, Batch, RequestId
 from mcpproxy.reports.preview import SHORT_BYTES, preview
-from mcpproxy.reports.style import PLAIN, Style, count, decoded, duration, size, tally
 from mcpproxy.reports.text import finding_head, finding_line
+from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import (
     Close,
     Eof,
@@ -31,9 +33,7 @@ from mcpproxy.session.frame import (
     Signal,
     Stderr,
 )
-from mcpproxy.session.http import Fields
 from mcpproxy.trace.conversation import Conversation, Turn
-from mcpproxy.visible import visible
 
 INDENT: Final = " " * 34
 PAYLOAD_COLUMNS: Final = 160

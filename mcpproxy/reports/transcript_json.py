@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from mcpproxy.base.json_values import dumps
 from mcpproxy.protocol.jsonrpc import ABSENT, Batch
-from mcpproxy.reports.values import dumps
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,

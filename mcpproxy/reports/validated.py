@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from mcpproxy.baseline import Baseline
+from mcpproxy.base.visible import visible
 from mcpproxy.errors import TraceError
+from mcpproxy.opening import open_trace
 from mcpproxy.reports import validation as text
+from mcpproxy.reports.baseline import Baseline
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.located import Located, Remark, locate
 from mcpproxy.session.frame import Finding, Severity
-from mcpproxy.trace.reader import open_trace
 from mcpproxy.validate.outcome import CheckResult, Status, Validation
-from mcpproxy.visible import visible
 
 _SEVERITY: Final[dict[Status, Severity]] = {"failed": "error", "warning": "warning"}
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from mcpproxy.reports.style import PLAIN, Colour, Style
+from mcpproxy.base.style import PLAIN, Colour, Style
+from mcpproxy.base.visible import visible
 from mcpproxy.validate.outcome import CATEGORIES, STATUSES, CheckResult, Status, Validation
-from mcpproxy.visible import visible
 
 _MARKS: Final[dict[Status, tuple[str, Colour]]] = {
     "passed": ("ok", "green"),

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mcpproxy.protocol.slotted import slotted
+from mcpproxy.base.slotted import slotted
 from mcpproxy.session.frame import Finding, Repeated, Severity
 
 if TYPE_CHECKING:  # what most reports can do without
-    from mcpproxy.baseline import Entry
+    from mcpproxy.reports.baseline import Entry
     from mcpproxy.reports.located import Located, Remark
 
 

@@ -7,9 +7,9 @@ which credentials, and by id.
 from datetime import datetime
 from typing import Final
 
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.slotted import field, slotted
-from mcpproxy.protocol.tasks import State
+from mcpproxy.protocol.task_lifecycle import State
 from mcpproxy.session.history import Asked, keep
 
 MAX_REMEMBERED: Final = 4_096

@@ -9,8 +9,8 @@ Nobody changes an event. ``Frame`` alone is not frozen, because so many of them 
 
 from typing import Final, Literal
 
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSONObject, Message, parse
-from mcpproxy.protocol.slotted import field, slotted
 
 Sender = Literal["client", "server"]
 Blame = Literal["client", "server", "proxy"]

@@ -10,13 +10,13 @@ from collections import deque
 from itertools import islice
 from typing import Final, TypeVar
 
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
 from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.methods import Need
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, Protocol, stateless_of
-from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import CLIENT, Sender
-from mcpproxy.session.split import SplitMessage
+from mcpproxy.session.pretty_printed import SplitMessage
 
 Memory = TypeVar("Memory")
 K = TypeVar("K")

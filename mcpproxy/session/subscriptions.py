@@ -5,8 +5,8 @@ A subscription goes by the id of the request that opened it; ``1`` and ``"1"`` a
 
 from typing import Final
 
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId
-from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.history import Asked
 
 MAX_REMEMBERED: Final = 1_024

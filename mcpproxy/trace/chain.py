@@ -6,7 +6,7 @@ The last record of a file names the next, the header of that names the one befor
 
 import os
 
-from mcpproxy.files import open_regular
+from mcpproxy.base.files import open_regular
 from mcpproxy.trace.decoding import decode
 from mcpproxy.trace.format import Continued, Header
 

@@ -8,6 +8,7 @@ belongs to the request of its own exchange, or else to one of its session.
 
 from typing import Final, TypeAlias
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -22,9 +23,8 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import Frame, Sender, other
-from mcpproxy.trace.sessions import SessionNames
+from mcpproxy.trace.session_labels import SessionNames
 
 _Scope: TypeAlias = int | str
 """An exchange, or the name of a session; stdio has one without name."""

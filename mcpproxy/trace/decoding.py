@@ -10,8 +10,8 @@ from typing import Final, cast, get_args
 
 import orjson
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, Malformed, classify
-from mcpproxy.protocol.patterns import pattern
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -39,7 +39,7 @@ from mcpproxy.trace.members import (
     text_or_base64_of,
     word,
 )
-from mcpproxy.trace.runs import decode_lines
+from mcpproxy.trace.short_lines import decode_lines
 
 __all__ = ["decode", "header_format"]
 

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 import orjson
 
+from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
-from mcpproxy.protocol.slotted import field, slotted
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -40,7 +40,7 @@ from mcpproxy.trace.members import (
     object_line,
     text_or_base64,
 )
-from mcpproxy.trace.runs import Lines
+from mcpproxy.trace.short_lines import Lines
 from mcpproxy.trace.upgrades import FORMAT
 
 __all__ = [

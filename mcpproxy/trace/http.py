@@ -8,7 +8,7 @@
     {"type":"note","t":..,"connection":1,"what":"refused","why":".."}
 
 ``session`` is there as soon as it is known. It says nothing that the heads do not say (see
-``mcpproxy.trace.sessions``) and is there for people with grep and jq; it is not read.
+``mcpproxy.trace.session_labels``) and is there for people with grep and jq; it is not read.
 
 The bytes of a body are those of its frames in order, an event's with what stands around it; where there are
 ``encoded`` records of that side of the exchange, they are theirs.
@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Final, TypeVar, cast, get_args
 
+from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.slotted import slotted
 from mcpproxy.session.frame import (
     Blame,
     ExchangeEnd,

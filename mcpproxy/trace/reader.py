@@ -8,25 +8,21 @@ missing.
 import errno
 import os
 import shutil
-import time
 import weakref
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import BinaryIO, Final, NoReturn, cast
 
-from mcpproxy.errors import McpProxyError, TraceError
-from mcpproxy.files import open_regular
-from mcpproxy.relay import journal
+from mcpproxy.base.files import open_regular
+from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap, Sender
 from mcpproxy.trace import chain, upgrades
 from mcpproxy.trace.decoding import decode, header_format
 from mcpproxy.trace.format import ARGUMENTS, CloseRecord, Continued, Header, Recorded, Tally, encode
 from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.runs import Lines
-
-__all__ = ["Header", "Trace", "follow", "open_trace", "read_trace"]
+from mcpproxy.trace.short_lines import Lines
 
 # JSON spells a control character in six bytes; nothing else makes a frame longer than that.
 _LINE_LIMIT: Final = 6 * (64 << 20) + (64 << 10)
@@ -38,13 +34,13 @@ _FINDING: Final = b'"finding"'
 _KIND_BYTES: Final = 64
 """Within so many bytes a record says of what type it is."""
 
-_SECOND_HEADER: Final = "a second header: two traces in one file"
-_ENDLESS: Final = "it says that it goes on in itself, or in no file"
-_NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
+SECOND_HEADER: Final = "a second header: two traces in one file"
+ENDLESS: Final = "it says that it goes on in itself, or in no file"
+NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
 
 
 class Trace:
-    """A trace that was opened; see ``open_trace``.
+    """A trace that was opened; see ``read_trace``.
 
     ``complete``, ``notes`` and ``tally`` speak of the last full iteration over ``events()``:
     ``complete`` is true when nothing is known to be missing, ``notes`` says what is, one sentence
@@ -185,7 +181,7 @@ class Trace:
                     self._pass_over(path, number, line, fault)
                     continue
                 if last:
-                    _refuse(path, number, "a record behind the close record")
+                    refuse(path, number, "a record behind the close record")
                 self._line = line
                 if type(record) is Frame:  # as nearly all are
                     frames[record.sender] += 1
@@ -204,11 +200,11 @@ class Trace:
                         yield record.close
                     case Continued():
                         if not chain.is_name(record.file) or record.file in seen:
-                            _refuse(path, number, _ENDLESS)
+                            refuse(path, number, ENDLESS)
                         last = record
                         self.tally, self.continued_ns = record.tally, record.observed_at_ns
                     case Header():
-                        _refuse(path, number, _SECOND_HEADER)
+                        refuse(path, number, SECOND_HEADER)
                     case Gap():
                         self.notes.append(_gap_note(record))
                         yield record
@@ -221,7 +217,7 @@ class Trace:
     @contextmanager
     def _lines(self) -> Generator[Iterator[bytes]]:
         """The lines behind the header of the file at hand."""
-        with _open(_within(self._aside, self._path)) as file:
+        with open_file(_within(self._aside, self._path)) as file:
             lines = iter(partial(file.readline, _LINE_LIMIT), b"")
             self._file = file
             try:
@@ -269,7 +265,7 @@ class Trace:
             what = "a line longer than any record"
             raise TraceError(path, number, what, "the file is damaged: record again")
         if line.endswith(b"\n"):
-            _refuse(path, number, str(fault))
+            refuse(path, number, str(fault))
         self._is_torn = True
         if not self._is_recording:  # a line that is being written is not torn
             self.notes.append(f"line {number}: cut off mid-record; {number - 1} records read")
@@ -290,63 +286,6 @@ class Trace:
             self.notes.append(f"the close record counts {told} frames, the file holds {sum(frames.values())}")
 
 
-def open_trace(path: str | os.PathLike[str]) -> Trace:
-    """Open a trace; a journal that a killed session left beside it is folded in first.
-
-    A recording in a format of others is read as if it were a trace (see ``mcpproxy.trace.foreign``).
-
-    Raises:
-        TraceError: there is no trace there, or none that this mcpproxy can read.
-    """
-    name = os.fspath(path)
-    first = chain.first_of(name)
-    aside, trouble = _folded(first) if os.path.lexists(journal.folder(first)) else ("", "")
-    is_recording = not trouble and os.path.lexists(journal.folder(first))
-    if aside:
-        files = [os.path.join(os.path.dirname(first), os.path.basename(f)) for f in chain.files_of(aside)]
-        return read_trace(name, trouble=trouble, files=files, aside=os.path.dirname(aside))
-    try:
-        return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
-    except TraceError as fault:
-        if fault.fact == _NOT_OURS[0] and (found := _foreign(name)):
-            return found
-        if trouble and not os.path.lexists(name):  # all that there is of it is the journal
-            raise TraceError(name, None, trouble, "nothing of it can be read") from None
-        raise
-
-
-def _folded(first: str) -> tuple[str, str]:
-    """Finish a recording from the journal beside it, or a copy of both where they are not ours to change.
-
-    Returns:
-        The first file of the copy, if one was made, and what there is to say of the journal.
-    """
-    # Not at the top: the recorder, which owns the folding, imports the trace, and few traces need it.
-    from mcpproxy.recorder.aside import NotOursError
-    from mcpproxy.recorder.fold import fold, fold_aside
-
-    try:
-        try:
-            fold(first)
-        except NotOursError as fault:
-            where = "the journal beside it" if fault.path == journal.folder(first) else "the trace"
-            aside = fold_aside(first)
-            said = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
-            return aside, said if aside else ""
-    except (OSError, McpProxyError) as fault:
-        reason = fault.fact if isinstance(fault, TraceError) else str(fault)
-        reason = (fault.strerror or reason) if isinstance(fault, OSError) else reason
-        return "", f"the journal beside it could not be folded in: {reason}"
-    return "", ""
-
-
-def _foreign(name: str) -> Trace | None:
-    from mcpproxy.trace.foreign import open_foreign, recognised
-
-    format = recognised(name)
-    return open_foreign(name, format) if format else None
-
-
 def read_trace(
     path: str, *, is_recording: bool = False, trouble: str = "", files: Sequence[str] = (), aside: str = ""
 ) -> Trace:
@@ -358,7 +297,7 @@ def read_trace(
         TraceError: there is no trace there, or none that this mcpproxy can read.
     """
     first = files[0] if files else path
-    with _open(_within(aside, first)) as file:
+    with open_file(_within(aside, first)) as file:
         header, rungs = _read_header(first, file, is_recording)
     return Trace(
         path, header, rungs=rungs, is_recording=is_recording, trouble=trouble, files=files, aside=aside
@@ -369,108 +308,16 @@ def _within(folder: str, path: str) -> str:
     return os.path.join(folder, os.path.basename(path)) if folder else path
 
 
-def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:
-    """The recording from its beginning, then what is added, until it is closed or nobody adds any more.
-
-    ``poll_s`` is how long to wait before looking again, in seconds.
+def open_file(path: str) -> BinaryIO:
+    """The file of a trace; the caller closes it.
 
     Raises:
-        TraceError: as ``open_trace`` and ``Trace.events``.
+        TraceError: it cannot be opened, or is no regular file.
     """
-    name = os.fspath(path)
-    first = chain.first_of(name)
-    trace = _wait_for_trace(first, poll_s)
-    if type(trace) is not Trace or trace.is_copy:  # nobody goes on with it
-        yield from trace.events()
-        return
-    files = [first]
-    for name in files:  # it grows on the way
-        for record in _follow_file(name, first, trace, poll_s):
-            if isinstance(record, Continued):
-                following = os.path.join(os.path.dirname(first), record.file)
-                if not chain.is_name(record.file) or following in files:
-                    raise TraceError(name, None, _ENDLESS, "record again")
-                files.append(following)
-            else:
-                yield record
-
-
-def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator[Event | Finding | Continued]:
-    while not os.path.exists(name) and _is_under_way(first):
-        time.sleep(poll_s)  # its name is known a moment before it is there
-    with _open(name) as file:
-        number = 0
-        line = b""
-        is_over = False
-        while True:
-            line += file.readline()
-            if line.endswith(b"\n"):
-                number += 1
-                is_over = False
-                if number > 1 and line.strip():
-                    try:
-                        record = decode(upgrades.climb(line, trace.rungs))
-                    except NotARecordError as fault:
-                        _refuse(name, number, str(fault))
-                    match record:
-                        case CloseRecord():
-                            yield record.close
-                            return
-                        case Header():
-                            _refuse(name, number, _SECOND_HEADER)
-                        case Lines():
-                            yield from record.events()
-                        case Encoded():
-                            pass
-                        case Continued():
-                            yield record
-                            return
-                        case _:
-                            yield record
-                line = b""
-            elif is_over:
-                return
-            elif _is_under_way(first):
-                time.sleep(poll_s)
-            else:
-                is_over = True  # the journal goes when the trace is closed: look once more
-
-
-def _wait_for_trace(name: str, poll_s: float) -> Trace:
-    """The trace, as soon as the recorder that is starting has written its header."""
-    while True:
-        try:
-            return open_trace(name)
-        except TraceError:
-            if not _is_under_way(name):
-                raise
-        time.sleep(poll_s)
-
-
-def _is_under_way(first: str) -> bool:
-    """Whether somebody records into it; what was left behind by a recorder that was killed is completed.
-
-    Raises:
-        TraceError: that cannot be done.
-    """
-    if not os.path.isdir(journal.folder(first)):
-        return False
-    from mcpproxy.recorder import aside
-    from mcpproxy.recorder.fold import fold
-
-    try:
-        return not fold(first)
-    except aside.NotOursError:
-        return aside.is_recording(first)
-    except OSError as fault:
-        raise TraceError(first, None, (fault.strerror or str(fault)).lower(), "see to it") from None
-
-
-def _open(path: str) -> BinaryIO:
     try:
         if os.path.isdir(path):
             raise TraceError(path, None, "is a directory", "name a trace file in it")
-        return open(open_regular(path, follows=True), "rb")  # the callers close it
+        return open(open_regular(path, follows=True), "rb")
     except FileNotFoundError:
         raise TraceError(path, None, "no such file", "mcpproxy list shows the recorded traces") from None
     except PermissionError:
@@ -496,7 +343,7 @@ def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header,
         rungs = upgrades.rungs(version, to=upgrades.FORMAT, ladder=upgrades.LADDER)
         header = decode(upgrades.climb(line, rungs))
     except NotARecordError:
-        raise TraceError(path, 1, *_NOT_OURS) from None
+        raise TraceError(path, 1, *NOT_OURS) from None
     except LookupError as fault:
         raise TraceError(path, 1, str(fault.args[0]), "please update") from None
     assert isinstance(header, Header)
@@ -506,7 +353,12 @@ def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header,
     return header, rungs
 
 
-def _refuse(path: str, number: int, fact: str) -> NoReturn:
+def refuse(path: str, number: int, fact: str) -> NoReturn:
+    """Line ``number`` of a trace cannot be read.
+
+    Raises:
+        TraceError: in any case.
+    """
     raise TraceError(path, number, fact, f"the {number - 1} records before it are whole")
 
 

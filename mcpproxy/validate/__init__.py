@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from mcpproxy import ruleset
 from mcpproxy.protocol.revisions import STATEFUL
-from mcpproxy.validate.bench import Bench, Options
+from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.client import Client
+from mcpproxy.validate.connection import TIMEOUT_S
+from mcpproxy.validate.context import Bench, Options
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.talk import TIMEOUT_S
 
 __all__ = ["Client", "connected_http", "connected_stdio"]
 

@@ -20,6 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
+from mcpproxy.validate.connection import Talk
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
     GoneError,
@@ -32,7 +33,6 @@ from mcpproxy.validate.errors import (
     ToolNotFoundError,
     UnsupportedVersionError,
 )
-from mcpproxy.validate.talk import Talk
 
 _PAGES: Final = 1000
 _NO_SUCH_TOOL: Final = -32602

@@ -70,3 +70,7 @@ class ToolFailedError(ValidateError):
 
 class ToolNotFoundError(ToolFailedError):
     """The server has no tool of that name."""
+
+
+class Skipped(Exception):  # noqa: N818 # it is no error
+    """A probe does not apply here; its text is the reason, a clause."""

@@ -3,17 +3,24 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from mcpproxy.framing.sse import SseFramer
 from mcpproxy.session.frame import Frame
 
-if TYPE_CHECKING:
-    from mcpproxy.validate.http_wire import HttpWire
-
 Headers = Sequence[tuple[str, str]]
 
 _RETRY_S: Final = 1.0
+
+
+class Listener(Protocol):
+    """The MCP session that an exchange belongs to."""
+
+    session_id: str
+
+    def came(self, frame: Frame) -> None:
+        """The server sent ``frame``."""
+        ...
 
 
 @dataclass(eq=False, slots=True)
@@ -24,7 +31,7 @@ class Exchange:
     the server's frames, ``heads`` the numbers of both heads. ``failure`` says why it did not come to its end.
     """
 
-    wire: "HttpWire | None" = None
+    wire: "Listener | None" = None
     number: int = 0
     seq: int = 0
     status: int = 0

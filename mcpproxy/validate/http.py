@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 import httpcore
 
 from mcpproxy.protocol.mirrors import Mirrors
-from mcpproxy.recorder.http import HttpAssembly
+from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.format import Recorded
 from mcpproxy.validate.errors import CouldNotStartError, GoneError, TimedOutError
 from mcpproxy.validate.exchange import Exchange, Headers
-from mcpproxy.validate.tape import Tape
+from mcpproxy.validate.recorded_session import Tape
 
 CONNECT_S: Final = 10.0
 _LONGEST_RETRY_S: Final = 3.0

@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.mirrors import ANNOTATION, argument, mirrors
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
-from mcpproxy.replay.client_headers import encoded_name
+from mcpproxy.replay.client.headers import encoded_name
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.format import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError

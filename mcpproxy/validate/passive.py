@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Final
 
-from mcpproxy.selection import family
+from mcpproxy.ruleset.selection import family
 from mcpproxy.session.frame import Finding
 from mcpproxy.validate.outcome import STATUS_OF, Category, CheckResult, Conclusion
 

@@ -14,15 +14,11 @@ from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.validate.outcome import Category, Conclusion
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.bench import Bench
+    from mcpproxy.validate.context import Bench
 
 Transport = Literal["stdio", "http"]
 Run: TypeAlias = "Callable[[Bench], Awaitable[Conclusion | None]]"
 """``None`` means that nothing is to be said but what the observer says."""
-
-
-class Skipped(Exception):  # noqa: N818 # it is no error
-    """A probe does not apply here; its text is the reason, a clause."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, JSONObject, Response
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.answers import Pending
-from mcpproxy.validate.bench import Bench
 from mcpproxy.validate.client import Client
+from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import GoneError, HttpStatusError, TimedOutError
 
 JSON_RPC: Final = "https://www.jsonrpc.org/specification#error_object"

@@ -11,11 +11,12 @@ from time import gmtime, monotonic_ns, strftime, time_ns
 from typing import Final
 from urllib.parse import urlsplit
 
-from mcpproxy import __version__, paths
-from mcpproxy.recorder.arguments import masked, shown
-from mcpproxy.ruleset import Ruleset
+from mcpproxy import __version__
+from mcpproxy.base import paths
+from mcpproxy.recorder.secret_arguments import masked, shown
+from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.trace.format import ARGUMENTS, Header
-from mcpproxy.validate.tape import Tape
+from mcpproxy.validate.recorded_session import Tape
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.session.frame import Finding
 from mcpproxy.validate import passive
-from mcpproxy.validate.bench import Bench, Options
-from mcpproxy.validate.errors import CouldNotStartError, TimedOutError, ValidateError
+from mcpproxy.validate.context import Bench, Options
+from mcpproxy.validate.errors import CouldNotStartError, Skipped, TimedOutError, ValidateError
 from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, Judged, Status, Validation
-from mcpproxy.validate.probe import Probe, Skipped
+from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.recordings import Recordings, Target
 
 _ENOUGH_SILENCE: Final = 3

@@ -11,11 +11,11 @@ import pytest
 from mcpproxy.admin import connections
 from mcpproxy.admin.metrics import Metrics
 from mcpproxy.admin.server import AdminPort
-from mcpproxy.cli import http
-from mcpproxy.cli.usage import UsageError
-from mcpproxy.recorder.follow import JournalReader
-from mcpproxy.recorder.live import Live
+from mcpproxy.cli.arguments import UsageError
+from mcpproxy.cli.commands import http
+from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.recorder.stderr_notes import Live
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Event
 from mcpproxy.trace.reader import read_trace

@@ -12,8 +12,8 @@ from typing import Final
 
 import orjson
 
-from mcpproxy import catalogue
 from mcpproxy.observer import Observer
+from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.session.frame import Frame, Sender
 from tests.benchmarks.report import Samples, table

@@ -6,11 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy import catalogue
 from mcpproxy.checks import STANDARD
+from mcpproxy.enforce.policy import Enforcer
 from mcpproxy.observer import Observer
-from mcpproxy.observer.enforce import Enforcer
-from mcpproxy.protocol import acp
+from mcpproxy.protocol import acp, catalogue
 from mcpproxy.protocol.revisions import ACP
 from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Sender
 

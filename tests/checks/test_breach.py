@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.checks.breach import as_object, member, shortened, spelled
+from mcpproxy.checks.engine.context import as_object, member, shortened, spelled
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, RequestId
 
 

@@ -3,11 +3,11 @@
 import json
 from typing import Any, Final
 
-from mcpproxy import catalogue
 from mcpproxy.checks import STANDARD
-from mcpproxy.checks.listings import MAX_ITEMS, MAX_WALKS, Listed, listed
+from mcpproxy.checks.server.listings import MAX_ITEMS, MAX_WALKS, Listed, listed
 from mcpproxy.observer.messages import MessageJudge
-from mcpproxy.observer.weigh import Weigher
+from mcpproxy.observer.severity import FindingBuilder
+from mcpproxy.protocol import catalogue
 from mcpproxy.session.frame import Finding, Frame, Sender
 
 REVISION: Final = "2025-11-25"
@@ -17,7 +17,7 @@ class Session:
     """A session of one revision, whose handshake is over."""
 
     def __init__(self) -> None:
-        self.judge = MessageJudge(Weigher(catalogue.load()), STANDARD, revision=REVISION)
+        self.judge = MessageJudge(FindingBuilder(catalogue.load()), STANDARD, revision=REVISION)
         self.seq = 0
         self.found: list[Finding] = []
 

@@ -7,14 +7,14 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from mcpproxy.checks.dispatch import Dispatch
-from mcpproxy.checks.table import Decider, EventDecider, Family, HttpDecider
-from mcpproxy.ruleset import Ruleset
+from mcpproxy.checks.engine.dispatch import Dispatch
+from mcpproxy.checks.engine.rows import Check, EventCheck, HttpCheck, RuleFamily
+from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import Finding
 from tests.rules import runner
 from tests.rules.runner import Fixture, fixtures, judge
 
-Row = TypeVar("Row", Decider, HttpDecider, EventDecider)
+Row = TypeVar("Row", Check, HttpCheck, EventCheck)
 
 PLAIN: Final = Ruleset.observer
 
@@ -37,14 +37,14 @@ def _names(row: Any) -> tuple[str, ...]:
 
 
 @cache
-def turned_round(families: tuple[Family, ...]) -> Dispatch:
+def turned_round(families: tuple[RuleFamily, ...]) -> Dispatch:
     """The last family first, and every check asked twice."""
     return Dispatch(
-        Family(
+        RuleFamily(
             tuple(map(asked_twice, family.checks)),
             tuple(map(asked_twice, family.http)),
             tuple(map(asked_twice, family.events)),
-            family.notes,
+            family.updates,
         )
         for family in reversed(families)
     )

@@ -11,7 +11,7 @@ from typing import Final, get_args
 
 import pytest
 
-from mcpproxy import catalogue, checks
+from mcpproxy import checks
 from mcpproxy.checks import (
     BATCH_CHECKS,
     FRAME_CHECKS,
@@ -19,8 +19,9 @@ from mcpproxy.checks import (
     STANDARD,
     decided_rules,
 )
-from mcpproxy.checks.dispatch import Dispatch
-from mcpproxy.checks.table import Decider, Kind
+from mcpproxy.checks.engine.dispatch import Dispatch
+from mcpproxy.checks.engine.rows import Check, Kind
+from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.methods import EXTENSIONS, known_anywhere
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.frame import SERVER
@@ -96,7 +97,7 @@ def test_pairs_are_found() -> None:
 
 
 @pytest.mark.parametrize("row", STANDARD.messages, ids=lambda row: row.check.__name__)
-def test_a_row_names_methods_that_exist(row: Decider) -> None:
+def test_a_row_names_methods_that_exist(row: Check) -> None:
     assert row.kinds
     extended = {method for methods in EXTENSIONS.values() for method in methods}
     assert all(method in extended or known_anywhere(method) for method in row.methods)
@@ -105,7 +106,7 @@ def test_a_row_names_methods_that_exist(row: Decider) -> None:
 def met(kind: Kind, method: str) -> set[str]:
     """The names of the checks that such a message of the server meets."""
     passed = (kind, method, SERVER, REVISIONS)
-    everything = Dispatch(STANDARD.families, narrowed=False).courses[passed].bare.met[0]
+    everything = Dispatch(STANDARD.families, narrowed=False).plans[passed].no_members.selected[0]
     return {check.__name__ for check in everything[0] if isinstance(check, FunctionType)}
 
 

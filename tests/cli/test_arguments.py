@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mcpproxy.session.mask import ANY
-from mcpproxy.trace.reader import open_trace
+from mcpproxy.opening import open_trace
+from mcpproxy.session.masked_values import ANY
 from tests.cli.conftest import Mcpproxy
 
 SECRET = "s3cr3t-value-1"

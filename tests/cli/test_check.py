@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.cli.traces import expand
-from mcpproxy.cli.usage import UsageError
-from mcpproxy.selection import Selection
+from mcpproxy.cli.arguments import UsageError
+from mcpproxy.cli.find_traces import expand
+from mcpproxy.ruleset.selection import Selection
 from tests.cli import recordings
 from tests.cli.catalogues import SMALL
 from tests.cli.conftest import Mcpproxy

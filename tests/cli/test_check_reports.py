@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mcpproxy.cli import output
-from mcpproxy.cli.usage import UsageError
+from mcpproxy.cli.arguments import UsageError
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE
@@ -83,9 +83,11 @@ def test_a_report_that_cannot_be_written_leaves_what_was_there(
 def test_a_link_is_not_written_through_and_a_device_stays_a_device(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("before")
     (tmp_path / "link").symlink_to("real")
-    for write in (output.check, lambda path: output.write(path, ["after"])):
-        with pytest.raises(UsageError, match="is a symbolic link, which is not written through; name what"):
-            write(str(tmp_path / "link"))
+    refusal = "is a symbolic link, which is not written through; name what"
+    with pytest.raises(UsageError, match=refusal):
+        output.check(str(tmp_path / "link"))
+    with pytest.raises(UsageError, match=refusal):
+        output.write(str(tmp_path / "link"), ["after"])
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "before"
     output.write(os.devnull, ["x"])

@@ -13,12 +13,13 @@ from typing import Any, Final, Literal, Union, cast, get_args, get_origin, get_t
 
 import pytest
 
-from mcpproxy.cli import comparing, validation_report
+from mcpproxy.base.style import PLAIN
+from mcpproxy.base.visible import visible
+from mcpproxy.cli import comparison_options, validation_report
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.recorder.live import Live
-from mcpproxy.replay.outcome import Comparison
-from mcpproxy.reports.style import PLAIN
+from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.replay.diff.outcome import Comparison
 from mcpproxy.session.frame import Close, Event, Finding, Frame
 from mcpproxy.trace.decoding import decode
 from mcpproxy.trace.format import (
@@ -35,7 +36,6 @@ from mcpproxy.trace.format import (
 from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.validate.outcome import Validation
-from mcpproxy.visible import visible
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 
@@ -233,7 +233,7 @@ def test_a_list_of_them(mcpproxy: Mcpproxy, folder: Path, options: tuple[str, ..
 @pytest.mark.parametrize("format", ["text", "json", "junit"])
 def test_a_comparison(capsys: pytest.CaptureFixture[str], format: str) -> None:
     for comparison in instances(filled(Comparison)):
-        comparing.report(comparison, format)
+        comparison_options.report(comparison, format)
     said = capsys.readouterr()
     assert said.out
     assert_harmless(said.out, said.err)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.cli.list import TAIL_BYTES, summarise
+from mcpproxy.cli.commands.list import TAIL_BYTES, summarise
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE, HEADER, close, frame

@@ -32,7 +32,7 @@ def test_hands_over_to_run_unchanged(argv: list[str], monkeypatch: pytest.Monkey
         seen.append(args)
         return 42
 
-    monkeypatch.setattr("mcpproxy.cli.run.run", run)
+    monkeypatch.setattr("mcpproxy.cli.commands.run.run", run)
     assert entry.main(argv) == 42
     assert seen == [argv]
 
@@ -40,8 +40,8 @@ def test_hands_over_to_run_unchanged(argv: list[str], monkeypatch: pytest.Monkey
 def test_the_way_to_run_imports_no_other_command() -> None:
     script = (
         "import sys, types\n"
-        "run = types.ModuleType('mcpproxy.cli.run'); run.run = lambda argv: 0\n"
-        "sys.modules['mcpproxy.cli.run'] = run\n"
+        "run = types.ModuleType('mcpproxy.cli.commands.run'); run.run = lambda argv: 0\n"
+        "sys.modules['mcpproxy.cli.commands.run'] = run\n"
         "before = set(sys.modules)\n"
         "from mcpproxy.cli.main import main\n"
         "main(['--', 'server'])\n"
@@ -115,7 +115,7 @@ def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(argv: list[str]) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mcpproxy.cli.rules.run", interrupted)
+    monkeypatch.setattr("mcpproxy.cli.commands.rules.run", interrupted)
     assert entry.main(["rules"]) == 130
 
 
@@ -123,7 +123,7 @@ def test_a_fault_of_our_own_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch)
     def broken(argv: list[str]) -> int:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("mcpproxy.cli.rules.run", broken)
+    monkeypatch.setattr("mcpproxy.cli.commands.rules.run", broken)
     with pytest.raises(ZeroDivisionError):
         entry.main(["rules"])
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcpproxy import catalogue
+from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.revisions import VERSIONS
 from tests.cli.catalogues import SMALL
 from tests.cli.conftest import Mcpproxy

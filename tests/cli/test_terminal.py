@@ -11,8 +11,8 @@ from typing import TextIO
 
 import pytest
 
+from mcpproxy.base.style import Style
 from mcpproxy.cli import terminal
-from mcpproxy.reports.style import Style
 
 
 @pytest.fixture

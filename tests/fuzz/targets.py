@@ -8,18 +8,19 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final, TypeAlias
 
-from mcpproxy import judging, ruleset
-from mcpproxy.cli.list import summarise
+from mcpproxy import judging
+from mcpproxy.cli.commands.list import summarise
 from mcpproxy.errors import McpProxyError
-from mcpproxy.recorder.follow import JournalReader
+from mcpproxy.importers.detect import FORMATS, open_foreign
+from mcpproxy.opening import open_trace
+from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import observer
-from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.recorder.stderr_notes import Live
 from mcpproxy.relay import journal
-from mcpproxy.relay.hand import Hand
-from mcpproxy.selection import Selection
-from mcpproxy.trace.foreign import FORMATS, open_foreign
-from mcpproxy.trace.reader import open_trace
+from mcpproxy.relay.crash_buffer import CrashBuffer
+from mcpproxy.ruleset import ruleset
+from mcpproxy.ruleset.selection import Selection
 from mcpproxy.trace.writer import TraceWriter
 from tests.fuzz import mutations
 from tests.recorder import http_journals, journals
@@ -115,7 +116,7 @@ def _locks() -> list[Files]:
     session = {_FIRST: journals.packed(*journals.SESSION[:-1])}
     with TemporaryDirectory() as name:
         written = journal.Journal(str(Path(name, TRACE)), journals.START[1], journals.STARTED_NS)
-        holding = Hand(written, 64)
+        holding = CrashBuffer(written, 64)
         written.append(journal.CLIENT, journals.STARTED_NS + 10, b"x" * (len(session[_FIRST]) + 64))
         holding.take(journal.CLIENT, journals.STARTED_NS + 5000, b'{"a":1}')
         hand = Path(name, _FOLDER, "hand").read_bytes()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.recorder.fold import fold
+from mcpproxy.recorder.recovery import fold
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.trace.reader import read_trace
 

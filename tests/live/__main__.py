@@ -18,8 +18,8 @@ def lines() -> Iterator[str]:
         known = f"| {id} | {requirement.rule} | {requirement.blame} |"
         for row in ROWS:
             if row.requirement == id:
-                breach, lawful = found(row, "breaks"), found(row, "lawful")
-                yield f"{known} {span(row.revisions)} | {row.about} | {breach} | {lawful} |"
+                violation, lawful = found(row, "breaks"), found(row, "lawful")
+                yield f"{known} {span(row.revisions)} | {row.about} | {violation} | {lawful} |"
         if why := requirement.unobservable:
             yield f"{known} {span(tuple(requirement.keywords))} | unobservable: {why} | | |"
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from mcpproxy import catalogue
+from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.rules import Requirement
 from mcpproxy.session.frame import Severity

@@ -11,9 +11,9 @@ from tests.live.table import CATALOGUE, SECTION, requirement_of
 def test_what_is_found(session: Session) -> None:
     row, found = session.row, findings(session)
     requirement = requirement_of(row.requirement)
-    breach = [requirement.id] if session.side == "breaks" else []
+    violation = [requirement.id] if session.side == "breaks" else []
     said = [f"{finding['requirement']}: {finding['message']}" for finding in found]
-    assert sorted(finding["requirement"] for finding in found) == sorted([*breach, *row.given]), said
+    assert sorted(finding["requirement"] for finding in found) == sorted([*violation, *row.given]), said
     for finding in found:
         if finding["requirement"] == requirement.id:
             assert finding["rule"] == requirement.rule

@@ -6,10 +6,10 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TypeAlias, TypedDict, cast
 
-from mcpproxy.cli import check
+from mcpproxy.cli.commands import check
+from mcpproxy.opening import follow
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.format import finding_object
-from mcpproxy.trace.reader import follow
 
 
 class Found(TypedDict):

@@ -27,7 +27,7 @@ REVISIONS: Final = ("2025-11-25", "2026-07-28")
 
 Side = Literal["server", "client"]
 
-Check = tuple[str, str]
+CheckFunction = tuple[str, str]
 """Scenario and id of a check."""
 
 
@@ -35,7 +35,7 @@ Check = tuple[str, str]
 class Result:
     """What came of a run: per check, whether it held each time it was made."""
 
-    held: dict[Check, bool] = field(default_factory=dict[Check, bool])
+    held: dict[CheckFunction, bool] = field(default_factory=dict[CheckFunction, bool])
 
     def passed(self, scenario: str) -> int:
         """How many checks of this scenario held."""
@@ -45,7 +45,7 @@ class Result:
         """How many checks of this scenario were made."""
         return sum(one == scenario for one, _ in self.held)
 
-    def lost(self, through: "Result") -> list[Check]:
+    def lost(self, through: "Result") -> list[CheckFunction]:
         """The checks that held here and do not hold there."""
         return [check for check, held in self.held.items() if held and not through.held.get(check)]
 
@@ -91,7 +91,7 @@ class Suite:
             result.held.update(self._run(scenario, [*asked, "--spec-version", revision]))
         return result
 
-    def _run(self, scenario: str, arguments: list[str]) -> Iterator[tuple[Check, bool]]:
+    def _run(self, scenario: str, arguments: list[str]) -> Iterator[tuple[CheckFunction, bool]]:
         """One scenario; which of its checks held."""
         with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
             # 1: a check did not hold, which is for the caller to judge.
@@ -99,7 +99,7 @@ class Suite:
             reports = list(Path(folder).rglob("checks.json"))
             assert len(reports) == 1, f"{scenario}: {said}"
             checks = cast("list[dict[str, str]]", json.loads(reports[0].read_text(encoding="utf-8")))
-        held: dict[Check, bool] = {}
+        held: dict[CheckFunction, bool] = {}
         for check in checks:
             # Other states are remarks, and checks for which there was no occasion.
             if check["status"] in ("SUCCESS", "FAILURE"):

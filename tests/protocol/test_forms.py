@@ -4,8 +4,8 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.protocol.forms import misfits
 from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.schema.forms import misfits
 
 SCHEMA: Final[JSONObject] = {
     "type": "object",

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import validators
 
-from mcpproxy.protocol.dialects import URIS, Dialect, Takes, keywords, named
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.jsonschema import MAX_DEPTH, MAX_SCHEMAS, FlawKind, flaws
+from mcpproxy.protocol.schema.dialects import URIS, Dialect, Takes, keywords, named
+from mcpproxy.protocol.schema.soundness import MAX_DEPTH, MAX_SCHEMAS, FlawKind, flaws
 
 DRAFT_03: Final = "http://json-schema.org/draft-03/schema#"
 DRAFT_04: Final = "http://json-schema.org/draft-04/schema#"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mcpproxy.protocol.patterns import pattern
+from mcpproxy.base.patterns import pattern
 
 
 def test_it_finds_what_the_compiled_one_finds() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.plain_schemas import fitting
+from mcpproxy.protocol.schema.fast_path import fitting
 
 Schema = dict[str, Any]
 

@@ -8,11 +8,11 @@ import pytest
 from mcpproxy.protocol.jsonrpc import ABSENT
 from mcpproxy.protocol.methods import INPUT_REQUESTS, defined, known_anywhere
 from mcpproxy.protocol.revisions import REVISIONS, since
-from mcpproxy.protocol.shapes import LIMIT, Part, Violation, violations
-from mcpproxy.protocol.shapes_input import INPUT
-from mcpproxy.protocol.shapes_messages import MESSAGES
-from mcpproxy.protocol.shapes_notation import Block, Row, read
-from mcpproxy.protocol.shapes_types import TYPES
+from mcpproxy.protocol.shapes.input_types import INPUT
+from mcpproxy.protocol.shapes.lookup import LIMIT, Part, ShapeViolation, violations
+from mcpproxy.protocol.shapes.messages import MESSAGES
+from mcpproxy.protocol.shapes.notation import Block, Row, read
+from mcpproxy.protocol.shapes.types import TYPES
 
 # A case: method and part, revision, the value, and what is said of it ("pointer clause").
 Case = tuple[str, str, Any, list[str]]
@@ -461,7 +461,7 @@ def test_what_is_said_of_a_message(what: str, revision: str, value: Any, expecte
 
 def test_a_type_may_be_asked_for_by_name() -> None:
     found = list(violations({"tools": {"listChanged": "yes"}}, "ServerCapabilities", "2025-11-25"))
-    assert found == [Violation("/tools/listChanged", "a boolean", "a string", "mismatch")]
+    assert found == [ShapeViolation("/tools/listChanged", "a boolean", "a string", "mismatch")]
     with pytest.raises(LookupError, match="no type Thing in 2025-11-25"):
         violations({}, "Thing", "2025-11-25")
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mcp_types import methods as sdk
 from pydantic import TypeAdapter, ValidationError
 
-from mcpproxy.protocol.shapes import Part, Violation, violations
+from mcpproxy.protocol.shapes.lookup import Part, ShapeViolation, violations
 
 MODELLED: Final = ("2025-11-25", "2026-07-28")
 NOT_MODELLED: Final = re.compile(r"_meta/io\.modelcontextprotocol~1serverInfo|Schema/properties/")
@@ -79,7 +79,7 @@ def asks(value: Any) -> bool:
     return value.get("resultType") == "input_required"
 
 
-def ours(key: Key, value: Any) -> list[Violation]:
+def ours(key: Key, value: Any) -> list[ShapeViolation]:
     method, part, revision = key
     found = violations(value, (method, part), revision)
     return [violation for violation in found if not NOT_MODELLED.search(violation.pointer)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.protocol.slotted import field, slotted
+from mcpproxy.base.slotted import field, slotted
 
 
 @slotted(frozen=True)
@@ -156,7 +156,7 @@ def test_it_copies_and_describes_itself_as_a_dataclass_does() -> None:
 
 def test_defining_and_making_one_needs_no_dataclasses() -> None:
     code = (
-        "import sys; from mcpproxy.protocol.slotted import field, slotted\n"
+        "import sys; from mcpproxy.base.slotted import field, slotted\n"
         "@slotted(frozen=True)\nclass A:\n  x: int\n  y: list[int] = field(default_factory=list)\n"
         "print(A(1).y, 'dataclasses' in sys.modules)"
     )

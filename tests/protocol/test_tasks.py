@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.tasks import TRANSITIONS, State, instant, reported
+from mcpproxy.protocol.task_lifecycle import TRANSITIONS, State, instant, reported
 
 S = State
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.recorder.follow import JournalReader
+from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import Observing
-from mcpproxy.recorder.live import Live
 from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.recorder.stderr_notes import Live
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Event, Finding, Frame
 from mcpproxy.trace.reader import read_trace

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.recorder import alive
-from mcpproxy.recorder.alive import boot_id, is_relay_alive
+from mcpproxy.recorder import liveness
+from mcpproxy.recorder.liveness import boot_id, is_relay_alive
 from mcpproxy.trace.format import Header
 
 SECOND_NS = 1_000_000_000
@@ -60,7 +60,7 @@ def test_a_relay_in_a_container_is_found_from_outside(
     _process(tmp_path, 1, f"1 (init) {fields.format(3)}", "NSpid:\t1\n")
     _process(tmp_path, 4711, f"4711 (a) b) {fields.format(ticks)}", "Name:\ta\nNSpid:\t4711\t1\n")
     _process(tmp_path, "self", "", "")
-    monkeypatch.setattr(alive, "PROC", str(tmp_path))
+    monkeypatch.setattr(liveness, "PROC", str(tmp_path))
     header = Header(pid=1, started_ns=time.monotonic_ns() + 20_000_000)
     monkeypatch.setattr(time, "monotonic_ns", lambda: header.started_ns + 1)
     assert is_relay_alive(header)
@@ -79,7 +79,7 @@ def test_another_users_relay_that_is_hidden_is_left_alone(monkeypatch: pytest.Mo
 def test_where_there_is_no_proc_ps_is_asked(
     relay: "tuple[subprocess.Popen[bytes], Header]", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alive, "PROC", str(tmp_path))
+    monkeypatch.setattr(liveness, "PROC", str(tmp_path))
     process, header = relay
     assert is_relay_alive(header)
     assert not is_relay_alive(replace(header, started_at="2001-01-01T00:00:00Z"))

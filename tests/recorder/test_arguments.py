@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcpproxy.recorder.arguments import masked, shown
-from mcpproxy.session.mask import ANY
+from mcpproxy.recorder.secret_arguments import masked, shown
+from mcpproxy.session.masked_values import ANY
 
 SECRET = "s3cr3t-value-1"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcpproxy import ruleset
 from mcpproxy.judging import judge
-from mcpproxy.observer.weigh import IN_FULL, PER_FRAME
-from mcpproxy.recorder.cost import DECODED_BYTES
+from mcpproxy.observer.severity import IN_FULL, PER_FRAME
+from mcpproxy.recorder.http.cost import DECODED_BYTES
 from mcpproxy.recorder.judge import observer
 from mcpproxy.relay import journal
-from mcpproxy.selection import Selection
+from mcpproxy.ruleset import ruleset
+from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Note, Stderr
 from mcpproxy.trace.format import Tally
 from mcpproxy.trace.http import body_bytes

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.opening import open_trace
 from mcpproxy.recorder import pipeline
 from mcpproxy.recorder.judge import Judge
-from mcpproxy.recorder.live import Live
+from mcpproxy.recorder.stderr_notes import Live
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Stderr
-from mcpproxy.trace.reader import open_trace, read_trace
+from mcpproxy.trace.reader import read_trace
 from tests.recorder.journals import (
     EXIT,
     START,

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.recorder.fold import fold
-from mcpproxy.recorder.follow import JournalReader
-from mcpproxy.recorder.live import Live
+from mcpproxy.opening import open_trace
+from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.recorder.recovery import fold
+from mcpproxy.recorder.stderr_notes import Live
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Finding, Frame
-from mcpproxy.trace.reader import open_trace
 from mcpproxy.trace.writer import TraceWriter
 from tests.recorder.journals import (
     EXIT,
@@ -92,7 +92,7 @@ class MortalWriter(TraceWriter):
         return super().flush()
 
 
-def to_the_end(session: Recording) -> None:
+def run_until_terminated(session: Recording) -> None:
     session.drain()
     session.finish()
 
@@ -101,7 +101,7 @@ def record_until_killed(folder: Path, writer: TraceWriter) -> None:
     """Record what a journal in ``folder`` holds until ``writer`` is killed, which it is."""
     reader = JournalReader(str(folder))
     with pytest.raises(KilledError):
-        to_the_end(Recording(reader, writer, Accuser, Live(None)))
+        run_until_terminated(Recording(reader, writer, Accuser, Live(None)))
     writer.close()
     reader.close()
 
@@ -302,7 +302,7 @@ def test_a_folder_that_cannot_be_written_is_said(trace: Path, monkeypatch: pytes
             self.fault = "Read-only file system"
             return False
 
-    monkeypatch.setattr("mcpproxy.recorder.fold.TraceWriter", ReadOnly)
+    monkeypatch.setattr("mcpproxy.recorder.recovery.TraceWriter", ReadOnly)
     JournalFolder(trace, SESSION)
     with pytest.raises(
         TraceError, match="cannot be completed: Read-only file system; see to it and try again"

@@ -5,8 +5,14 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.recorder import follow
-from mcpproxy.recorder.follow import Checkpoint, Held, JournalReader, read_checkpoint, write_checkpoint
+from mcpproxy.recorder import journal_reader
+from mcpproxy.recorder.journal_reader import (
+    Checkpoint,
+    Held,
+    JournalReader,
+    read_checkpoint,
+    write_checkpoint,
+)
 from mcpproxy.relay import journal
 from mcpproxy.relay.journal import SEGMENT_BYTES, Journal
 from tests.recorder.journals import EXIT, SESSION, START, Entry, JournalFolder, client, packed
@@ -153,13 +159,13 @@ def test_a_checkpoint_replaces_the_one_before(trace: Path) -> None:
 def test_removing_takes_all_of_it_and_can_be_repeated(trace: Path) -> None:
     folder = JournalFolder(trace, SESSION, SESSION)
     write_checkpoint(str(folder.path), Checkpoint())
-    follow.remove(str(folder.path))
+    journal_reader.remove(str(folder.path))
     assert not folder.path.exists()
-    follow.remove(str(folder.path))
+    journal_reader.remove(str(folder.path))
 
 
 def test_what_cannot_be_deleted_stays(trace: Path) -> None:
     folder = JournalFolder(trace, SESSION)
     (folder.path / "kept").mkdir()
-    follow.remove(str(folder.path))
+    journal_reader.remove(str(folder.path))
     assert folder.names() == ["kept"]

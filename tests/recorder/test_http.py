@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.recorder import bodies, cost
-from mcpproxy.recorder.fold import fold
-from mcpproxy.recorder.frozen import FrozenStateError, freeze, thaw
-from mcpproxy.recorder.http import HttpAssembly
+from mcpproxy.recorder.checkpoint_state import FrozenStateError, restore_assembly, save_assembly
+from mcpproxy.recorder.http import bodies, cost
+from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.recorder.judge import observer
+from mcpproxy.recorder.recovery import fold
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     Close,
@@ -503,8 +503,8 @@ def test_a_state_that_was_kept_goes_on_anywhere() -> None:
     assembly = HttpAssembly(start()[1])
     found: list[Recorded] = []
     for kind, payload, at_ns, number in entries:
-        frozen = freeze(assembly)
-        assembly = thaw(json.loads(json.dumps(frozen.state)), [bytes(run) for run in frozen.long])
+        frozen = save_assembly(assembly)
+        assembly = restore_assembly(json.loads(json.dumps(frozen.state)), [bytes(run) for run in frozen.long])
         for event in found:
             if isinstance(event, Encoded):
                 assembly.refeed(event)
@@ -520,8 +520,8 @@ def test_a_compressed_body_that_was_held_back_at_a_checkpoint_is_decoded() -> No
     found: list[Recorded] = []
     for kind, payload, at_ns, number in [client(get("/token")), *split([whole], cut)]:
         found += assembly.take(kind, payload, at_ns - STARTED_NS, number)
-        frozen = freeze(assembly)
-        assembly = thaw(json.loads(json.dumps(frozen.state)), [bytes(run) for run in frozen.long])
+        frozen = save_assembly(assembly)
+        assembly = restore_assembly(json.loads(json.dumps(frozen.state)), [bytes(run) for run in frozen.long])
     assert told(found)[2].startswith('1 server: {"access_token": "masked(len=10,')
 
 
@@ -531,7 +531,7 @@ def test_a_state_is_small_while_a_stream_is_long() -> None:
         assert list(assembly.take(*entry))
     assert assembly.open_streams == assembly.open_exchanges == 1
     assert assembly.held_bytes < 5000
-    assert len(json.dumps(freeze(assembly).state)) < 5000
+    assert len(json.dumps(save_assembly(assembly).state)) < 5000
 
 
 DAMAGED: list[object] = [
@@ -555,7 +555,7 @@ DAMAGED: list[object] = [
 @pytest.mark.parametrize("state", DAMAGED, ids=repr)
 def test_what_is_no_state_is_refused(state: object) -> None:
     with pytest.raises(FrozenStateError):
-        thaw(state, ())  # pyright: ignore[reportArgumentType] # JSON from a file
+        restore_assembly(state, ())  # pyright: ignore[reportArgumentType] # JSON from a file
 
 
 # In the trace

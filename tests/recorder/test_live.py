@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcpproxy.recorder.live import Live, Mode
+from mcpproxy.recorder.stderr_notes import Live, Mode
 from mcpproxy.session.frame import Finding
 from mcpproxy.trace.format import Tally
 

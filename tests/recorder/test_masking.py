@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from mcpproxy.base.secret_names import GLUED, SECRET_WORDS
 from mcpproxy.recorder.masking import SECRETS, STEMS, Masker
-from mcpproxy.session.mask import credential, facts
-from mcpproxy.session.secret_names import GLUED, SECRET_WORDS
+from mcpproxy.session.masked_values import credential, facts
 
 MASKER = Masker(b"salt")
 MASK = re.compile(r"masked\(len=(\d+),visible=(?:yes|no),hash=[0-9a-f]{12}\)")

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
+from mcpproxy.opening import follow, open_trace
 from mcpproxy.session.frame import ExchangeEnd
 from mcpproxy.trace.http import body_bytes
-from mcpproxy.trace.reader import follow, open_trace
 from tests.relay.hosts import DEADLINE_S
 from tests.relay.http_peers import Peer, Upstream, request
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.recorder import pipeline
-from mcpproxy.recorder.live import Live
+from mcpproxy.recorder.stderr_notes import Live
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
 from mcpproxy.trace.format import Header

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.opening import follow, open_trace
 from mcpproxy.recorder import process
-from mcpproxy.recorder.live import Mode
-from mcpproxy.recorder.wake import Wake
+from mcpproxy.recorder.stderr_notes import Mode
+from mcpproxy.recorder.wakeup import Wake
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Event, Finding, Frame
-from mcpproxy.trace.reader import follow, open_trace
 from tests.recorder.journals import EXIT, START, Accuser, JournalFolder, client, packed, server, start
 from tests.recorder.limits import file_size_limit
 
@@ -76,7 +76,7 @@ class Forked:
 def accuser(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found is not the matter here; a forked recorder inherits the stand-in."""
     monkeypatch.setattr("mcpproxy.recorder.process.observer", Accuser)
-    monkeypatch.setattr("mcpproxy.recorder.fold.observer", Accuser)
+    monkeypatch.setattr("mcpproxy.recorder.recovery.observer", Accuser)
 
 
 @pytest.fixture

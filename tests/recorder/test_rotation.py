@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.main import main
-from mcpproxy.cli.rotation import rotation_member
-from mcpproxy.cli.usage import UsageError
-from mcpproxy.recorder.fold import fold
+from mcpproxy.cli.rotate_option import rotation_member
+from mcpproxy.opening import follow, open_trace
+from mcpproxy.recorder.recovery import fold
 from mcpproxy.recorder.rotation import Rotation
 from mcpproxy.session.frame import Finding
 from mcpproxy.trace.chain import files_of
-from mcpproxy.trace.reader import follow, open_trace
 from mcpproxy.trace.writer import TraceWriter
 from tests.recorder import http_journals, journals
 from tests.recorder.journals import Accuser, Entry, JournalFolder, record, recording

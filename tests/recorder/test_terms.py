@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.recorder.fold import fold
-from mcpproxy.recorder.follow import read_checkpoint
-from mcpproxy.recorder.live import Live
-from mcpproxy.recorder.terms import Terms
+from mcpproxy.recorder.journal_reader import read_checkpoint
+from mcpproxy.recorder.recovery import fold
+from mcpproxy.recorder.stderr_notes import Live
 from mcpproxy.relay import journal
+from mcpproxy.ruleset.rule_options import Terms
 from mcpproxy.session.frame import Finding
 from mcpproxy.trace.reader import read_trace
 from tests import house

@@ -73,11 +73,11 @@ def busy(wake_fd: int, asleep: mmap.mmap) -> None:
 def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int:
     journal = Journal(trace, b"{}", time.monotonic_ns()) if trace else None
     if kind == "threads":
-        from mcpproxy.relay import threads
+        from mcpproxy.relay.stdio import threads
 
         follow = [sys.executable, __file__, "follow"] if recorder != "none" else None
         return threads.run(list(command), journal, follow, grace_s=float(grace))
-    from mcpproxy.relay import signals, stdio
+    from mcpproxy.relay.stdio import relay, signals
 
     if kind == "handlers":  # as where no thread can learn who sent a signal
         setattr(signals, "_HAS_SENDER", False)  # noqa: B010 - private, and Final for everybody else
@@ -85,7 +85,7 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
         setattr(signals, "_has_terminal", lambda: True)  # noqa: B010 - private
     fake = None if recorder == "none" else globals()[recorder]
     greeting = "hello " * 100 if kind == "greeting" else ""
-    return stdio.run(list(command), journal, fake, grace_s=float(grace), greeting=greeting)
+    return relay.run(list(command), journal, fake, grace_s=float(grace), greeting=greeting)
 
 
 def follow() -> int:

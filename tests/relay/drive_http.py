@@ -10,11 +10,11 @@ import sys
 import time
 from typing import cast
 
-from mcpproxy.cli import http as command
-from mcpproxy.relay import http
-from mcpproxy.relay import loop as loops
+from mcpproxy.cli.commands import http as command
+from mcpproxy.relay.http import loop as loops
+from mcpproxy.relay.http import proxy
+from mcpproxy.relay.http.route import Route, Router
 from mcpproxy.relay.journal import Journal
-from mcpproxy.relay.route import Route, Router
 from tests.relay import drive
 from tests.relay.faults import FAULTS
 
@@ -40,9 +40,9 @@ def main(
     settings.connect_s = float(connect_s)
     settings.router = cast("Router", Faulty(settings.router))
     settings.recorder_s = float(recorder_s)
-    http.make_loop = getattr(loops, loop)
+    proxy.make_loop = getattr(loops, loop)
     journal = Journal(trace, b"{}", time.monotonic_ns()) if trace else None
-    return http.run(settings, listener, journal, getattr(drive, recorder, None))
+    return proxy.run(settings, listener, journal, getattr(drive, recorder, None))
 
 
 if __name__ == "__main__":

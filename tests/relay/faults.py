@@ -6,10 +6,10 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from mcpproxy.relay import http, resolve, tls, tunnel
-from mcpproxy.relay.dial import Dial
-from mcpproxy.relay.end import End
-from mcpproxy.relay.tunnel import Tunnel
+from mcpproxy.relay.http import proxy, resolve, tls, tunnel
+from mcpproxy.relay.http.dial import Dial
+from mcpproxy.relay.http.socket import End
+from mcpproxy.relay.http.tunnel import Tunnel
 
 FAULT = ValueError("out of order")
 
@@ -67,7 +67,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     "no more descriptors to watch": lambda: break_down(
         Tunnel, "start", fault=OSError(errno.ENOSPC, "no space")
     ),
-    "accepting": lambda: break_down(http.Proxy, "_begin"),
+    "accepting": lambda: break_down(proxy.Proxy, "_begin"),
     "abandoning": while_abandoning,
     "stopping": lambda: break_down(Tunnel, "stop"),
 }

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy import catalogue
-from mcpproxy.cli.enforce import enforced
+from mcpproxy.cli.enforce_options import enforced
+from mcpproxy.enforce import stdio as gate
+from mcpproxy.enforce.policy import Enforcer, enforceable
+from mcpproxy.enforce.stdio import Gate
 from mcpproxy.errors import McpProxyError
 from mcpproxy.observer import Observer
-from mcpproxy.observer.enforce import Enforcer, enforceable
-from mcpproxy.relay import gate
-from mcpproxy.relay.gate import Gate
+from mcpproxy.protocol import catalogue
 from mcpproxy.session.frame import CLIENT, Event, Finding, Frame
 from mcpproxy.trace.reader import read_trace
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.recorder.follow import Entry, JournalReader
-from mcpproxy.relay import hand, journal
-from mcpproxy.relay.hand import Hand
+from mcpproxy.recorder.journal_reader import Entry, JournalReader
+from mcpproxy.relay import crash_buffer, journal
+from mcpproxy.relay.crash_buffer import CrashBuffer
 from mcpproxy.relay.journal import Journal
 
 START = b'{"transport":"stdio"}'
@@ -31,20 +31,20 @@ def left_by(written: Journal) -> list[Entry]:
 
 
 def test_what_was_taken_last_is_held(written: Journal) -> None:
-    holding = Hand(written, 64)
+    holding = CrashBuffer(written, 64)
     holding.take(journal.CLIENT, 5, b"a longer question")
     holding.take(journal.SERVER, 7, b"answer", 3)
     assert left_by(written) == [(journal.SERVER, b"answer", 7, 3)]
 
 
 def test_an_empty_hand_holds_nothing(written: Journal) -> None:
-    assert hand.held(written.folder, 0) == []
-    Hand(written, 64)
-    assert hand.held(written.folder, 0) == []
+    assert crash_buffer.held(written.folder, 0) == []
+    CrashBuffer(written, 64)
+    assert crash_buffer.held(written.folder, 0) == []
 
 
 def test_what_was_dropped_is_not_held(written: Journal) -> None:
-    holding = Hand(written, 64)
+    holding = CrashBuffer(written, 64)
     holding.take(journal.CLIENT, 5, b"found no room")
     holding.drop()
     assert left_by(written) == []
@@ -52,7 +52,7 @@ def test_what_was_dropped_is_not_held(written: Journal) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 5, b"\xff" * 68, b"\xff" * 200])
 def test_a_damaged_hand_holds_nothing(written: Journal, content: bytes) -> None:
-    Path(written.folder, hand.NAME).write_bytes(content)
+    Path(written.folder, crash_buffer.NAME).write_bytes(content)
     assert [entry for entry in left_by(written) if entry[0] != journal.GAP] == []
 
 
@@ -62,12 +62,12 @@ def test_a_full_disk_is_refused_at_once(written: Journal, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "write", short)
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-        Hand(written, 64)
+        CrashBuffer(written, 64)
 
 
 def test_a_chunk_that_was_forwarded_but_not_journaled_is_found(written: Journal) -> None:
     written.append(journal.CLIENT, 2, b"ask")
-    Hand(written, 64).take(journal.SERVER, 3, b"answer")
+    CrashBuffer(written, 64).take(journal.SERVER, 3, b"answer")
     assert left_by(written) == [(journal.CLIENT, b"ask", 2, 0), (journal.SERVER, b"answer", 3, 0)]
 
 
@@ -75,13 +75,13 @@ def test_a_rest_is_found_although_the_journal_is_younger(written: Journal) -> No
     """Its chunk was read before the answer that passed while it waited for room."""
     written.append(journal.CLIENT, 2, b"first half, ")
     written.append(journal.SERVER, 9, b"answer")
-    Hand(written, 64).take(journal.CLIENT, 2, memoryview(b"second half"))
+    CrashBuffer(written, 64).take(journal.CLIENT, 2, memoryview(b"second half"))
     assert left_by(written)[-1] == (journal.CLIENT, b"second half", 2, 0)
 
 
 @pytest.mark.parametrize("journaled", [b"answer", b"ans"], ids=["whole", "in part"])
 def test_a_chunk_that_was_journaled_is_not_found_again(written: Journal, journaled: bytes) -> None:
-    Hand(written, 64).take(journal.SERVER, 3, b"answer")
+    CrashBuffer(written, 64).take(journal.SERVER, 3, b"answer")
     written.append(journal.SERVER, 3, journaled)
     assert left_by(written) == [(journal.SERVER, journaled, 3, 0)]
 
@@ -92,7 +92,7 @@ def test_a_chunk_at_the_end_of_a_segment(
 ) -> None:
     """The next record begins another segment, which a killed relay may have made and left empty."""
     monkeypatch.setattr(journal, "SEGMENT_BYTES", 8)
-    Hand(written, 64).take(journal.SERVER, 3, b"answer")
+    CrashBuffer(written, 64).take(journal.SERVER, 3, b"answer")
     if is_journaled:
         written.append(journal.SERVER, 3, b"answer")
     else:
@@ -102,7 +102,7 @@ def test_a_chunk_at_the_end_of_a_segment(
 
 def test_no_checkpoint_hides_what_was_in_hand(written: Journal) -> None:
     """The recorder that files it may be killed, too."""
-    Hand(written, 64).take(journal.SERVER, 3, b"answer")
+    CrashBuffer(written, 64).take(journal.SERVER, 3, b"answer")
     reader = JournalReader(written.folder)
     reader.end()
     while reader.read():
@@ -112,7 +112,7 @@ def test_no_checkpoint_hides_what_was_in_hand(written: Journal) -> None:
 
 
 def test_last_words_come_after_the_journal_and_instead_of_the_hand(written: Journal) -> None:
-    Hand(written, 64).take(journal.CLIENT, 8, b"lost")
+    CrashBuffer(written, 64).take(journal.CLIENT, 8, b"lost")
     written.close(9)
     reader = JournalReader(written.folder)
     gap = b'{"reason":"full","client":4,"server":0,"stderr":0}'
@@ -144,7 +144,7 @@ def test_a_journal_hands_over_what_a_full_disk_did_not_take(
 def test_a_kill_does_not_take_the_count_of_what_a_full_disk_lost(
     written: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    holding = Hand(written, 64)
+    holding = CrashBuffer(written, 64)
     with monkeypatch.context() as disk:
         fail(disk)
         for number in range(3):

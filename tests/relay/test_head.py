@@ -2,8 +2,15 @@
 
 import pytest
 
-from mcpproxy.relay.body import Chunked, Length
-from mcpproxy.relay.head import CHUNKED, LIMIT_BYTES, Refusal, check_beginning, parse, split_authority
+from mcpproxy.relay.http.body_end import Chunked, Length
+from mcpproxy.relay.http.request_head import (
+    CHUNKED,
+    LIMIT_BYTES,
+    Refusal,
+    check_beginning,
+    parse,
+    split_authority,
+)
 
 GET = b"GET / HTTP/1.1\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\n"

@@ -12,8 +12,8 @@ from types import TracebackType
 
 import pytest
 
-from mcpproxy.cli import http
-from mcpproxy.cli.recording import start_payload
+from mcpproxy.cli.commands import http
+from mcpproxy.cli.new_recording import start_payload
 from mcpproxy.errors import McpProxyError
 from mcpproxy.relay import journal
 from tests.relay.hosts import DEADLINE_S

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal
-from mcpproxy.relay.hand import held
+from mcpproxy.relay.crash_buffer import held
 from mcpproxy.relay.journal import DROPPED, RESET
 from tests.relay.hosts import DEADLINE_S, kill
 from tests.relay.http_peers import OK, Peer, Proxy, Record, Upstream, kinds, read_journal, request, stream

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal
-from mcpproxy.relay.guard import Guard, Targets, is_loopback
-from mcpproxy.relay.head import Refusal, parse
+from mcpproxy.relay.http.guard import Guard, Targets, is_loopback
+from mcpproxy.relay.http.request_head import Refusal, parse
 from tests.relay.http_peers import OK, Proxy, Upstream, kinds, read_journal, request, stream
 
 

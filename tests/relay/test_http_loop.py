@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mcpproxy.relay.loop import READ, WRITE, EpollLoop, Loop, SelectorLoop, Timers
+from mcpproxy.relay.http.loop import READ, WRITE, EpollLoop, Loop, SelectorLoop, Timers
 
 OnFault = Callable[[Callable[..., None], Exception], None]
 

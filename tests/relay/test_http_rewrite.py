@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal
-from mcpproxy.relay.guard import Guard
-from mcpproxy.relay.rewrite import Rewriter, Rewriting
-from mcpproxy.relay.route import Reverse, Route, Upstream
+from mcpproxy.relay.http.guard import Guard
+from mcpproxy.relay.http.rewrite import Rewriter, Rewriting
+from mcpproxy.relay.http.route import Reverse, Route, Upstream
 from tests.relay import http_peers
 from tests.relay.http_peers import Proxy, kinds, request, stream
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal, share, spawn
+from mcpproxy.relay import journal, priority
+from mcpproxy.relay.stdio import processes
 from tests.relay.hosts import Host, behind, peer, read_journal, stream
 
 MISHAPS = {
@@ -82,8 +83,8 @@ def test_it_stands_back_where_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     def say_how(wake_fd: int, asleep: object) -> None:
         os.write(2, b"%d\n" % os.getpriority(os.PRIO_PROCESS, 0))
 
-    for given in (share.NICE if sys.platform == "linux" else 0, 0):
-        recorder = spawn.fork_recorder(say_how, None, 0)
+    for given in (priority.NICE if sys.platform == "linux" else 0, 0):
+        recorder = processes.fork_recorder(say_how, None, 0)
         recorder.leave(b"")
         os.set_blocking(recorder.notes, True)
         with open(recorder.notes, "rb") as notes:
@@ -99,7 +100,7 @@ def test_it_steps_up_when_the_relay_waits_for_it() -> None:
             pass
         os.write(2, b"%s\n" % nice_of_session())
 
-    recorder = spawn.fork_recorder(say_twice, None, 0)
+    recorder = processes.fork_recorder(say_twice, None, 0)
     os.set_blocking(recorder.notes, True)
     with open(recorder.notes, "rb") as notes:
         before = notes.readline().strip()
@@ -110,7 +111,7 @@ def test_it_steps_up_when_the_relay_waits_for_it() -> None:
         assert after == b"none"
     else:
         # Of those who are not root the kernel takes one such change in a tenth of a second.
-        assert before in (b"%d" % share.SESSION_NICE, b"0")
+        assert before in (b"%d" % priority.SESSION_NICE, b"0")
         assert after == b"0" or (after == before and os.geteuid() != 0)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy import paths
-from mcpproxy.cli import run
+from mcpproxy.base import paths
+from mcpproxy.cli.commands import run
 from mcpproxy.errors import McpProxyError
 from tests.relay.hosts import Host
 
@@ -217,12 +217,30 @@ def test_help_names_every_option() -> None:
 
 
 START_PATH = {
-    "__future__", "_struct", "errno", "mmap", "select", "struct",
-    "mcpproxy", "mcpproxy.cli", "mcpproxy.cli.main", "mcpproxy.cli.recording", "mcpproxy.cli.run",
-    "mcpproxy.paths",
-    "mcpproxy.relay", "mcpproxy.relay.endings", "mcpproxy.relay.journal", "mcpproxy.relay.life",
-    "mcpproxy.relay.signals", "mcpproxy.relay.sinks", "mcpproxy.relay.spawn", "mcpproxy.relay.stdio",
-}  # fmt: skip
+    "__future__",
+    "_struct",
+    "errno",
+    "mcpproxy",
+    "mcpproxy.base",
+    "mcpproxy.base.paths",
+    "mcpproxy.cli",
+    "mcpproxy.cli.commands",
+    "mcpproxy.cli.commands.run",
+    "mcpproxy.cli.main",
+    "mcpproxy.cli.new_recording",
+    "mcpproxy.relay",
+    "mcpproxy.relay.exit_status",
+    "mcpproxy.relay.journal",
+    "mcpproxy.relay.stdio",
+    "mcpproxy.relay.stdio.processes",
+    "mcpproxy.relay.stdio.relay",
+    "mcpproxy.relay.stdio.server_life",
+    "mcpproxy.relay.stdio.signals",
+    "mcpproxy.relay.stdio.sinks",
+    "mmap",
+    "select",
+    "struct",
+}
 
 
 def test_nothing_else_is_imported_before_the_server_starts(tmp_path: Path) -> None:
@@ -237,7 +255,7 @@ def test_nothing_else_is_imported_before_the_server_starts(tmp_path: Path) -> No
     )
     shown = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, timeout=60)
     assert set(shown.stdout.split()) <= START_PATH
-    assert "mcpproxy.relay.stdio" in shown.stdout
+    assert "mcpproxy.relay.stdio.relay" in shown.stdout
     assert os.listdir(tmp_path)  # the journal was there before the server
 
 

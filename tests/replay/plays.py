@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mcpproxy.replay.compare import Rules
-from mcpproxy.replay.contrast import contrast
-from mcpproxy.replay.outcome import Item
-from mcpproxy.replay.player import Player, Send
+from mcpproxy.replay.client.player import Player, Send
+from mcpproxy.replay.diff.outcome import Item
+from mcpproxy.replay.diff.sessions import contrast
+from mcpproxy.replay.diff.values import Rules
 from tests.replay.scripts import Line, session
 
 TIMEOUT_NS = 30_000_000_000

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.replay.material import material
 from mcpproxy.replay.recording import Recording, Session, load
-from mcpproxy.replay.server import Engine, Options
+from mcpproxy.replay.server.engine import Engine, Options
+from mcpproxy.replay.server.source import material
 from tests.cli.recordings import HEADER, close, frame
 
 C: Final = "client"

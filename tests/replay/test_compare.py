@@ -3,7 +3,7 @@
 import pytest
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.replay.compare import Difference, Rules, differences, equal
+from mcpproxy.replay.diff.values import Difference, Rules, differences, equal
 
 ONE: JSON = {
     "content": [{"type": "text", "text": "now 2026-11-22T01:02:03Z"}],

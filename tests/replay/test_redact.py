@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.edit.redact import Redaction, What
+from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.redact import Redaction, What
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead, SseEvent, Stderr
-from mcpproxy.session.mask import is_masked
+from mcpproxy.session.masked_values import is_masked
+from mcpproxy.trace.copy import write_trace
 from mcpproxy.trace.format import Header, Recorded, encode, encode_header
 from mcpproxy.trace.http import Encoded, frame_bytes
-from mcpproxy.trace.reader import open_trace
-from mcpproxy.trace.rewrite import write_trace
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, HANDSHAKE, HEADER, close, finding, frame

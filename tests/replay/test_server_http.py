@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import httpx
 
-from mcpproxy.replay.material import material
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.server import Engine
+from mcpproxy.replay.server.engine import Engine
+from mcpproxy.replay.server.source import material
 from tests.cli.recordings import frame
 from tests.peers.processes import Process
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape

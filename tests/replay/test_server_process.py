@@ -12,10 +12,10 @@ import pytest
 
 from mcpproxy.cli.main import main
 from mcpproxy.errors import TraceError
-from mcpproxy.replay.match import LEVELS
-from mcpproxy.replay.material import material
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.server import Engine, Options
+from mcpproxy.replay.server.engine import Engine, Options
+from mcpproxy.replay.server.matching import LEVELS
+from mcpproxy.replay.server.source import material
 from tests.replay.http_scripts import JSON, Tape
 from tests.replay.scripts import HELLO, C, Line, S, ask, call, give, tell, text, trace
 

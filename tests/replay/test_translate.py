@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.protocol.rawjson import elements, find, put, renamed, spliced, taken
+from mcpproxy.protocol.raw_json import elements, find, put, renamed, spliced, taken
 
 CASES = (
     (b'{"id":1}', ("id",), b"1"),

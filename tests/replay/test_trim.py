@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from mcpproxy import catalogue
+from mcpproxy.edit.trim import spans
 from mcpproxy.observer import Observer
+from mcpproxy.opening import open_trace
+from mcpproxy.protocol import catalogue
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.trim import spans
 from mcpproxy.session.frame import Close, Finding, Frame, RequestHead
 from mcpproxy.trace.format import Header, Tally, encode, encode_close, encode_header
-from mcpproxy.trace.reader import open_trace
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, HANDSHAKE, close, finding, frame

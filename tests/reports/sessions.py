@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy import judging, ruleset
+from mcpproxy import judging
+from mcpproxy.opening import open_trace
 from mcpproxy.reports.located import Located, locate
 from mcpproxy.reports.verdict import JudgedTrace
-from mcpproxy.selection import Selection
-from mcpproxy.trace.reader import open_trace
+from mcpproxy.ruleset import ruleset
+from mcpproxy.ruleset.selection import Selection
 from tests.cli.recordings import HEADER, close, frame, write
 
 BROKEN: Final = Selection(frozenset({"PROTO-007", "SCHEMA-004"}))

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mcpproxy import catalogue
+from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import coverage
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.importers.source import ForeignTrace, Source
+from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.reports.fingerprint import fingerprint, lasting, shape
 from mcpproxy.reports.located import locate
 from mcpproxy.session.frame import Finding, Frame
-from mcpproxy.trace.foreign.source import ForeignTrace, Source
 from mcpproxy.trace.format import Header
-from mcpproxy.trace.reader import open_trace
 from tests.cli.recordings import HEADER, frame, write
 from tests.reports.sessions import located, session
 

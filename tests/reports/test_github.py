@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from mcpproxy import catalogue
+from mcpproxy.protocol import catalogue
 from mcpproxy.reports import github
 from mcpproxy.reports.located import Located, Remark
 from mcpproxy.session.frame import Finding, Severity

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 import xmlschema
 
-from mcpproxy import catalogue
-from mcpproxy.replay.outcome import Change, Comparison, Item
+from mcpproxy.protocol import catalogue
+from mcpproxy.replay.diff.outcome import Change, Comparison, Item
 from mcpproxy.reports import comparison, junit
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.suites import suites

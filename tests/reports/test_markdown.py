@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mcpproxy import catalogue
+from mcpproxy.protocol import catalogue
 from mcpproxy.reports import markdown
 from mcpproxy.reports.located import Located, Remark
 from mcpproxy.session.frame import Finding

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import jsonschema
 
-from mcpproxy import catalogue
-from mcpproxy.baseline import Baseline, Entry
+from mcpproxy.protocol import catalogue
 from mcpproxy.reports import sarif
+from mcpproxy.reports.baseline import Baseline, Entry
 from mcpproxy.reports.located import Located, Remark
 from mcpproxy.session.frame import Finding
 from tests.peers.fixtures import Peers

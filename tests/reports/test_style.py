@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.reports.style import PLAIN, Style, count, decoded, duration, size, tally
+from mcpproxy.base.style import PLAIN, Style, count, decoded, duration, size, tally
 
 SIZES = {
     0: "0 B",

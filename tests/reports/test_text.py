@@ -2,9 +2,9 @@
 
 import json
 
+from mcpproxy.base.style import Style
 from mcpproxy.reports import json as as_json
 from mcpproxy.reports import text
-from mcpproxy.reports.style import Style
 from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
 from mcpproxy.session.frame import Finding
 

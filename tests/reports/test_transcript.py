@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.reports.style import Style
+from mcpproxy.base.style import Style
 from mcpproxy.reports.transcript import INDENT, Transcript
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Ending, Finding, Frame, Stderr
 

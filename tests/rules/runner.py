@@ -32,17 +32,17 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy import catalogue
-from mcpproxy.checks.definitions import definition
-from mcpproxy.checks.dispatch import Dispatch
-from mcpproxy.checks.implementations import pinned
-from mcpproxy.checks.pins import Approved, held
-from mcpproxy.checks.table import Family
-from mcpproxy.cli.ranges import compiled
+from mcpproxy.checks.engine.dispatch import Dispatch
+from mcpproxy.checks.engine.rows import RuleFamily
+from mcpproxy.checks.opt_in.implementations import pinned
+from mcpproxy.checks.opt_in.pins import Approved, held
+from mcpproxy.checks.server.definitions import definition
+from mcpproxy.cli.version_ranges import compiled
+from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.jsonrpc import ABSENT
 from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Requirement
-from mcpproxy.ruleset import Ruleset
+from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import (
     Close,
     Eof,
@@ -317,7 +317,7 @@ def _approved(server: Mapping[str, Any], revision: str) -> Approved:
 
 
 @cache
-def _wide(families: tuple[Family, ...]) -> Dispatch:
+def _wide(families: tuple[RuleFamily, ...]) -> Dispatch:
     return Dispatch(families, narrowed=False)
 
 

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from mcpproxy import catalogue
 from mcpproxy.checks import decided_rules
+from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.revisions import ACP, STATEFUL
 from mcpproxy.session.frame import Finding
 

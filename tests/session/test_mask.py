@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.session.mask import Mask, credential, facts, is_masked, mask
+from mcpproxy.session.masked_values import Mask, credential, facts, is_masked, mask
 
 VALUES = ["", "s-1", "1868a90c-7d1b-4c53", "with space", "tab\there", "caf\u00e9", "~!", "\x7f"]
 

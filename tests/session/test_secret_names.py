@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.session.secret_names import GLUED, HARMLESS_WORDS, SECRET_WORDS, names_secret, words_of
+from mcpproxy.base.secret_names import GLUED, HARMLESS_WORDS, SECRET_WORDS, names_secret, words_of
 
 SECRET = """
     Authorization Proxy-Authorization X-Authorization Cookie Set-Cookie Mcp-Session-Id Session-Id X-Api-Key

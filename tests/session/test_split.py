@@ -6,9 +6,9 @@ from typing import Final
 import pytest
 
 from mcpproxy.protocol.jsonrpc import Request
-from mcpproxy.session import split
+from mcpproxy.session import pretty_printed
 from mcpproxy.session.frame import Frame
-from mcpproxy.session.split import SplitMessage
+from mcpproxy.session.pretty_printed import SplitMessage
 
 PING: Final[dict[str, object]] = {
     "jsonrpc": "2.0",
@@ -80,12 +80,12 @@ def test_lines_that_close_but_make_no_json_wait_on() -> None:
 
 
 def test_no_more_is_held_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split, "MAX_BYTES", 10)
+    monkeypatch.setattr(pretty_printed, "MAX_BYTES", 10)
     assert hold(b"{", b"123456789", b"0", b"}")[1] == [True, True, False, False]
 
 
 def test_no_more_is_tried_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split, "MAX_ATTEMPTS", 2)
+    monkeypatch.setattr(pretty_printed, "MAX_ATTEMPTS", 2)
     held, _ = hold(b"{")
     for _ in range(3):
         assert held.takes(Frame(2, "client", b"}"))

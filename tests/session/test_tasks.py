@@ -1,11 +1,11 @@
 """What is remembered of tasks and subscriptions: apart from each other, and not without end."""
 
-from mcpproxy.protocol.tasks import State, instant
-from mcpproxy.session import extension_tasks, subscriptions, tasks
+from mcpproxy.protocol.task_lifecycle import State, instant
+from mcpproxy.session import extension_tasks, subscriptions, task_table
 from mcpproxy.session.extension_tasks import ExtensionTasks
 from mcpproxy.session.history import Asked
 from mcpproxy.session.subscriptions import Subscription, Subscriptions
-from mcpproxy.session.tasks import Task, Tasks, is_later
+from mcpproxy.session.task_table import Task, Tasks, is_later
 
 
 def asked(id: int | str, seq: int = 1) -> Asked:
@@ -24,9 +24,9 @@ def test_each_peer_has_tasks_of_its_own() -> None:
 
 def test_the_oldest_tasks_are_forgotten() -> None:
     known = Tasks()
-    for number in range(tasks.MAX_REMEMBERED + 1):
+    for number in range(task_table.MAX_REMEMBERED + 1):
         known.add("server", Task(str(number)))
-    assert len(known.by_id) == tasks.MAX_REMEMBERED
+    assert len(known.by_id) == task_table.MAX_REMEMBERED
     assert known.get("server", "0") is None
     assert known.get("server", "1") is not None
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.opening import open_trace
 from mcpproxy.replay.recording import load
 from mcpproxy.session.frame import ExchangeEnd, Frame, Gap, RequestHead, ResponseHead, Stderr
-from mcpproxy.trace.reader import open_trace
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import INITIALIZE, INITIALIZED, LIST_TOOLS, NO_TOOLS, READY
 

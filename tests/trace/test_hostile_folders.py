@@ -19,11 +19,11 @@ import pytest
 import mcpproxy
 from mcpproxy.cli.main import main
 from mcpproxy.errors import McpProxyError
-from mcpproxy.recorder.fold import fold
+from mcpproxy.opening import follow, open_trace
+from mcpproxy.recorder.recovery import fold
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Frame
 from mcpproxy.testing import McpRecording
-from mcpproxy.trace.reader import follow, open_trace
 from tests.recorder.journals import SESSION, STARTED_NS, JournalFolder, record
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs links, pipes and owners")
@@ -385,9 +385,11 @@ def open_trace_or_sentence(path: Path) -> str:
 
 
 def test_folders_above_a_recording_are_made_for_their_owner_alone(tmp_path: Path) -> None:
-    from mcpproxy.cli import recording
+    from mcpproxy.cli import new_recording
 
-    trace, opened = recording.begin(str(tmp_path / "x" / "y" / "z.jsonl"), "", "s", {"transport": '"stdio"'})
+    trace, opened = new_recording.begin(
+        str(tmp_path / "x" / "y" / "z.jsonl"), "", "s", {"transport": '"stdio"'}
+    )
     opened.discard()
     assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("x", "x/y")] == [0o700, 0o700]
     assert trace.endswith("z.jsonl")

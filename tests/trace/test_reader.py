@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.opening import follow, open_trace
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Stderr
 from mcpproxy.trace import reader
 from mcpproxy.trace.format import Header, Recorded, Tally, encode, encode_close, encode_finding, encode_header
 from mcpproxy.trace.http import Encoded
-from mcpproxy.trace.reader import follow, open_trace
 from mcpproxy.trace.writer import TraceWriter
 from tests.trace import events as some
 

@@ -8,7 +8,7 @@ import pytest
 
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.validate import Client, connected_stdio
-from mcpproxy.validate.bench import Bench, Options
+from mcpproxy.validate.context import Bench, Options
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
     CouldNotStartError,
@@ -218,7 +218,7 @@ def test_who_is_known_to_run_on_is_not_waited_for_again(
         return wire.grace_s
 
     assert patience_s(asyncio.run(closed(""))) == GRACE_S
-    monkeypatch.setattr("mcpproxy.validate.bench.GRACE_S", 0.2)
+    monkeypatch.setattr("mcpproxy.validate.context.GRACE_S", 0.2)
     assert patience_s(asyncio.run(closed("deaf-to-eof"))) == HASTE_S
 
 

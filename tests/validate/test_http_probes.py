@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.validate.bench import Options
+from mcpproxy.validate.context import Options
 from mcpproxy.validate.outcome import Status, Validation
 from mcpproxy.validate.probes import authorization, chosen, headers, http, rounds, sessions, stateless
 from mcpproxy.validate.recordings import Recordings, Target

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.validate.bench import Options
+from mcpproxy.validate.context import Options
 from mcpproxy.validate.outcome import Validation
 from mcpproxy.validate.probes import PROBES, chosen
 from mcpproxy.validate.recordings import Recordings, Target

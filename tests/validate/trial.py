@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from mcpproxy import ruleset
-from mcpproxy.ruleset import Ruleset
-from mcpproxy.validate.bench import Options
+from mcpproxy.ruleset import ruleset
+from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.validate.context import Options
 from mcpproxy.validate.outcome import CheckResult, Validation
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probes import chosen

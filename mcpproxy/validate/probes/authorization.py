@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from mcpproxy.checks.authorization import RESOURCE_METADATA
-from mcpproxy.checks.breach import as_object
+from mcpproxy.checks.engine.context import as_object
+from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import since
-from mcpproxy.validate.asking import LOOPBACK, posted, streamable
-from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.connection import dumps
+from mcpproxy.validate.context import Bench
+from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Skipped, passed
-from mcpproxy.validate.talk import dumps
+from mcpproxy.validate.probe import Probe, passed
+from mcpproxy.validate.raw_requests import LOOPBACK, posted, streamable
 
 if TYPE_CHECKING:
     from mcpproxy.validate.exchange import Exchange

@@ -12,12 +12,13 @@ from urllib.parse import urljoin, urlsplit
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import STATEFUL, since, span
 from mcpproxy.protocol.wording import shown
-from mcpproxy.validate.asking import LOOPBACK, answers, changed, harmless, posted, streamable
-from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.connection import dumps
+from mcpproxy.validate.context import Bench
+from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Skipped, passed, warned
+from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.raw_requests import LOOPBACK, answers, changed, harmless, posted, streamable
 from mcpproxy.validate.reaction import still_there
-from mcpproxy.validate.talk import dumps
 
 STREAMABLE: Final = span("2025-03-26", "2026-07-28")
 """The revisions with a handshake that have Streamable HTTP."""

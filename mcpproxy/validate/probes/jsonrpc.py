@@ -19,13 +19,13 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
-from mcpproxy.validate.bench import Bench
-from mcpproxy.validate.errors import ValidateError
+from mcpproxy.validate.connection import dumps
+from mcpproxy.validate.context import Bench
+from mcpproxy.validate.errors import Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Run, Skipped, passed, warned
+from mcpproxy.validate.probe import Probe, Run, passed, warned
 from mcpproxy.validate.probes.walk import to_call, walk_tools
 from mcpproxy.validate.reaction import JSON_RPC, reaction, still_there
-from mcpproxy.validate.talk import dumps
 
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600

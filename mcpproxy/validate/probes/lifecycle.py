@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import HttpStatusError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed

@@ -6,14 +6,14 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.bench import Bench
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.errors import GoneError, HttpStatusError, TimedOutError
+from mcpproxy.validate.connection import dumps
+from mcpproxy.validate.context import Bench
+from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Run, Skipped, passed, warned
+from mcpproxy.validate.probe import Probe, Run, passed, warned
 from mcpproxy.validate.probes.jsonrpc import harmless
 from mcpproxy.validate.reaction import answered, reaction, still_there
-from mcpproxy.validate.talk import dumps
 
 _AT_ONCE: Final = 50
 _KIB: Final = 1 << 10

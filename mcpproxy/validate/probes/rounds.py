@@ -17,13 +17,13 @@ from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.answers import Answer, Pending
-from mcpproxy.validate.asking import sentence
-from mcpproxy.validate.bench import Bench
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.errors import TimedOutError
+from mcpproxy.validate.context import Bench
+from mcpproxy.validate.errors import Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Skipped, passed, warned
+from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probes.walk import to_call
+from mcpproxy.validate.raw_requests import sentence
 from mcpproxy.validate.sample import sample
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"

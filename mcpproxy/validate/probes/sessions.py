@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from mcpproxy.protocol.revisions import STATEFUL
-from mcpproxy.validate.asking import changed, harmless, posted, said, sentence, streamable
-from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.connection import dumps
+from mcpproxy.validate.context import Bench
+from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Run, Skipped, passed, warned
-from mcpproxy.validate.talk import dumps
+from mcpproxy.validate.probe import Probe, Run, passed, warned
+from mcpproxy.validate.raw_requests import changed, harmless, posted, said, sentence, streamable
 
 if TYPE_CHECKING:
     from mcpproxy.validate.client import Client

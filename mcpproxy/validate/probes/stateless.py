@@ -11,12 +11,12 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.asking import Said, ask, posted, said, sentence, speaks_both, streamable
-from mcpproxy.validate.bench import Bench
-from mcpproxy.validate.errors import HttpStatusError, ValidateError
+from mcpproxy.validate.connection import dumps
+from mcpproxy.validate.context import Bench
+from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Skipped, passed
-from mcpproxy.validate.talk import dumps
+from mcpproxy.validate.probe import Probe, passed
+from mcpproxy.validate.raw_requests import Said, ask, posted, said, sentence, speaks_both, streamable
 
 UNSUPPORTED: Final = -32022
 NO_VERSION: Final = "1900-01-01"

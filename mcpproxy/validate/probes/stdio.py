@@ -10,13 +10,14 @@ import time
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.validate.bench import Bench
 from mcpproxy.validate.client import Client
+from mcpproxy.validate.connection import dumps
+from mcpproxy.validate.context import Bench
+from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Skipped, passed, warned
+from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probes.jsonrpc import NOBODYS
 from mcpproxy.validate.stdio import StdioWire
-from mcpproxy.validate.talk import dumps
 
 _PROMPT_S: Final = 5.0
 """A server that runs on for so long after the sign to end did not end promptly."""

@@ -9,16 +9,17 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
-from mcpproxy.validate.bench import Bench
+from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import (
     CouldNotStartError,
     HttpStatusError,
     RefusedError,
+    Skipped,
     UnsupportedVersionError,
     ValidateError,
 )
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, Skipped, passed
+from mcpproxy.validate.probe import Probe, passed
 from mcpproxy.validate.sample import sample
 
 _SOME: Final = 5

@@ -1,0 +1,1 @@
+"""What every package may use and what knows nothing of the protocol."""

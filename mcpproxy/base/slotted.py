@@ -1,0 +1,217 @@
+"""Dataclasses with slots that cost little to define: each method is written when it is first called.
+
+``dataclasses`` takes 10 ms to import, and then writes and compiles up to six functions for each class, which
+takes longer than all else in most of our modules. A command imports some hundred such classes and makes
+instances of a few; a recorder does that while the session that it records already waits for a processor.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn, TypeVar, dataclass_transform, overload
+
+__all__ = ["field", "slotted"]
+
+T = TypeVar("T")
+
+_NONE: Final = object()
+_FEW: Final = 8
+"""How many instances are filled by hand, which takes less than to compile ``__init__`` once."""
+
+_METHODS: Final = ("__init__", "__repr__", "__eq__", "__hash__")
+
+
+class _Field:
+    """What ``field`` was told; ``more`` is for ``dataclasses.field``."""
+
+    __slots__ = ("default", "factory", "init", "more")
+
+    def __init__(self, default: object, factory: Any, init: bool, more: Mapping[str, bool]) -> None:
+        self.default = default
+        self.factory = factory
+        self.init = init
+        self.more = more
+
+
+# fmt: off
+@overload
+def field(*, default: T, init: bool = True, repr: bool = True, compare: bool = True) -> T: ...
+@overload
+def field(
+    *, default_factory: Callable[[], T], init: bool = True, repr: bool = True, compare: bool = True
+) -> T: ...
+# fmt: on
+def field(*, default: Any = _NONE, default_factory: Any = None, init: bool = True, **more: bool) -> Any:
+    """As ``dataclasses.field``, for a class that is ``slotted``."""
+    return _Field(default, default_factory, init, more)
+
+
+@dataclass_transform(field_specifiers=(field,))
+def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], type[T]]:
+    """As ``dataclass`` with slots: what it makes has the same methods, fields and pickles.
+
+    There is no ``InitVar``, no ``__post_init__`` and no base that has fields, and the ``field`` of a default
+    is that of this module.
+    """
+
+    def decorate(cls: type[T]) -> type[T]:
+        members: dict[str, Any] = {
+            name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")
+        }
+        own = [name for name in _METHODS if members.get(name) is not None]
+        fields: dict[str, _Field] = {}
+        for name in cls.__annotations__:
+            given = members.pop(name, _NONE)
+            fields[name] = given if isinstance(given, _Field) else _Field(given, None, True, {})
+        members["__slots__"] = tuple(fields)
+        members["__match_args__"] = tuple(name for name, f in fields.items() if f.init)
+        members["__dataclass_fields__"] = _Described(fields)
+        if frozen:
+            members |= _FROZEN
+        for name in _METHODS if eq and frozen else _METHODS[:3] if eq else _METHODS[:2]:
+            if name not in own:
+                members[name] = _written_later(name, fields, frozen, lambda: made)
+        if eq and not frozen and "__hash__" not in own:
+            members["__hash__"] = None  # what can change has none
+        made: type[T] = type(cls)(cls.__name__, cls.__bases__, members)
+        made.__qualname__ = cls.__qualname__
+        return made
+
+    return decorate
+
+
+def _written_later(
+    name: str, fields: Mapping[str, _Field], frozen: bool, made: Callable[[], Any]
+) -> Callable[..., Any]:
+    """Stands in the place of a method until it is called, and then puts the method there."""
+    calls = 0
+
+    def method(self: Any, *args: Any, **more: Any) -> Any:
+        nonlocal calls
+        if name == "__init__":
+            calls += 1
+            if calls <= _FEW and _is_filled(self, fields, args, more):
+                return None
+            written: Any = _init(made(), fields, frozen)
+        else:
+            written = getattr(_twin(made(), fields, name), name)
+        setattr(made(), name, written)
+        return written(self, *args, **more)
+
+    return method
+
+
+def _is_filled(
+    self: Any, fields: Mapping[str, _Field], args: tuple[object, ...], more: dict[str, object]
+) -> bool:
+    """Do what ``__init__`` would, if the arguments are such that it would succeed."""
+    given = dict(zip(self.__match_args__, args, strict=False)) | more
+    if len(given) < len(args) + len(more):
+        return False
+    values: list[object] = []
+    for name, f in fields.items():
+        if f.init and name in given:
+            values.append(given.pop(name))
+        elif f.factory is not None:
+            values.append(f.factory())
+        elif f.default is not _NONE:
+            values.append(f.default)
+        else:
+            return False
+    if given:
+        return False
+    for name, value in zip(fields, values, strict=True):
+        object.__setattr__(self, name, value)
+    return True
+
+
+def _init(made: Any, fields: Mapping[str, _Field], frozen: bool) -> Callable[..., None]:
+    """``__init__``, the one that is called often."""
+    slots: Any = made.__dict__
+    scope: dict[str, Any] = {"_none": _NONE}
+    head, body = ["self"], ["pass"]
+    for name, f in fields.items():
+        given, kept = name, f"_{name}"
+        if f.factory is not None:
+            scope[kept] = f.factory
+            head += [f"{name}=_none"] * f.init
+            given = f"{kept}() if {name} is _none else {name}" if f.init else f"{kept}()"
+        elif f.default is not _NONE:
+            scope[kept] = f.default
+            head += [f"{name}={kept}"] * f.init
+            given = name if f.init else kept
+        else:
+            head.append(name)
+        if frozen:
+            scope[f"_set_{name}"] = slots[name].__set__
+            body.append(f"_set_{name}(self, {given})")
+        else:
+            body.append(f"self.{name} = {given}")
+    exec(f"def __init__({', '.join(head)}):\n  " + "\n  ".join(body), scope)  # as dataclasses does it
+    written = scope["__init__"]
+    written.__qualname__ = f"{made.__qualname__}.__init__"
+    return written
+
+
+def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
+    """What ``dataclasses`` makes of the same fields, with one of the methods."""
+    import dataclasses
+
+    def described(f: _Field) -> Any:
+        given: dict[str, Any] = {"init": f.init, **f.more}
+        if f.factory is not None:
+            given["default_factory"] = f.factory
+        elif f.default is not _NONE:
+            given["default"] = f.default
+        return dataclasses.field(**given)
+
+    return dataclasses.make_dataclass(
+        made.__name__,
+        [(name, made.__annotations__[name], described(f)) for name, f in fields.items()],
+        namespace={"__doc__": made.__doc__},
+        init=False,
+        repr=method == "__repr__",
+        eq=method in ("__eq__", "__hash__"),
+        frozen=method == "__hash__",
+    )
+
+
+class _Described:
+    """Stands in for ``__dataclass_fields__`` until ``dataclasses.fields``, ``replace`` or ``asdict`` asks."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: Mapping[str, _Field]) -> None:
+        self._fields = fields
+
+    def __get__(self, _: object, owner: type) -> Any:
+        described = _twin(owner, self._fields).__dataclass_fields__
+        owner.__dataclass_fields__ = described  # pyright: ignore[reportAttributeAccessIssue] # nor would the other
+        return described
+
+
+def _refuse_set(_: object, name: str, _value: object) -> NoReturn:
+    from dataclasses import FrozenInstanceError
+
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_delete(_: object, name: str) -> NoReturn:
+    from dataclasses import FrozenInstanceError
+
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _state(self: Any) -> list[Any]:
+    return [getattr(self, name) for name in self.__slots__]
+
+
+def _restore(self: Any, state: list[Any]) -> None:
+    for name, value in zip(self.__slots__, state, strict=True):
+        object.__setattr__(self, name, value)
+
+
+_FROZEN: Final = {
+    "__setattr__": _refuse_set,
+    "__delattr__": _refuse_delete,
+    "__getstate__": _state,
+    "__setstate__": _restore,
+}

@@ -1,0 +1,105 @@
+"""How things look in text: colours, glyphs, sizes, durations, and what must not reach a terminal.
+
+Everything that a peer wrote passes through ``visible`` before it is shown, so that no server can move the
+reader's cursor, ring the bell or reorder the line.
+"""
+
+from typing import Final, Literal
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.base.visible import visible
+
+Colour = Literal["bold", "dim", "red", "yellow", "green", "blue", "cyan"]
+
+_CODES: Final[dict[Colour, str]] = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "cyan": "36",
+}
+
+SEVERITY_COLOUR: Final[dict[str, Colour]] = {"error": "red", "warning": "yellow", "info": "blue"}
+
+
+@slotted(frozen=True)
+class Style:
+    """The reader's means. ``width`` is the columns of a terminal, ``None`` where lines stay whole."""
+
+    colour: bool = False
+    width: int | None = None
+    unicode: bool = True
+
+    def paint(self, text: str, *colours: Colour) -> str:
+        """``text`` in ``colours``, as it is where there are none."""
+        if not self.colour or not text:
+            return text
+        return f"\x1b[{';'.join(_CODES[c] for c in colours)}m{text}\x1b[0m"
+
+    def severity(self, severity: str) -> str:
+        """The word, in its colour."""
+        return self.paint(severity, "bold", SEVERITY_COLOUR[severity])
+
+    def arrow(self, sender: str) -> str:
+        """To the right what the client sends, to the left what the server does."""
+        if self.unicode:
+            return self.paint("→", "cyan") if sender == "client" else self.paint("←", "green")
+        return self.paint("->", "cyan") if sender == "client" else self.paint("<-", "green")
+
+    @property
+    def ellipsis(self) -> str:
+        return "…" if self.unicode else "..."
+
+    def shorten(self, text: str, limit: int) -> str:
+        """``text`` in at most ``limit`` columns; the cut shows."""
+        if len(text) <= limit:
+            return text
+        return text[: max(limit - len(self.ellipsis), 0)] + self.ellipsis
+
+
+PLAIN: Final = Style()
+
+
+def decoded(raw: bytes) -> str:
+    """Bytes of a peer as text that can be shown; what is not UTF-8 shows as ``\\xNN``."""
+    return visible(raw.decode("utf-8", "backslashreplace"))
+
+
+def count(number: int, noun: str) -> str:
+    """``1 frame``, ``2 frames``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def size(number: int) -> str:
+    """Bytes with three digits: ``312 B``, ``1.20 kB``, ``33.6 MB``. Never wider than seven columns."""
+    if number < 1000:
+        return f"{number} B"
+    for limit, unit_bytes, unit in ((999_500, 1e3, "kB"), (999_500_000, 1e6, "MB")):
+        if number < limit:
+            return f"{_three_digits(number / unit_bytes)} {unit}"
+    return f"{_three_digits(number / 1e9)} GB"
+
+
+def duration(ns: int) -> str:
+    """Nanoseconds with three digits: ``25.0 µs``, ``338 ms``, ``2.41 s``, ``3m12s``, ``2h05m``."""
+    for limit, unit_ns, unit in ((1e6, 1e3, "µs"), (1e9, 1e6, "ms"), (60e9, 1e9, "s")):
+        if ns < limit:
+            return f"{_three_digits(ns / unit_ns)} {unit}"
+    seconds = ns // 1_000_000_000
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02d}s"
+    return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
+
+
+def _three_digits(value: float) -> str:
+    if value < 9.995:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+
+
+def tally(errors: int, warnings: int, infos: int) -> str:
+    """``2 errors, 1 warning``; ``no findings`` when there are none."""
+    named = ((errors, "error"), (warnings, "warning"), (infos, "note"))
+    return ", ".join(count(n, noun) for n, noun in named if n) or "no findings"

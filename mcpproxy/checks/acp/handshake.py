@@ -1,0 +1,336 @@
+"""The Agent Client Protocol: its handshake, what a peer must have offered, which methods there are, paths.
+
+The client is an editor, the server of the connection an agent. What each needs in which version is data
+(``protocol/acp.py``). Nothing is said of an offer before the handshake showed it.
+
+Source: https://agentclientprotocol.com/protocol/v1/initialization
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.rows import ACP_ONLY, Check, RuleFamily, StateUpdate
+from mcpproxy.protocol import acp
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.revisions import ACP
+from mcpproxy.protocol.wording import kind, shown
+from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
+from mcpproxy.session.history import History
+
+NAMES: Final[Mapping[Sender, str]] = MappingProxyType({CLIENT: "client", SERVER: "agent"})
+
+
+@slotted()
+class Offers:
+    """What both sides declared in the handshake; ``None`` until its result has come."""
+
+    client: JSONObject | None = None
+    agent: JSONObject | None = None
+    version: str = ""
+    told: set[str] = field(default_factory=set[str])
+
+    def of(self, sender: Sender) -> JSONObject | None:
+        return self.client if sender == CLIENT else self.agent
+
+
+def remember_offers(context: MessageContext, history: History) -> None:
+    """The members are named differently in each version; what is no object offers nothing."""
+    result = as_object(context.message.result) if isinstance(context.message, Response) else None
+    if context.answers is not history.initialize or result is None or history.negotiated not in ACP:
+        return
+    asked = context.answers.params if context.answers else None
+    first = history.negotiated == acp.FIRST
+    offers = history.of(Offers)
+    offers.version = history.negotiated
+    offers.client = as_object(member(asked, "clientCapabilities" if first else "capabilities")) or {}
+    agent = as_object(member(result, "agentCapabilities" if first else "capabilities")) or {}
+    offers.agent = {**agent, "authMethods": result.get("authMethods")}
+
+
+def _offers(history: History) -> Offers | None:
+    """The offers of a session that was seen from its start."""
+    offers = history.of(Offers)
+    return None if history.blind or offers.agent is None else offers
+
+
+def _handshake(history: History) -> tuple[int, ...]:
+    return (history.initialize.seq,) if history.initialize else ()
+
+
+# What must have been offered
+
+_REQUIREMENT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "loadSession": ("ACP-002", "A-005"),
+        "sessionCapabilities.resume": ("ACP-002", "A-006"),
+        "sessionCapabilities.close": ("ACP-002", "A-007"),
+        "sessionCapabilities.list": ("ACP-002", "A-008"),
+        "sessionCapabilities.delete": ("ACP-002", "A-009"),
+        "session.delete": ("ACP-002", "A-009"),
+        "session": ("ACP-002", "A-010"),
+        "auth.logout": ("ACP-002", "A-011"),
+        "authMethods": ("ACP-002", "A-012"),
+        "fs.readTextFile": ("ACP-005", "A-015"),
+        "fs.writeTextFile": ("ACP-005", "A-015"),
+        "terminal": ("ACP-005", "A-016"),
+        "elicitation.form": ("ACP-005", "A-017"),
+        "elicitation.url": ("ACP-005", "A-017"),
+    }
+)
+
+
+def undeclared_method(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-002, ACP-005: a request that the other side never offered to take"""
+    message, offers = context.message, _offers(history)
+    assert isinstance(message, Request)
+    if offers is None:
+        return
+    found = acp.method(message.method, offers.version)
+    path = acp.gate(message.method, offers.version)
+    if message.method == "elicitation/create":
+        mode = member(message.params, "mode")
+        path = f"elicitation.{mode}" if mode in ("form", "url") else None
+    declared = offers.of(other(context.sender))
+    if path is None or declared is None or found is None or found.sender != context.sender:
+        return
+    if not acp.declares(declared, path):
+        receiver = NAMES[other(context.sender)]
+        said = f"{NAMES[context.sender]} sent {message.method}, but the {receiver} never declared {path}"
+        yield Violation(
+            *_REQUIREMENT[path], said, pointer=context.at + "/method", related=_handshake(history)
+        )
+
+
+def undeclared_transport(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-001: MCP servers that the agent is not able to reach, the first of each transport"""
+    message, offers = context.message, _offers(history)
+    assert isinstance(message, Request)
+    if context.sender != CLIENT or offers is None or offers.agent is None:
+        return
+    servers = member(message.params, "mcpServers")
+    told: set[str] = set()
+    for index, server in enumerate(servers if isinstance(servers, list) else []):
+        transport = server.get("type", "stdio") if isinstance(server, dict) else None
+        if not isinstance(transport, str) or transport in told:
+            continue
+        if (refused := _refused(transport, offers.version, offers.agent)) is None:
+            continue
+        told.add(transport)
+        name, (pair, why) = member(server, "name"), refused
+        called = transport if transport == "stdio" else shortened(transport.upper())
+        named = f"MCP server {shown(name)}" if isinstance(name, str) else "an MCP server"
+        yield Violation(
+            *pair,
+            f"client gave the agent {named} over {called}, {why}",
+            pointer=f"{context.at}/params/mcpServers/{index}",
+            related=_handshake(history),
+            # What the version does not know may be an addition that is younger than this table.
+            at_most="warning" if pair == _UNKNOWN_TRANSPORT and transport != "sse" else None,
+            data={
+                "requestedTransport": transport,
+                "serverName": name,
+                "declaredCapability": False,
+                "supportedTransports": _supported(transport, offers.version, offers.agent),
+            },
+        )
+
+
+_UNKNOWN_TRANSPORT: Final = ("ACP-001", "A-004")
+_TRANSPORT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {"http": ("ACP-001", "A-001"), "sse": ("ACP-001", "A-002"), "stdio": ("ACP-001", "A-003")}
+)
+
+
+def _refused(transport: str, version: str, declared: JSONObject) -> tuple[tuple[str, str], str] | None:
+    """The requirement that a server with this transport breaks, and how; ``None`` if it may be sent."""
+    path = acp.TRANSPORTS[version].get(transport)
+    if path is not None:
+        lacking = not acp.declares(declared, path)
+        return (_TRANSPORT[transport], f"but the agent never declared {path}") if lacking else None
+    # In version 1 what has no known type is an entry for stdio, or its own affair.
+    if version == acp.FIRST or transport == "acp" or transport.startswith("_"):
+        return None
+    return _UNKNOWN_TRANSPORT, "a transport that version 2 does not have"
+
+
+def _supported(refused: str, version: str, declared: JSONObject) -> list[JSON]:
+    """stdio and what was declared beside it. Only where stdio itself is refused it is left out."""
+    needs = acp.TRANSPORTS[version].items()
+    offered: list[JSON] = [name for name, path in needs if name != "stdio" and acp.declares(declared, path)]
+    return offered if refused == "stdio" else ["stdio", *offered]
+
+
+def undeclared_directories(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-003"""
+    message, offers = context.message, _offers(history)
+    assert isinstance(message, Request)
+    if context.sender != CLIENT or offers is None or offers.agent is None:
+        return
+    path = acp.DIRECTORIES[offers.version]
+    if member(message.params, "additionalDirectories") and not acp.declares(offers.agent, path):
+        said = f"client sent {message.method} with additionalDirectories, but the agent never declared {path}"
+        at = context.at + "/params/additionalDirectories"
+        yield Violation("ACP-003", "A-013", said, pointer=at, related=_handshake(history))
+
+
+def undeclared_content(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-004"""
+    message, offers = context.message, _offers(history)
+    assert isinstance(message, Request)
+    if context.sender != CLIENT or offers is None or offers.agent is None:
+        return
+    needs = acp.CONTENT[offers.version]
+    for pointer, type_ in acp.reach(member(message.params, "prompt"), "*/type"):
+        path = needs.get(type_) if isinstance(type_, str) else None
+        if path is not None and not acp.declares(offers.agent, path):
+            said = f"client put {type_} content into a prompt, but the agent never declared {path}"
+            at = context.at + "/params/prompt" + pointer
+            yield Violation("ACP-004", "A-014", said, pointer=at, related=_handshake(history))
+            return
+
+
+# Which methods there are
+
+
+def foreign_method(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-010"""
+    message, sender = context.message, context.sender
+    assert isinstance(message, Request | Notification)
+    name, called = message.method, shortened(message.method)
+    if name.startswith(acp.DRAFT_PREFIXES) and name != "$/cancel_request":
+        return
+    who, at = NAMES[sender], context.at + "/method"
+    owners = acp.owners(name)
+    if not owners:
+        said = f"{who} sent {called}, which ACP does not define; the names of extensions start with _"
+        yield Violation("ACP-010", "A-029", said, pointer=at)
+        return
+    if len(context.candidates) == 1 and context.candidates[0] in ACP and context.candidates[0] not in owners:
+        said = f"{who} sent {called}, which version {context.candidates[0][4:]} of ACP does not have"
+        yield Violation("ACP-010", "A-028", said, pointer=at, related=_handshake(history))
+        return
+    found = acp.method(name, owners[0])
+    assert found is not None
+    if found.sender not in (sender, "both"):
+        said = f"{who} sent {called}, which only the {NAMES[other(sender)]} sends"
+    elif found.kind == "request" and isinstance(message, Notification):
+        said = f"{who} sent {called} without an id, so it will never be answered"
+    elif found.kind == "notification" and isinstance(message, Request):
+        said = f"{who} sent {called} with an id, although it is a notification"
+    else:
+        return
+    yield Violation("ACP-010", "A-030", said, pointer=at)
+
+
+# What a message must hold
+
+
+def incomplete_opening(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-011: who the client is"""
+    message = context.message
+    assert isinstance(message, Request)
+    if context.sender == CLIENT and len(context.candidates) == 1:
+        yield from _info(message.params, "client", context.candidates[0], context.at + "/params")
+
+
+def incomplete_answer(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-011: which version the agent chose, and who it is"""
+    message, at = context.message, context.at + "/result"
+    assert isinstance(message, Response)
+    if context.answers is not history.initialize:
+        return
+    version = member(message.result, "protocolVersion")
+    if type(version) is not int:
+        told = "without protocolVersion" if version is None else f"with protocolVersion as {kind(version)}"
+        said = f"agent answered initialize {told}, which is the integer it chose"
+        yield Violation("ACP-011", "A-031", said, pointer=at + "/protocolVersion")
+    else:
+        yield from _info(message.result, "agent", acp.named(version)[0], at)
+
+
+def _info(found: object, who: str, version: str, at: str) -> Iterator[Violation]:
+    """The implementation info: named after its owner in version 1, ``info`` in version 2."""
+    name = f"{who}Info" if version == acp.FIRST else "info"
+    info = as_object(member(as_object(found), name))
+    missing = next((key for key in ("name", "version") if not isinstance(member(info, key), str)), None)
+    if missing is not None:
+        lacks = name if info is None else f"{name}.{missing}"
+        pointer = f"{at}/{name}" if info is None else f"{at}/{name}/{missing}"
+        said = f"{who} did not say who it is: the handshake lacks {lacks}"
+        yield Violation("ACP-011", "A-032", said, pointer=pointer, candidates=(version,))
+
+
+def incomplete_request(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-011: a request about a session says which one and where"""
+    message = context.message
+    assert isinstance(message, Request)
+    if context.sender != CLIENT or len(context.candidates) != 1:
+        return
+    for name in acp.REQUIRED.get((context.candidates[0], message.method), ()):
+        if member(message.params, name) is None:
+            said = f"client sent {message.method} without {name}"
+            yield Violation("ACP-011", "A-033", said, pointer=f"{context.at}/params/{name}")
+    servers = member(message.params, "mcpServers") if context.candidates[0] == acp.SECOND else None
+    for index, server in enumerate(servers if isinstance(servers, list) else []):
+        if isinstance(server, dict) and "type" not in server:
+            said = "client described an MCP server without its type, which version 2 asks for"
+            yield Violation("ACP-011", "A-033", said, pointer=f"{context.at}/params/mcpServers/{index}/type")
+            return
+
+
+def nameless_session(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-011: a new session has an id"""
+    message = context.message
+    assert isinstance(message, Response)
+    if context.sender == SERVER and not isinstance(member(message.result, "sessionId"), str):
+        said = "agent answered session/new without a sessionId"
+        yield Violation("ACP-011", "A-034", said, pointer=context.at + "/result/sessionId")
+
+
+def relative_path(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-009"""
+    message = context.message
+    assert isinstance(message, Request | Notification)
+    for path in acp.PATHS[message.method]:
+        for pointer, found in acp.reach(as_object(message.params), path):
+            if not isinstance(found, str) or acp.is_absolute(found):
+                continue
+            command = path.endswith("command")
+            said = (
+                f"{NAMES[context.sender]} sent {message.method} with a path that is not absolute: "
+                f"{shown(found)}"
+            )
+            yield Violation(
+                *_PATH.get(path, _ANY_PATH) if message.method in acp.SETUP else _ANY_PATH,
+                said,
+                pointer=f"{context.at}/params{pointer}",
+                at_most="warning" if command else None,  # a program's name may be looked up as by a shell
+            )
+
+
+_ANY_PATH: Final = ("ACP-009", "A-027")
+_PATH: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {"cwd": ("ACP-009", "A-025"), "additionalDirectories/*": ("ACP-009", "A-026")}
+)
+_SETUP: Final = acp.SETUP
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("ACP-001",), undeclared_transport, ("request",), _SETUP, ACP_ONLY),
+        Check(("ACP-002", "ACP-005"), undeclared_method, ("request",), (), ACP_ONLY),
+        Check(("ACP-003",), undeclared_directories, ("request",), _SETUP, ACP_ONLY),
+        Check(("ACP-004",), undeclared_content, ("request",), ("session/prompt",), ACP_ONLY),
+        Check(("ACP-009",), relative_path, ("request",), tuple(acp.PATHS), ACP_ONLY),
+        Check(("ACP-009",), relative_path, ("notification",), ("session/update",), ACP_ONLY),
+        Check(("ACP-010",), foreign_method, ("request",), (), ACP_ONLY),
+        Check(("ACP-010",), foreign_method, ("notification",), (), ACP_ONLY),
+        Check(("ACP-011",), incomplete_opening, ("request",), ("initialize",), ACP_ONLY),
+        Check(("ACP-011",), incomplete_answer, ("response",), ("initialize",), ACP_ONLY),
+        Check(("ACP-011",), incomplete_request, ("request",), (*_SETUP, "session/prompt"), ACP_ONLY),
+        Check(("ACP-011",), nameless_session, ("response",), ("session/new",), ACP_ONLY),
+    ),
+    updates=(StateUpdate(remember_offers, ("response",), ("initialize",), ACP_ONLY),),
+)

@@ -1,0 +1,274 @@
+"""The order of things in the Agent Client Protocol: initialize, then a session, then prompts and their ends.
+
+In version 1 a prompt is answered when its turn is over, with the reason why it stopped. In version 2 it is
+answered at once, and a state update tells that the agent is idle again and why.
+
+Source: https://agentclientprotocol.com/protocol/v1/session-setup
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.rows import ACP_ONLY, ANSWERS, Check, RuleFamily, StateUpdate
+from mcpproxy.protocol import acp
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import CLIENT, SERVER
+from mcpproxy.session.history import Asked, History
+
+MAX_REMEMBERED: Final = 4096
+
+CROSSING_NS: Final = 1_000_000_000
+"""An answer this soon after a cancel may have been on its way before the agent read it."""
+
+REQUEST_CANCELLED: Final = -32800
+
+_CURSOR: Final = ("session/list", "session/delete")  # they name sessions that are not open
+
+
+@slotted()
+class Session:
+    """One session. ``busy`` says that the agent works for it; ``cancel`` is the frame that cancelled that."""
+
+    busy: bool = False
+    cancel_seq: int = 0
+    cancel_ns: int = 0
+
+
+@slotted()
+class Sessions:
+    """The sessions of a connection, by id, oldest first.
+
+    ``forgetful`` once one had to be dropped: then an unknown id proves nothing. ``refused`` while the
+    latest initialize met an error. ``hasty`` once the client went ahead of the handshake: told once.
+    """
+
+    open: dict[str, Session] = field(default_factory=dict[str, Session])
+    forgetful: bool = False
+    refused: bool = False
+    hasty: bool = False
+
+    def add(self, id: str) -> Session:
+        session = self.open.setdefault(id, Session())
+        if len(self.open) > MAX_REMEMBERED:
+            self.forgetful = True
+            del self.open[next(iter(self.open))]
+        return session
+
+
+def _session_id(context: MessageContext) -> str | None:
+    message = context.message
+    found = member(message.params, "sessionId") if isinstance(message, Request | Notification) else None
+    return found if isinstance(found, str) else None
+
+
+# Before there is a session
+
+
+def hasty_request(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-006"""
+    message, sessions = context.message, history.of(Sessions)
+    assert isinstance(message, Request | Notification)
+    if sessions.hasty or history.blind or context.sender != CLIENT:
+        return
+    if not message.method.startswith("session/") or history.negotiated is not None:
+        return
+    initialize = history.initialize
+    if initialize is None:
+        said, related = f"client sent {message.method} before initialize", ()
+    elif not history.initialize_answered:
+        said, related = f"client sent {message.method} before initialize was answered", (initialize.seq,)
+    elif sessions.refused:
+        said, related = f"client sent {message.method} although initialize failed", (initialize.seq,)
+    else:
+        return  # The agent did not say which version it chose.
+    yield Violation("ACP-006", "A-018", said, pointer=context.at + "/method", related=related)
+
+
+def note_haste(context: MessageContext, history: History) -> None:
+    """What ``hasty_request`` tells, it tells once."""
+    early = context.sender == CLIENT and history.negotiated is None
+    if early and isinstance(context.message, Request) and context.message.method != "initialize":
+        history.of(Sessions).hasty = (
+            context.message.method.startswith("session/") or history.of(Sessions).hasty
+        )
+
+
+def unknown_session(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-007"""
+    message, sessions = context.message, history.of(Sessions)
+    assert isinstance(message, Request | Notification)
+    id = _session_id(context)
+    if id is None or context.sender != CLIENT or id in sessions.open:
+        return
+    if sessions.forgetful or sessions.hasty or history.blind or history.negotiated is None:
+        return
+    if not history.server.was_read:
+        return
+    said = f"client sent {message.method} for session {shown(id)}, which was not opened on this connection"
+    at = context.at + "/params/sessionId"
+    if message.method == "session/prompt":
+        yield Violation("ACP-007", "A-019", said, pointer=at)
+    else:
+        yield Violation("ACP-007", "A-020", said, pointer=at)
+
+
+def note_opening(context: MessageContext, history: History) -> None:
+    """A session is open from when it is asked for by its id, or from when the agent names it."""
+    id = _session_id(context)
+    if id is not None and context.sender == CLIENT:
+        history.of(Sessions).add(id)
+
+
+def note_answer(context: MessageContext, history: History) -> None:
+    """Whatever result names a session has opened it; a refusal and a close have done the opposite."""
+    asked, message, sessions = context.answers, context.message, history.of(Sessions)
+    if asked is None or context.sender != SERVER:
+        return
+    if asked is history.initialize:
+        sessions.refused = isinstance(message, ErrorResponse)
+    named = member(asked.params, "sessionId")
+    if isinstance(message, Response):
+        opened = member(message.result, "sessionId")
+        if isinstance(opened, str) and asked.method.startswith("session/") and asked.method not in _CURSOR:
+            sessions.add(opened)
+        if asked.method == "session/close" and isinstance(named, str):
+            sessions.open.pop(named, None)
+    elif asked.method in ("session/load", "session/resume") and isinstance(named, str):
+        session = sessions.open.get(named)
+        if session is not None and not session.busy and not sessions.forgetful:
+            sessions.open.pop(named, None)
+
+
+# Prompts and how they end
+
+
+def note_prompt(context: MessageContext, history: History) -> None:
+    """The agent works for this session now, and nobody has cancelled that yet."""
+    id = _session_id(context)
+    if id is not None and context.sender == CLIENT:
+        session = history.of(Sessions).add(id)
+        session.busy, session.cancel_seq = True, 0
+
+
+def note_cancel(context: MessageContext, history: History) -> None:
+    """The first cancel of a turn counts."""
+    id = _session_id(context)
+    session = history.of(Sessions).open.get(id) if id is not None else None
+    if session is not None and context.sender == CLIENT and session.busy and not session.cancel_seq:
+        session.cancel_seq, session.cancel_ns = context.seq, context.frame.observed_at_ns
+
+
+def stop_reason(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-008: in version 1, the answer to a prompt tells why the turn stopped"""
+    asked, message = context.answers, context.message
+    if asked is None or context.sender != SERVER or context.candidates != (acp.FIRST,):
+        return
+    if isinstance(message, ErrorResponse):
+        code = member(as_object(message.error), "code")
+        if code != REQUEST_CANCELLED:
+            yield from _not_cancelled(asked, context, history, f"with error {shown(code)}", "/error")
+        return
+    assert isinstance(message, Response)
+    reason, at = member(message.result, "stopReason"), "/result/stopReason"
+    if not isinstance(reason, str):
+        said = "agent answered session/prompt without a stopReason"
+        yield Violation("ACP-008", "A-021", said, pointer=context.at + at, related=(asked.seq,))
+    elif reason not in acp.STOP_REASONS:
+        said = f"agent stopped a turn with {shown(reason)}, which is no stop reason of version 1"
+        yield Violation("ACP-008", "A-022", said, pointer=context.at + at, related=(asked.seq,))
+    elif reason != "cancelled":
+        yield from _not_cancelled(asked, context, history, f"with {shown(reason)}", at)
+
+
+def _not_cancelled(
+    asked: Asked, context: MessageContext, history: History, how: str, pointer: str
+) -> Iterator[Violation]:
+    """A cancelled turn ends as one. The agent may not have read the cancel yet, so it has a second."""
+    id = member(asked.params, "sessionId")
+    session = history.of(Sessions).open.get(id) if isinstance(id, str) else None
+    if session is None or session.cancel_seq <= asked.seq:
+        return
+    if context.frame.observed_at_ns - session.cancel_ns >= CROSSING_NS:
+        said = f'agent ended a turn {how}, which the client had cancelled; it ends as "cancelled"'
+        related = (asked.seq, session.cancel_seq)
+        yield Violation(
+            "ACP-008", "A-023", said, pointer=context.at + pointer, related=related, at_most="warning"
+        )
+
+
+def idle_state(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ACP-008: in version 2, a state update tells why the work stopped"""
+    message = context.message
+    assert isinstance(message, Notification)
+    update, id = member(message.params, "update"), _session_id(context)
+    if member(update, "sessionUpdate") != "state_update" or context.sender != SERVER:
+        return
+    if context.candidates != (acp.SECOND,) or member(update, "state") != "idle":
+        return
+    session = history.of(Sessions).open.get(id) if id is not None else None
+    reason, at = member(update, "stopReason"), context.at + "/params/update/stopReason"
+    if reason is None:
+        if session is not None and session.busy and not history.blind:
+            said = "agent became idle after its work without saying why it stopped (stopReason)"
+            yield Violation("ACP-008", "A-024", said, pointer=at, at_most="warning")  # the schema says SHOULD
+    elif isinstance(reason, str) and reason not in acp.STOP_REASONS and not reason.startswith("_"):
+        said = f"agent stopped with {shortened(shown(reason))}; reasons of its own start with _"
+        yield Violation("ACP-008", "A-022", said, pointer=at, at_most="warning")
+    elif reason != "cancelled" and session is not None and session.cancel_seq and session.busy:
+        if context.frame.observed_at_ns - session.cancel_ns < CROSSING_NS:
+            return
+        said = f'agent became idle with {shown(reason)} after the client had cancelled; say "cancelled"'
+        yield Violation(
+            "ACP-008", "A-023", said, pointer=at, related=(session.cancel_seq,), at_most="warning"
+        )
+
+
+def note_update(context: MessageContext, history: History) -> None:
+    """Whether the agent works, as it tells itself."""
+    assert isinstance(context.message, Notification)
+    update, id = member(context.message.params, "update"), _session_id(context)
+    session = history.of(Sessions).open.get(id) if id is not None else None
+    if session is None or member(update, "sessionUpdate") != "state_update":
+        return
+    state: JSON = member(update, "state")
+    if state == "idle":
+        session.busy, session.cancel_seq = False, 0
+    elif state in ("running", "requires_action"):
+        session.busy = True
+
+
+def note_turn_end(context: MessageContext, history: History) -> None:
+    """In version 1 the answer to a prompt ends its turn; in version 2 only a refused one does."""
+    asked = context.answers
+    id = member(asked.params, "sessionId") if asked else None
+    session = history.of(Sessions).open.get(id) if isinstance(id, str) else None
+    if session is not None and (
+        history.negotiated == acp.FIRST or isinstance(context.message, ErrorResponse)
+    ):
+        session.busy, session.cancel_seq = False, 0
+
+
+_PROMPT: Final = ("session/prompt",)
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("ACP-006",), hasty_request, ("request",), (), ACP_ONLY),
+        Check(("ACP-006",), hasty_request, ("notification",), (), ACP_ONLY),
+        Check(("ACP-007",), unknown_session, ("request",), acp.USES_SESSION, ACP_ONLY),
+        Check(("ACP-007",), unknown_session, ("notification",), ("session/cancel",), ACP_ONLY),
+        Check(("ACP-008",), stop_reason, ANSWERS, _PROMPT, ACP_ONLY),
+        Check(("ACP-008",), idle_state, ("notification",), ("session/update",), ACP_ONLY),
+    ),
+    updates=(
+        StateUpdate(note_haste, ("request",), (), ACP_ONLY),
+        StateUpdate(note_opening, ("request",), ("session/load", "session/resume"), ACP_ONLY),
+        StateUpdate(note_prompt, ("request",), _PROMPT, ACP_ONLY),
+        StateUpdate(note_cancel, ("notification",), ("session/cancel",), ACP_ONLY),
+        StateUpdate(note_answer, ANSWERS, (), ACP_ONLY),
+        StateUpdate(note_turn_end, ANSWERS, _PROMPT, ACP_ONLY),
+        StateUpdate(note_update, ("notification",), ("session/update",), ACP_ONLY),
+    ),
+)

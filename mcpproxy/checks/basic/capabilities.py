@@ -1,0 +1,226 @@
+"""Capabilities: what a peer uses must have been declared, what it serves it must declare.
+
+Which capability a method needs in which revision is data (``protocol/methods.py``). Nothing is said
+before both declarations were seen.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.rows import UNDECLARED, Check, RuleFamily
+from mcpproxy.protocol import methods
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request
+from mcpproxy.protocol.methods import Need, declares, first_need, needs
+from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
+from mcpproxy.session.history import Asked, History
+
+LISTS: Final = ("tools/list", "resources/list", "prompts/list")
+
+
+def undeclared_request(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROTO-009: the sender asks for what the other side never offered"""
+    message = context.message
+    assert isinstance(message, Request)
+    unmet = _unmet(message.method, message.params, context.sender, context, history)
+    return _undeclared_request(unmet, message, context, history) if unmet else ()
+
+
+def _undeclared_request(
+    unmet: tuple[Need, ...], message: Request, context: MessageContext, history: History
+) -> Iterator[Violation]:
+    for need in unmet:
+        declarer = _declarer(need, context.sender)
+        said = f"{context.sender} sent {message.method}, but the {declarer} never declared {need.path}"
+        yield Violation(
+            "PROTO-009",
+            _requirement(message.method, need, context.sender),
+            said,
+            pointer=context.at + "/method",
+            related=_handshake(history),
+            # The one MUST NOT among these is for tools/call; other requests only SHOULD ask first.
+            at_most="warning" if need.condition == "task" and message.method != "tools/call" else None,
+        )
+
+
+def _requirement(method: str, need: Need, sender: Sender) -> str:
+    """Which sentence a request without its capability breaks."""
+    if need.condition == "task":
+        return "R-190"
+    if need.condition in ("form", "url"):
+        return "R-052"
+    if need.condition == "tools":
+        return "R-053"
+    if need.condition == "context":
+        return "R-054"
+    if method in ("tasks/list", "tasks/cancel"):
+        return "R-055"
+    if need.path == "resources.subscribe":
+        return "R-049"
+    return "R-044" if sender == CLIENT else "R-047"
+
+
+def undeclared_notification(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROTO-009: a notification of a feature that was never declared"""
+    message = context.message
+    assert isinstance(message, Notification)
+    unmet = _unmet(message.method, message.params, context.sender, context, history)
+    return _undeclared_notification(unmet, message, context, history) if unmet else ()
+
+
+def _undeclared_notification(
+    unmet: tuple[Need, ...], message: Notification, context: MessageContext, history: History
+) -> Iterator[Violation]:
+    for need in unmet:
+        declarer = _declarer(need, context.sender)
+        who = "it" if declarer == context.sender else f"the {declarer}"
+        said = f"{context.sender} sent {message.method}, but {who} never declared {need.path}"
+        if need.path == "logging":
+            # So common that the map of the field calls it a habit; the sentence is a MUST all the same.
+            yield Violation(
+                "PROTO-009",
+                "R-050",
+                said,
+                pointer=context.at + "/method",
+                related=_handshake(history),
+                at_most="warning",
+            )
+        elif need.path.endswith("listChanged"):
+            yield Violation(
+                "PROTO-009", "R-048", said, pointer=context.at + "/method", related=_handshake(history)
+            )
+        elif need.path == "resources.subscribe":
+            yield Violation(
+                "PROTO-009", "R-049", said, pointer=context.at + "/method", related=_handshake(history)
+            )
+        else:
+            yield Violation(
+                "PROTO-009", "R-045", said, pointer=context.at + "/method", related=_handshake(history)
+            )
+
+
+def undeclared_service(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROTO-009: the server answers a feature request although it never declared the feature"""
+    asked = context.answers
+    if asked is None or asked.sender != CLIENT or asked.stateless:
+        return ()
+    unmet = _unmet(asked.method, asked.params, asked.sender, context, history)
+    return _undeclared_service(unmet, asked, context, history) if unmet else ()
+
+
+def _undeclared_service(
+    unmet: tuple[Need, ...], asked: Asked, context: MessageContext, history: History
+) -> Iterator[Violation]:
+    for need in unmet:
+        if _is_for_service(need):
+            said = f"server answered {asked.method} with a result, but never declared {need.path}"
+            yield Violation(
+                "PROTO-009",
+                "R-045",
+                said,
+                pointer=context.at + "/result",
+                related=(*_handshake(history), asked.seq),
+            )
+
+
+def unserved_capability(context: MessageContext, history: History) -> Iterator[Violation]:
+    """PROTO-009: the server refuses the very method its declaration promises"""
+    asked, message = context.answers, context.message
+    assert isinstance(message, ErrorResponse)
+    if asked is None or asked.method not in LISTS or asked.stateless or history.server_capabilities is None:
+        return
+    path = asked.method.partition("/")[0]
+    if member(as_object(message.error), "code") == -32601 and declares(history.server_capabilities, path):
+        said = f"server declared {path}, but does not know {asked.method}"
+        yield Violation(
+            "PROTO-009",
+            "R-046",
+            said,
+            pointer=context.at + "/error/code",
+            related=(*_handshake(history), asked.seq),
+        )
+
+
+def elicitation_modes(context: MessageContext, history: History) -> Iterator[Violation]:
+    """PROTO-009: a client that declares elicitation names at least one mode, or none at all"""
+    message = context.message
+    assert isinstance(message, Request)
+    if context.sender != CLIENT or member(message.params, "protocolVersion") != "2025-11-25":
+        return
+    declared = as_object(member(message.params, "capabilities", "elicitation"))
+    if declared and "form" not in declared and "url" not in declared:
+        said = "client declared elicitation with members, but neither the form nor the url mode"
+        yield Violation(
+            "PROTO-009",
+            "R-052",
+            said,
+            pointer=context.at + "/params/capabilities/elicitation",
+            candidates=("2025-11-25",),
+        )
+
+
+def _unmet(
+    method: str, params: "JSON | Absent", sender: Sender, context: MessageContext, history: History
+) -> tuple[Need, ...]:
+    """What a message needs and the handshake left undeclared, the first of it; empty while unknown."""
+    lacking = history.unmet.get((sender, method))
+    if not lacking or history.blind or context.candidates != (history.negotiated,):
+        return ()
+    # One missing declaration is told once, not again for its parts.
+    need = first_need(lacking, params)
+    return () if need is None else (need,)
+
+
+def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tuple[Need, ...]]:
+    """What each peer would need for each of its methods and was not declared in the handshake."""
+    found: dict[tuple[Sender, str], tuple[Need, ...]] = {}
+    for method in methods.names(revision):
+        defined = methods.defined(method, revision)
+        for sender in (CLIENT, SERVER):
+            if defined is None or defined.sender not in (sender, "both"):
+                continue  # It is not this peer's to send: RPC-019 and PROTO-006 say so.
+            lacking = tuple(
+                need
+                for need in needs(method, revision)
+                if (declared := history.capabilities(_declarer(need, sender))) is not None
+                and not declares(declared, need.path)
+            )
+            if lacking:
+                found[sender, method] = lacking
+    return found
+
+
+def unserved(unmet: Mapping[tuple[Sender, str], tuple[Need, ...]]) -> frozenset[str]:
+    """The methods of the client that need a feature which the server did not declare."""
+    return frozenset(
+        method
+        for (sender, method), needs in unmet.items()
+        if sender == CLIENT and any(map(_is_for_service, needs))
+    )
+
+
+def _is_for_service(need: Need) -> bool:
+    return need.declared_by == "server" and need.condition == "always" and "." not in need.path
+
+
+def _declarer(need: Need, sender: Sender) -> Sender:
+    if need.declared_by == "receiver":
+        return other(sender)
+    return sender if need.declared_by == "sender" else need.declared_by
+
+
+def _handshake(history: History) -> tuple[int, ...]:
+    return (history.initialize.seq,) if history.initialize else ()
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("PROTO-009",), undeclared_request, ("request",), given=UNDECLARED),
+        Check(("PROTO-009",), undeclared_notification, ("notification",), given=UNDECLARED),
+        Check(("PROTO-009",), undeclared_service, ("response",), given=UNDECLARED),
+        Check(("PROTO-009",), unserved_capability, ("error",), LISTS),
+        Check(("PROTO-009",), elicitation_modes, ("request",), ("initialize",)),
+    ),
+)

@@ -1,0 +1,184 @@
+"""Content blocks: texts, images, audio and resources, in whatever message they travel.
+
+Their members are seen with all others (``shapes``); this module looks into the values.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result
+"""
+
+import re
+from binascii import a2b_base64
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.checks.basic.embedded import ASK_CARRIERS, REPLY_CARRIERS, asks, may_ask, replies
+from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.rows import Check, RuleFamily
+from mcpproxy.checks.server.listings import LISTS
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
+from mcpproxy.protocol.revisions import since
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import Severity
+from mcpproxy.session.history import History
+
+LAST_MODIFIED: Final = since("2025-06-18")
+"""The revisions in which annotations may say when something was last modified."""
+
+ISO_8601: Final = pattern(
+    r"""
+    \d{4} (-\d\d (-\d\d)? | \d{4} | -?W\d\d (-?\d)? | -?\d{3} )?
+    ( T \d\d ( :?\d\d ( :?\d\d )? )? ([.,]\d+)? ( Z | [+-]\d\d (:?\d\d)? )? )?
+    """,
+    re.VERBOSE,
+)
+
+
+# Where blocks are
+
+
+def blocks(context: MessageContext, history: History) -> Iterator[tuple[str, JSONObject]]:
+    """Each content block of a message, those inside of others included, with its JSON Pointer."""
+    message = context.message
+    if isinstance(message, Response):
+        at = context.at + "/result"
+        yield from _in_content(member(message.result, "content"), at)
+        yield from _in_messages(member(message.result, "messages"), at)
+    if may_ask(context):
+        for ask in asks(context):
+            yield from _in_messages(member(ask.params, "messages"), ask.at + "/params")
+    if isinstance(message, Request):
+        for reply in replies(context, history):
+            yield from _in_content(reply.result.get("content"), reply.at)
+
+
+def _in_messages(messages: JSON, at: str) -> Iterator[tuple[str, JSONObject]]:
+    for index, message in enumerate(messages if isinstance(messages, list) else ()):
+        yield from _in_content(member(message, "content"), f"{at}/messages/{index}")
+
+
+def _in_content(content: JSON, at: str) -> Iterator[tuple[str, JSONObject]]:
+    if isinstance(content, dict) and "type" in content:
+        yield f"{at}/content", content
+    elif isinstance(content, list):
+        for index, block in enumerate(content):
+            if isinstance(block, dict):
+                yield f"{at}/content/{index}", block
+                if block.get("type") == "tool_result":
+                    yield from _in_content(block.get("content"), f"{at}/content/{index}")
+
+
+# What they hold
+
+
+def base64_content(context: MessageContext, history: History) -> Iterator[Violation]:
+    """CONT-003: in blocks"""
+    for pointer, block in blocks(context, history):
+        match block:
+            case {"type": "image" | "audio" as kind, "data": str(data)}:
+                yield from _base64(context, data, f"{kind} data", f"{pointer}/data")
+            case {"type": "resource", "resource": {"blob": str(blob)}}:
+                yield from _base64(context, blob, "a blob", f"{pointer}/resource/blob")
+            case _:
+                pass
+
+
+def base64_contents(context: MessageContext, history: History) -> Iterator[Violation]:
+    """CONT-003: of resources that are read"""
+    contents = member(context.message.value, "result", "contents")
+    for index, content in enumerate(contents if isinstance(contents, list) else ()):
+        if isinstance(blob := member(content, "blob"), str):
+            yield from _base64(context, blob, "a blob", f"{context.at}/result/contents/{index}/blob")
+
+
+def _base64(context: MessageContext, data: str, what: str, pointer: str) -> Iterator[Violation]:
+    if _decodes(data):
+        return
+    at_most: Severity | None = None
+    bare = data.translate(_BLANKS)
+    if _decodes(bare + "=" * (-len(bare) % 4)):
+        fault, at_most = ("has no padding" if bare == data else "is broken into lines"), "warning"
+    elif data[:5].lower() == "data:":
+        fault = "is a data: URI, not its base64 part alone"
+    elif _decodes(data.translate(_URL_SAFE) + "=" * (-len(data) % 4)):
+        fault = "is in the alphabet for URLs"
+    else:
+        fault = f"is not base64: {shown(data[:24])}"
+    said = f"{context.sender} sent {what} that {fault}"
+    yield Violation("CONT-003", "R-153", said, pointer=pointer, at_most=at_most)
+
+
+_BLANKS: Final = dict.fromkeys(map(ord, " \t\r\n"))
+_URL_SAFE: Final = {ord("-"): "+", ord("_"): "/"}
+
+
+def _decodes(data: str) -> bool:
+    try:
+        a2b_base64(data, strict_mode=True)
+    except ValueError:  # also for what is not ASCII
+        return False
+    return True
+
+
+# What they say of themselves
+
+
+def annotated_blocks(context: MessageContext, history: History) -> Iterable[Violation]:
+    """CONT-004: when a block was last modified"""
+    if not all(revision in LAST_MODIFIED for revision in context.candidates):
+        return ()
+    return _modified(context, blocks(context, history))
+
+
+def annotated_items(context: MessageContext, history: History) -> Iterable[Violation]:
+    """CONT-004: when a listed resource was last modified"""
+    asked = context.answers
+    if asked is None or not all(revision in LAST_MODIFIED for revision in context.candidates):
+        return ()
+    part, _ = LISTS[asked.method]
+    listed = member(context.message.value, "result", part)
+    items = enumerate(listed if isinstance(listed, list) else ())
+    return _modified(context, ((f"{context.at}/result/{part}/{i}", v) for i, v in items))
+
+
+def _modified(context: MessageContext, found: Iterable[tuple[str, JSON]]) -> Iterator[Violation]:
+    for pointer, value in found:
+        when = member(value, "annotations", "lastModified")
+        if isinstance(when, str) and not ISO_8601.fullmatch(when):
+            said = f"{context.sender} sent a lastModified that is no ISO 8601 time: {shown(when)}"
+            pointer += "/annotations/lastModified"
+            # Of the shape there is more to say than of what the string should be.
+            yield Violation("CONT-004", "R-154", said, pointer=pointer, at_most="warning")
+
+
+ANSWERED: Final = ("sampling/createMessage", "tasks/result", *ASK_CARRIERS)
+ASKED: Final = ("sampling/createMessage", *REPLY_CARRIERS)
+RESOURCES: Final = ("resources/list", "resources/templates/list")
+
+HOLDERS: Final = ("messages", "inputResponses")
+"""What holds the blocks of a request."""
+
+BINARY: Final = (b'"data"', b'"blob"')
+MODIFIED: Final = (b'"lastModified"',)
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("CONT-003",), base64_content, ("response",), ANSWERED, mentions=BINARY),
+        Check(("CONT-003",), base64_content, ("request",), ASKED, members=HOLDERS, mentions=BINARY),
+        Check(("CONT-003",), base64_contents, ("response",), ("resources/read",), mentions=BINARY),
+        Check(
+            ("CONT-004",), annotated_blocks, ("response",), ANSWERED, within=LAST_MODIFIED, mentions=MODIFIED
+        ),
+        Check(
+            ("CONT-004",),
+            annotated_blocks,
+            ("request",),
+            ASKED,
+            within=LAST_MODIFIED,
+            members=HOLDERS,
+            mentions=MODIFIED,
+        ),
+        Check(
+            ("CONT-004",), annotated_items, ("response",), RESOURCES, within=LAST_MODIFIED, mentions=MODIFIED
+        ),
+    ),
+)

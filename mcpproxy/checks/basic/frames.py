@@ -1,0 +1,155 @@
+"""What a frame holds: JSON text, of which each message is one object.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.rows import ANY_PROTOCOL, Check, RuleFamily
+from mcpproxy.protocol.jsonrpc import (
+    Batch,
+    ErrorResponse,
+    Flaw,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    Single,
+)
+from mcpproxy.protocol.revisions import since
+from mcpproxy.protocol.wording import kind
+from mcpproxy.session.history import History
+
+BOM: Final = b"\xef\xbb\xbf"
+
+
+def utf8(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RPC-021"""
+    raw = context.frame.raw
+    if raw.startswith(BOM):
+        yield Violation("RPC-021", "R-025", f"{context.sender} put a byte order mark before the message")
+        raw = raw[len(BOM) :]
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        where = f"byte {raw[error.start]:#04x} at offset {error.start}"
+        said = f"{context.sender} sent bytes that are not UTF-8 ({where})"
+        yield Violation("RPC-021", "R-025", said)
+
+
+def lenient_json(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RPC-001 for a frame that only a lenient parser reads (NaN, Infinity)"""
+    original = context.frame.message
+    if (
+        isinstance(original, Malformed)
+        and original.flaw is Flaw.NOT_JSON
+        and not context.frame.raw.startswith(BOM)
+    ):
+        yield Violation(
+            "RPC-001",
+            "R-001",
+            f"{context.sender} sent a message that is not JSON: {_json_error(context.frame.raw)}",
+        )
+
+
+def not_a_message(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RPC-001"""
+    message = context.message
+    assert isinstance(message, Malformed)
+    raw = context.frame.raw
+    if message.flaw is Flaw.SCALAR:
+        said = f"{context.sender} sent {kind(member(message.value))}, which is no JSON-RPC message"
+        yield Violation("RPC-001", "R-001", said, pointer=context.at)
+    elif message.flaw is Flaw.EMPTY and context.frame.exchange:
+        yield Violation("RPC-001", "R-001", f"{context.sender} sent an empty body where a message belongs")
+    elif message.flaw is Flaw.NOT_JSON and context.frame.terminated:
+        if not context.frame.exchange and not looks_meant(raw):
+            return  # A log line or a banner among the messages: the stdio rules name it.
+        yield Violation(
+            "RPC-001", "R-001", f"{context.sender} sent a message that is not JSON: {_json_error(raw)}"
+        )
+
+
+def looks_meant(raw: bytes) -> bool:
+    """Whether bytes that do not parse were meant as a message, rather than being a log line.
+
+    An object is; of arrays only those that go on like one, because ``[INFO]`` opens many log lines.
+    """
+    start = raw.lstrip(b" \t\r")
+    return start.startswith(b"{") or (start.startswith(b"[") and start[1:].lstrip().startswith(b"{"))
+
+
+def _json_error(raw: bytes) -> str:
+    try:
+        json.loads(raw.decode("utf-8", "replace"), parse_constant=_name_constant, parse_int=len)
+    except json.JSONDecodeError as error:
+        return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"
+    except ValueError as error:
+        return str(error)
+    except RecursionError:
+        pass
+    return "it cannot be parsed"
+
+
+def _name_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def message_kind(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RPC-002"""
+    message = context.message
+    assert isinstance(message, Malformed)
+    value = as_object(message.value)
+    if value is None:
+        return
+    if message.flaw is Flaw.NO_KIND and "jsonrpc" not in value and not context.frame.exchange:
+        return  # An object that does not even claim to be JSON-RPC is judged as stray output.
+    if message.flaw is Flaw.NO_KIND:
+        said = f"{context.sender} sent an object with neither method, result nor error"
+    elif message.flaw is Flaw.MIXED_KIND:
+        answer = "result" if "result" in value else "error"
+        said = f"{context.sender} sent an object that has both method and {answer}"
+    else:
+        said = f"{context.sender} sent a method that is {kind(value['method'])}, not a string"
+    yield Violation("RPC-002", "R-003", said, pointer=context.at)
+
+
+def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
+    """RPC-017, RPC-018: judged once for the array; its elements follow one by one"""
+    sender, revision = context.sender, history.negotiated
+    if revision is None:
+        if not any(_opens_batching_session(item) for item in batch.items):
+            # Whatever will be negotiated: until it is, no revision allows an array.
+            said = f"{sender} sent a JSON array before a revision with batches was negotiated"
+            yield Violation(
+                "RPC-017", "R-019", said, pointer="", candidates=since("2025-06-18"), at_most="warning"
+            )
+    elif revision != "2025-03-26":
+        yield Violation(
+            "RPC-017", "R-019", f"{sender} sent a JSON array; {revision} has no batches", pointer=""
+        )
+    elif not batch.items:
+        yield Violation("RPC-018", "R-020", f"{sender} sent an empty batch", pointer="")
+    elif any(isinstance(item, Request | Notification) for item in batch.items) and any(
+        isinstance(item, Response | ErrorResponse) for item in batch.items
+    ):
+        said = f"{sender} mixed responses with requests or notifications in one batch"
+        yield Violation("RPC-018", "R-020", said, pointer="")
+
+
+def _opens_batching_session(item: Single) -> bool:
+    """Whether this element is an initialize for the one revision with batches (LIFE-001 judges it)."""
+    if not isinstance(item, Request) or item.method != "initialize":
+        return False
+    return member(item.params, "protocolVersion") == "2025-03-26"
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("RPC-001",), not_a_message, ("malformed",), (), ANY_PROTOCOL),
+        Check(("RPC-002",), message_kind, ("malformed",), (), ANY_PROTOCOL),
+    )
+)

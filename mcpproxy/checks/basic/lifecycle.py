@@ -1,0 +1,386 @@
+"""The handshake and what hangs on it: order, members, versions, pings.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
+from mcpproxy.checks.engine.rows import ANSWERS, OUT_OF_ORDER, Check, EventCheck, RuleFamily, is_the_senders
+from mcpproxy.protocol import methods
+from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.lifecycle import (
+    AGAIN,
+    CONFIRM,
+    EARLY,
+    FIRST,
+    HOLD,
+    ONCE,
+    OVER,
+    TRANSITIONS,
+    WAIT,
+    Breaks,
+    Input,
+    State,
+)
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.protocol.wording import kind
+from mcpproxy.session.frame import Close, Sender, Signal
+from mcpproxy.session.history import History
+
+INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
+"""How long initialize must have waited before its missing answer means anything."""
+
+
+def input_of(context: MessageContext, history: History) -> Input | None:
+    """What this message means to the handshake; ``None`` if nothing.
+
+    Stateless requests stand outside it, and so does a message without marks on a connection that has
+    only been stateless so far: it may be meant for either era.
+    """
+    message, sender = context.message, context.sender
+    if isinstance(message, Request):
+        if message.method == "initialize" and sender == "client":
+            return Input.INITIALIZE
+        if context.stateless:
+            return None
+        if message.method == "ping":
+            return Input.PING
+        if history.stateless_seq is not None and history.stateful_seq is None:
+            return None
+        return Input.CLIENT_REQUEST if sender == "client" else Input.SERVER_REQUEST
+    if isinstance(message, Notification):
+        opens = message.method == "notifications/initialized" and sender == "client"
+        return Input.INITIALIZED if opens else None
+    if context.answers is None or context.answers is not history.initialize:
+        return None
+    return Input.INITIALIZE_RESULT if isinstance(message, Response) else Input.INITIALIZE_ERROR
+
+
+def handshake_order(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROTO-005, SEQ-003, LIFE-002, LIFE-003: the transition table"""
+    happened = context.happened
+    if happened is None:
+        return ()
+    breaks = TRANSITIONS[history.state][happened].breaks
+    if breaks is None and history.state is not State.EAGER:
+        return ()
+    return _out_of_order(happened, breaks, context, history)
+
+
+def _out_of_order(
+    happened: Input, breaks: Breaks | None, context: MessageContext, history: History
+) -> Iterator[Violation]:
+    if history.over_http and happened is Input.INITIALIZED and history.state is State.EAGER:
+        yield from _late_initialized(history)
+    if breaks is None or (breaks == AGAIN and _lawful_repeat(history)):
+        return
+    method = shortened(context.message.method) if isinstance(context.message, Request | Notification) else ""
+    initialize = history.initialize.seq if history.initialize else 0
+    said = {
+        FIRST: f"client sent {method} before initialize",
+        WAIT: f"client sent {method} before initialize (frame {initialize}) was answered",
+        CONFIRM: f"client sent {method} before notifications/initialized",
+        EARLY: f"server sent the request {method} before the client opened the session",
+        HOLD: f"server sent the request {method} before notifications/initialized",
+        ONCE: "client sent notifications/initialized "
+        + ("a second time" if history.initialized else "without a successful initialize before it"),
+        AGAIN: f"client sent initialize again in a session that it opened in frame {initialize}",
+        OVER: f"client sent {method} although initialize (frame {initialize}) was refused",
+    }[breaks]
+    if context.frame.exchange and breaks == CONFIRM:
+        return  # Two POSTs may overtake each other: told when initialized turns out to be late.
+    stateful = tuple(revision for revision in context.candidates if revision in STATEFUL)
+    yield Violation(*breaks, said, related=(initialize,) if initialize else (), candidates=stateful)
+
+
+def _late_initialized(history: History) -> Iterator[Violation]:
+    """Over HTTP, initialized is late only if what was asked before it has its answer already."""
+    early = history.eager
+    if early is not None and history.client.pending.get(early.id) is not early:
+        rule, requirement = CONFIRM
+        said = f"client sent {shortened(early.method)} before notifications/initialized"
+        yield Violation(rule, requirement, said, frame=early.seq)
+
+
+def _lawful_repeat(history: History) -> bool:
+    """A client that was told of other versions may open once more."""
+    return history.state is State.INITIALIZING and history.modern_answer is not None
+
+
+def initialize_params(context: MessageContext, history: History) -> Iterator[Violation]:
+    """PROTO-001: what the client must say in initialize"""
+    message = context.message
+    assert isinstance(message, Request)
+    if context.sender != "client":
+        return
+    params = as_object(message.params)
+    if params is None:
+        yield Violation(
+            "PROTO-001", "R-029", "client sent initialize without params", pointer=context.at + "/params"
+        )
+        return
+    yield from _opening_members(params, "clientInfo", "R-029", "client", "initialize", context.at + "/params")
+    yield from _capability_shapes(params.get("capabilities"), "client", context.at + "/params/capabilities")
+
+
+def initialize_result(context: MessageContext, history: History) -> Iterator[Violation]:
+    """PROTO-001: what the server must say in its answer"""
+    message = context.message
+    assert isinstance(message, Response)
+    result = as_object(message.result)
+    if result is None:
+        return  # RPC-010 has said so.
+    yield from _opening_members(
+        result, "serverInfo", "R-030", "server", "the initialize result", context.at + "/result"
+    )
+    yield from _capability_shapes(result.get("capabilities"), "server", context.at + "/result/capabilities")
+    if "instructions" in result and not isinstance(result["instructions"], str):
+        said = f"server sent instructions that are {kind(result['instructions'])}, not a string"
+        yield Violation("PROTO-001", "R-030", said, pointer=context.at + "/result/instructions")
+
+
+def _opening_members(
+    found: JSONObject, info: str, requirement: str, who: Sender, what: str, at: str
+) -> Iterator[Violation]:
+    """protocolVersion, capabilities and the implementation info, each with its type."""
+    wanted: tuple[tuple[tuple[str, ...], type, str], ...] = (
+        (("protocolVersion",), str, "a string"),
+        (("capabilities",), dict, "an object"),
+        ((info,), dict, "an object"),
+        ((info, "name"), str, "a string"),
+        ((info, "version"), str, "a string"),
+    )
+    for path, type_, article in wanted:
+        parent = member(found, *path[:-1])
+        if not isinstance(parent, dict):
+            continue  # The parent itself has been named.
+        if path[-1] not in parent:
+            said = f"{who} sent {what} without {'.'.join(path)}"
+        elif not isinstance(value := parent[path[-1]], type_):
+            said = f"{who} sent {what} with {'.'.join(path)} that is {kind(value)}, not {article}"
+        else:
+            continue
+        yield Violation("PROTO-001", requirement, said, pointer=at + "".join(f"/{name}" for name in path))
+
+
+_FLAGS: Final = ("listChanged", "subscribe")
+
+
+def _capability_shapes(capabilities: "JSON", who: Sender, at: str) -> Iterator[Violation]:
+    """Each capability is an object; its listChanged and subscribe are booleans."""
+    if not isinstance(capabilities, dict):
+        return
+    names = (
+        ("roots", "sampling", "elicitation", "tasks", "experimental", "extensions")
+        if who == "client"
+        else (
+            "tools",
+            "resources",
+            "prompts",
+            "logging",
+            "completions",
+            "tasks",
+            "experimental",
+            "extensions",
+        )
+    )
+    for name in names:
+        if name not in capabilities:
+            continue
+        value = capabilities[name]
+        if not isinstance(value, dict):
+            said = f"{who} declared the capability {name} as {kind(value)}, not an object"
+            yield Violation("PROTO-001", "R-051", said, pointer=f"{at}/{name}")
+            continue
+        for flag in _FLAGS:
+            if flag in value and not isinstance(value[flag], bool):
+                said = f"{who} declared {name}.{flag} as {kind(value[flag])}, not a boolean"
+                yield Violation("PROTO-001", "R-051", said, pointer=f"{at}/{name}/{flag}")
+
+
+def batched_initialize(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
+    """LIFE-001"""
+    for index, item in enumerate(batch.items):
+        asks_for = member(item.params, "protocolVersion") if isinstance(item, Request) else None
+        if isinstance(item, Request) and item.method == "initialize" and asks_for == "2025-03-26":
+            yield Violation(
+                "LIFE-001",
+                "R-031",
+                "client sent initialize inside a batch",
+                pointer=f"/{index}",
+                candidates=("2025-03-26",),
+            )
+
+
+def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """SEQ-001"""
+    asked = history.initialize
+    if not isinstance(event, Close) or asked is None or history.initialize_answered:
+        return
+    if history.blind or not history.server.was_read or event.ending in ("cut", "not started"):
+        return
+    if history.over_http:
+        return  # The exchange that carried it tells: its status, its stream, its end.
+    gone = history.client.closed_ns
+    died = event.ending == "signalled" or event.exit_code != 0
+    if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
+        return  # The server died on it: how it ended tells more than that it did not answer.
+    until = event.observed_at_ns if gone is None else gone
+    waited_ns = until - asked.at_ns
+    if waited_ns >= INITIALIZE_TIMEOUT_NS:
+        waited = f"{waited_ns / 1e9:.0f} s"
+        said = f"server never answered initialize ({spelled(asked.id)}), sent {waited} before the end"
+        yield Violation(
+            "SEQ-001",
+            "R-032",
+            said,
+            pointer=None,
+            related=(),
+            blame="server",
+            at_most=None,
+            frame=asked.seq,
+            candidates=asked.candidates,
+        )
+
+
+def initialized_missing(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """SEQ-002"""
+    if not isinstance(event, Close) or history.blind or not history.client.was_read or event.ending == "cut":
+        return
+    if (
+        history.negotiated is None
+        or history.initialized
+        or history.state not in (State.NEGOTIATED, State.EAGER)
+    ):
+        return
+    if history.unconfirmed_seq is None:
+        return  # It left right after the handshake, as a health check does.
+    said = f"client never sent notifications/initialized, but went on in frame {history.unconfirmed_seq}"
+    yield Violation(
+        "SEQ-002",
+        "R-034",
+        said,
+        pointer=None,
+        related=(),
+        blame="client",
+        at_most=None,
+        frame=history.unconfirmed_seq,
+        candidates=(history.negotiated,),
+    )
+
+
+def ping_answer(context: MessageContext, history: History) -> Iterator[Violation]:
+    """LIFE-004"""
+    asked, message = context.answers, context.message
+    assert asked is not None  # its row in the table is for answers to a ping
+    if isinstance(message, ErrorResponse):
+        said = f"{context.sender} refused the ping in frame {asked.seq}"
+        yield Violation("LIFE-004", "R-040", said, pointer=context.at + "/error", related=(asked.seq,))
+    elif isinstance(message, Response) and (result := as_object(message.result)):
+        extra = [name for name in result if name not in ("_meta", "resultType")]
+        if extra:
+            said = (
+                f"{context.sender} answered a ping with a member {shortened(extra[0])}; its result is empty"
+            )
+            yield Violation(
+                "LIFE-004",
+                "R-040",
+                said,
+                pointer=context.at + "/result",
+                related=(asked.seq,),
+                at_most="info",
+            )
+
+
+def requested_version(context: MessageContext, history: History) -> Iterator[Violation]:
+    """PROTO-008: the version the client asks for"""
+    message = context.message
+    assert isinstance(message, Request)
+    if context.sender == "client":
+        yield from _handshake_version(
+            member(message.params, "protocolVersion"), context, "/params/protocolVersion"
+        )
+
+
+def answered_version(context: MessageContext, history: History) -> Iterator[Violation]:
+    """PROTO-008: the version the server settles for"""
+    asked, message = context.answers, context.message
+    assert isinstance(message, Response)
+    version = member(message.result, "protocolVersion")
+    yield from _handshake_version(version, context, "/result/protocolVersion")
+    requested = member(asked.params, "protocolVersion") if asked else None
+    if asked and isinstance(requested, str) and requested in history.supported and version != requested:
+        listed = history.supported[requested]
+        said = (
+            f"server answered version {shortened(str(version))} to a request for {requested}, "
+            f"which it listed as supported in frame {listed}"
+        )
+        yield Violation(
+            "PROTO-008",
+            "R-041",
+            said,
+            pointer=context.at + "/result/protocolVersion",
+            related=(asked.seq, listed),
+        )
+
+
+def _handshake_version(version: "JSON", context: MessageContext, pointer: str) -> Iterator[Violation]:
+    if not isinstance(version, str) or version in STATEFUL:
+        return  # A missing or mistyped one is PROTO-001's.
+    if version in STATELESS:
+        said = f"{context.sender} put {version} into the handshake, a revision that has none"
+    else:
+        said = (
+            f'{context.sender} named protocol version "{shortened(version)}", which is no published revision'
+        )
+    yield Violation("PROTO-008", "R-042", said, pointer=context.at + pointer, candidates=STATEFUL)
+
+
+def foreign_method(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROTO-008: a request that the negotiated revision does not have"""
+    message, negotiated = context.message, history.negotiated
+    assert isinstance(message, Request)
+    if negotiated is None or methods.sends(context.sender, message.method, "request", negotiated):
+        return ()
+    if context.stateless or context.candidates != (negotiated,):
+        return ()
+    return _foreign_method(message, negotiated, context)
+
+
+def _foreign_method(message: Request, negotiated: str, context: MessageContext) -> Iterator[Violation]:
+    owners = [
+        r
+        for r in methods.known_anywhere(message.method)
+        if methods.sends(context.sender, message.method, "request", r)
+    ]
+    if owners and message.method != "server/discover":
+        newer = REVISIONS.index(owners[0]) > REVISIONS.index(negotiated)
+        where = f"it came with {owners[0]}" if newer else f"{owners[-1]} was the last to have it"
+        said = f"{context.sender} sent {message.method}, which {negotiated} does not have ({where})"
+        yield Violation("PROTO-008", "R-043", said, pointer=context.at + "/method")
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("PROTO-005", "SEQ-003", "LIFE-003"), handshake_order, ("request",), given=OUT_OF_ORDER),
+        Check(
+            ("LIFE-002", "SEQ-003"),
+            handshake_order,
+            ("notification",),
+            ("notifications/initialized",),
+            given=OUT_OF_ORDER,
+        ),
+        Check(("PROTO-001",), initialize_params, ("request",), ("initialize",)),
+        Check(("PROTO-001",), initialize_result, ("response",), ("initialize",)),
+        Check(("PROTO-008",), requested_version, ("request",), ("initialize",)),
+        Check(("PROTO-008",), answered_version, ("response",), ("initialize",)),
+        Check(("PROTO-008",), foreign_method, ("request",), unless=is_the_senders),
+        Check(("LIFE-004",), ping_answer, ANSWERS, ("ping",)),
+    ),
+    events=(
+        EventCheck(("SEQ-001",), initialize_unanswered),
+        EventCheck(("SEQ-002",), initialized_missing),
+    ),
+)

@@ -1,0 +1,207 @@
+"""``_meta``: the names of its keys, and the values that other standards define.
+
+Almost every message may have one, and nearly all keys are the same few, so each key is looked at once.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#_meta
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.checks.basic.described import described
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.rows import ASKS, UNFAMILIAR, Check, RuleFamily
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY, is_stateless
+from mcpproxy.protocol.wording import shown, token
+from mcpproxy.session.history import History
+
+KNOWN: Final = frozenset(
+    {
+        "progressToken",
+        VERSION_KEY,
+        CAPABILITIES_KEY,
+        "io.modelcontextprotocol/clientInfo",
+        "io.modelcontextprotocol/serverInfo",
+        "io.modelcontextprotocol/logLevel",
+        "io.modelcontextprotocol/subscriptionId",
+        "io.modelcontextprotocol/related-task",
+        "io.modelcontextprotocol/model-immediate-response",
+        # What the official extensions and the registry define
+        "io.modelcontextprotocol/tasks",
+        "io.modelcontextprotocol/ui",
+        "io.modelcontextprotocol/oauth-client-credentials",
+        "io.modelcontextprotocol/enterprise-managed-authorization",
+        "io.modelcontextprotocol.registry/official",
+        "io.modelcontextprotocol.registry/publisher-provided",
+    }
+)
+"""The keys that some revision defines. A client may use those of a newer one before it knows the server's."""
+
+CACHED_LENGTH: Final = 256
+"""A longer key is looked at each time."""
+
+OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
+
+# A label begins with a letter and ends with a letter or digit; a name does so with ASCII ones, or is empty.
+_LABEL: Final = r"[^\W\d_](?:-*[^\W_])*"
+_PREFIX: Final = pattern(rf"{_LABEL}(?:\.{_LABEL})*")
+_NAME: Final = pattern(r"(?:[A-Za-z0-9](?:[._-]*[A-Za-z0-9])*)?")
+
+# W3C Trace Context, sections 3.2.2 and 3.3.1; W3C Baggage, section 3.3.1.
+_TRACEPARENT: Final = pattern(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
+_STATE: Final = pattern(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{1,256}")
+_BAGGAGE: Final = pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=[ \t]*[!#-+\--:<-\[\]-~]*[ \t]*(;.*)?")
+
+MAX_STATES: Final = 32
+
+
+def asked_meta(context: MessageContext, history: History) -> Iterable[Violation]:
+    """META-002, META-003, META-004, META-005"""
+    message = context.message
+    assert isinstance(message, Request | Notification)
+    params = message.params
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    if not isinstance(meta, dict):
+        return ()
+    declared = meta.get(CAPABILITIES_KEY)
+    if meta.keys() <= KNOWN and not (isinstance(declared, dict) and "extensions" in declared):
+        return ()
+    return _asked_meta(context, meta, context.at + "/params/_meta")
+
+
+def _asked_meta(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Violation]:
+    yield from _judged(context, meta, at)
+    if context.stateless:
+        yield from _extension_names(context, meta.get(CAPABILITIES_KEY), at + token(CAPABILITIES_KEY))
+
+
+def answered_meta(context: MessageContext, history: History) -> Iterator[Violation]:
+    """META-002, META-003, META-004: the key names in the result and in all that it lists"""
+    result = as_object(member(context.message.value, "result"))
+    holders = [(context.at + "/result", result)] if result else []
+    for pointer, holder in (*holders, *described(context)):
+        meta = holder.get("_meta")
+        if isinstance(meta, dict) and not meta.keys() <= KNOWN:
+            yield from _judged(context, meta, pointer + "/_meta")
+
+
+def _judged(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Violation]:
+    sender, candidates = context.sender, context.candidates
+    for key, value in meta.items():
+        if key in KNOWN:
+            continue
+        if key in TRACING and is_stateless(candidates):
+            if fault := TRACING[key](value):
+                said = f"{sender} sent a {key} that {fault}: {shown(value)}"
+                yield Violation("META-004", "R-208", said, pointer=at + token(key))
+        elif fault := key_fault(key):
+            yield Violation(
+                "META-002",
+                "R-206",
+                f"{sender} sent the _meta key {shown(key)}, {fault}",
+                pointer=at + token(key),
+            )
+        elif all(is_reserved(key, revision) for revision in candidates):
+            said = f"{sender} sent the _meta key {shown(key)}, which MCP reserves and does not define"
+            yield Violation("META-003", "R-207", said, pointer=at + token(key))
+
+
+def server_extensions(context: MessageContext, history: History) -> Iterable[Violation]:
+    """META-005"""
+    if not context.stateless:
+        return ()
+    declared = member(context.message.value, "result", "capabilities")
+    return _extension_names(context, declared, context.at + "/result/capabilities")
+
+
+def _extension_names(context: MessageContext, capabilities: JSON, at: str) -> Iterator[Violation]:
+    for name in as_object(member(capabilities, "extensions")) or ():
+        fault = key_fault(name) if "/" in name else "which has no prefix"
+        if fault:
+            said = f"{context.sender} declared the extension {shown(name)}, {fault}"
+            yield Violation("META-005", "R-209", said, pointer=f"{at}/extensions{token(name)}")
+
+
+def key_fault(key: str) -> str:
+    """What is wrong with the name of a key, as a relative clause; empty if nothing is."""
+    return _key_fault(key) if len(key) <= CACHED_LENGTH else _key_fault.__wrapped__(key)
+
+
+@lru_cache(maxsize=1024)
+def _key_fault(key: str) -> str:
+    prefix, slash, name = key.partition("/") if "/" in key else ("", "", key)
+    if slash and not _PREFIX.fullmatch(prefix):
+        return "whose prefix is not labels of letters, digits and hyphens with dots between them"
+    if _NAME.fullmatch(name):
+        return ""
+    return (
+        "whose name does not begin and end with a letter or digit, or has other characters than . _ - inside"
+    )
+
+
+def is_reserved(key: str, revision: str) -> bool:
+    """Whether the prefix of ``key`` is MCP's in ``revision``.
+
+    In 2025-06-18 the owner's label stands before the last (``mcp.dev/``), from 2025-11-25 on it is the
+    second (``dev.mcp/``).
+    """
+    prefix, slash, _ = key.rpartition("/")
+    labels = prefix.split(".") if slash else []
+    if revision == "2025-06-18":
+        return not OWNERS.isdisjoint(labels[:-1])
+    return len(labels) > 1 and labels[1] in OWNERS
+
+
+def _traceparent_fault(value: JSON) -> str:
+    found = _TRACEPARENT.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return "is not version, trace id, parent id and flags in lower-case hexadecimal"
+    version, trace, parent, more = found.groups()
+    if version == "ff" or (version == "00" and more):
+        return "has a version that does not go with it"
+    return "has an id of zeros alone" if not trace.strip("0") or not parent.strip("0") else ""
+
+
+def _tracestate_fault(value: JSON) -> str:
+    members = _members(value)
+    if members is None or not all(_STATE.fullmatch(item) for item in members):
+        return "is no list of key=value"
+    return f"has more than {MAX_STATES} members" if len(members) > MAX_STATES else ""
+
+
+def _baggage_fault(value: JSON) -> str:
+    members = _members(value)
+    return "" if members is not None and all(map(_BAGGAGE.fullmatch, members)) else "is no list of key=value"
+
+
+def _members(value: JSON) -> list[str] | None:
+    """The members of a list with commas, those that are empty left out."""
+    return [m for part in value.split(",") if (m := part.strip(" \t"))] if isinstance(value, str) else None
+
+
+TRACING: Final[Mapping[str, Callable[[JSON], str]]] = {
+    "traceparent": _traceparent_fault,
+    "tracestate": _tracestate_fault,
+    "baggage": _baggage_fault,
+}
+"""The keys that 2026-07-28 leaves to W3C, and what may be wrong with their values."""
+
+
+META: Final = (b'"_meta"',)
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(
+            ("META-002", "META-003", "META-004", "META-005"),
+            asked_meta,
+            ASKS,
+            members=("_meta",),
+            given=UNFAMILIAR,
+        ),
+        Check(("META-002", "META-003", "META-004"), answered_meta, ("response",), mentions=META),
+        Check(("META-005",), server_extensions, ("response",), ("server/discover",)),
+    ),
+)

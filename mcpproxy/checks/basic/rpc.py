@@ -1,0 +1,442 @@
+"""JSON-RPC: what every message owes, whatever carried it.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
+from mcpproxy.checks.engine.rows import (
+    ANSWERS,
+    ANY_PROTOCOL,
+    ASKS,
+    IRREGULAR,
+    MESSAGES,
+    REPEATED,
+    REUSED,
+    UNMATCHED,
+    Check,
+    EventCheck,
+    RuleFamily,
+    is_the_senders,
+)
+from mcpproxy.protocol import methods
+from mcpproxy.protocol.jsonrpc import (
+    ABSENT,
+    JSON,
+    ErrorResponse,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+)
+from mcpproxy.protocol.jsontext import repeated_names
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY
+from mcpproxy.protocol.wording import kind, shown
+from mcpproxy.session.frame import CLIENT, Close, Signal, other
+from mcpproxy.session.history import Asked, History, Side
+
+UNHURRIED: Final = ("initialize", "server/discover", "subscriptions/listen")
+"""Requests whose missing answer another rule judges, or none."""
+
+ANSWER_TIMEOUT_NS: Final = 30_000_000_000
+"""How long a request must have waited before its missing answer means anything."""
+
+
+def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROTO-002"""
+    message = context.message
+    if isinstance(message, Malformed) or message.value.get("jsonrpc") == "2.0":
+        return ()
+    if "jsonrpc" not in message.value:
+        said = f'{context.sender} sent a message without "jsonrpc": "2.0"'
+    else:
+        found = shown(message.value["jsonrpc"])
+        said = f'{context.sender} sent a message whose "jsonrpc" is {found}, not "2.0"'
+    return (Violation("PROTO-002", "R-002", said, pointer=context.at + "/jsonrpc"),)
+
+
+def request_id_type(context: MessageContext, history: History) -> Iterable[Violation]:
+    """RPC-003, RPC-004"""
+    message = context.message
+    assert isinstance(message, Request)
+    raw_id = message.value["id"]
+    return () if type(raw_id) is int or type(raw_id) is str else _odd_id(message, raw_id, context)
+
+
+def _odd_id(message: Request, raw_id: "JSON", context: MessageContext) -> Iterator[Violation]:
+    method, pointer = shortened(message.method), context.at + "/id"
+    if raw_id is None:
+        said = f"{context.sender} sent {method} with a null id, so its answer could not be told apart"
+        yield Violation("RPC-004", "R-005", said, pointer=pointer)
+    elif message.id is None:
+        said = f"{context.sender} sent {method} with id {shown(raw_id)}; an id is a string or an integer"
+        yield Violation("RPC-003", "R-004", said, pointer=pointer)
+    elif isinstance(raw_id, float) and abs(raw_id) < 2**53:
+        said = (
+            f"{context.sender} wrote the id {message.id} as {raw_id}, which some parsers read as a fraction"
+        )
+        yield Violation("RPC-003", "R-004", said, pointer=pointer, at_most="info")
+
+
+def request_id_reused(context: MessageContext, history: History) -> Iterable[Violation]:
+    """RPC-005, RPC-006"""
+    message = context.message
+    assert isinstance(message, Request)
+    if message.id is None:
+        return ()
+    side = history.side(context.sender)
+    first = side.used.first_use(message.id)
+    return () if first is None else _reused(message, first, side, context)
+
+
+def _reused(message: Request, first: int, side: Side, context: MessageContext) -> Iterator[Violation]:
+    assert message.id is not None
+    where = f", first used in frame {first}" if first else ""
+    related = (first,) if first else ()
+    said = f"{context.sender} reused request id {spelled(message.id)}{where}"
+    if context.stateless:
+        if in_flight := side.pending.get(message.id):
+            said = (
+                f"{context.sender} reused request id {spelled(message.id)} while frame {in_flight.seq} "
+                "was still waiting for its answer"
+            )
+            yield Violation("RPC-006", "R-007", said, pointer=context.at + "/id", related=(in_flight.seq,))
+    else:
+        yield Violation("RPC-005", "R-006", said, pointer=context.at + "/id", related=related)
+
+
+def response_id(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROTO-007, RPC-007, RPC-012, RPC-015"""
+    message, asked = context.message, context.answers
+    assert isinstance(message, Response | ErrorResponse)
+    return () if asked is not None and asked.id == message.id else _foreign_id(message, context, history)
+
+
+def _foreign_id(
+    message: Response | ErrorResponse, context: MessageContext, history: History
+) -> Iterator[Violation]:
+    asker = history.side(other(context.sender))
+    pointer = context.at + "/id"
+    if message.id is ABSENT or message.id is None:
+        yield from _no_response_id(context, history)
+        return
+    if (asked := context.answers) is not None:
+        said = (
+            f"{context.sender} answered with {spelled(message.id)}; the request in frame {asked.seq} "
+            f"({asked.method}) used {spelled(asked.id)}"
+        )
+        yield Violation("PROTO-007", "R-008", said, pointer=pointer, related=(asked.seq,))
+        return
+    first = asker.used.first_use(message.id)
+    if first is not None:
+        if asker.was_read and not history.blind:
+            where = f"; the request was frame {first}" if first else ""
+            said = f"{context.sender} answered request {spelled(message.id)} a second time{where}"
+            yield Violation("RPC-007", "R-009", said, pointer=pointer, related=(first,) if first else ())
+    elif asker.was_read and not history.blind and not history.scattered:
+        used = f"an id that the {other(context.sender)} never used"
+        said = f"{context.sender} answered {spelled(message.id)}, {used}"
+        yield Violation("PROTO-007", "R-008", said, pointer=pointer)
+
+
+def _no_response_id(context: MessageContext, history: History) -> Iterator[Violation]:
+    """A response that names no request: what it may mean depends on what it may answer."""
+    message = context.message
+    assert isinstance(message, Response | ErrorResponse)
+    asker = history.side(other(context.sender))
+    pointer = context.at + "/id" if "id" in message.value else context.at
+    id_is = "a null id" if message.value.get("id", ABSENT) is None else "no id"
+    if "id" in message.value and message.value["id"] is not None:
+        yield Violation(
+            "PROTO-007",
+            "R-008",
+            f"{context.sender} answered with id {shown(message.value['id'])}, which no request can have",
+            pointer=pointer,
+        )
+        return
+    if history.blind or not asker.was_read or history.over_http:
+        return  # It may answer what could not be read. Over HTTP the exchange tells what it answers.
+    if asker.notified_seq and not asker.pending:
+        seq = asker.notified_seq
+        said = f"{context.sender} answered the notification in frame {seq} (a response with {id_is})"
+        yield Violation("RPC-015", "R-017", said, pointer=pointer, related=(seq,))
+    elif isinstance(message, Response):
+        yield Violation(
+            "PROTO-007",
+            "R-008",
+            f"{context.sender} sent a result with {id_is}; it answers no request",
+            pointer=pointer,
+        )
+    elif asker.pending:
+        said = f"{context.sender} sent an error with {id_is}, although every request so far had a readable id"
+        null = "id" in message.value
+        yield Violation("RPC-012", "R-014", said, pointer=pointer, at_most="info" if null else None)
+
+
+def result_or_error(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RPC-009"""
+    message = context.message
+    assert isinstance(message, ErrorResponse)
+    if "result" in message.value:
+        yield Violation(
+            "RPC-009",
+            "R-011",
+            f"{context.sender} answered with both a result and an error",
+            pointer=context.at,
+        )
+    elif message.error is ABSENT:
+        yield Violation(
+            "RPC-009",
+            "R-011",
+            f"{context.sender} answered with neither a result nor an error",
+            pointer=context.at,
+        )
+
+
+def result_type(context: MessageContext, history: History) -> Iterable[Violation]:
+    """RPC-010"""
+    message = context.message
+    assert isinstance(message, Response)
+    if isinstance(message.result, dict):
+        return ()
+    of = f" of {context.answers.method}" if context.answers else ""
+    said = f"{context.sender} sent a result{of} that is {kind(message.result)}, not an object"
+    return (Violation("RPC-010", "R-012", said, pointer=context.at + "/result"),)
+
+
+def error_shape(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RPC-011"""
+    message = context.message
+    assert isinstance(message, ErrorResponse)
+    if message.error is ABSENT or "result" in message.value:
+        return  # RPC-009 has said so.
+    error = as_object(message.error)
+    pointer = context.at + "/error"
+    if error is None:
+        said = f"{context.sender} sent an error that is {kind(member(message.error))}, not an object"
+        yield Violation("RPC-011", "R-013", said, pointer=pointer)
+        return
+    code, text = error.get("code"), error.get("message")
+    if not _is_integer(code):
+        fault = f"a code that is {kind(code)}, not an integer" if "code" in error else "no code"
+        yield Violation(
+            "RPC-011", "R-013", f"{context.sender} sent an error with {fault}", pointer=pointer + "/code"
+        )
+    if not isinstance(text, str):
+        fault = f"a message that is {kind(text)}, not a string" if "message" in error else "no message"
+        yield Violation(
+            "RPC-011", "R-013", f"{context.sender} sent an error with {fault}", pointer=pointer + "/message"
+        )
+
+
+def notification_id(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RPC-013"""
+    message = context.message
+    assert isinstance(message, Notification)
+    if "id" in message.value:
+        said = f"{context.sender} sent {shortened(message.method)} with an id; a notification has none"
+        yield Violation("RPC-013", "R-015", said, pointer=context.at + "/id")
+
+
+def request_without_id(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RPC-014"""
+    message = context.message
+    assert isinstance(message, Notification)
+    if any(
+        (found := methods.defined(message.method, revision)) and found.kind == "request"
+        for revision in methods.known_anywhere(message.method)
+    ):
+        said = f"{context.sender} sent {message.method} without an id, so it will never be answered"
+        yield Violation("RPC-014", "R-016", said, pointer=context.at)
+
+
+def params_type(context: MessageContext, history: History) -> Iterable[Violation]:
+    """RPC-016"""
+    message = context.message
+    assert isinstance(message, Request | Notification)
+    if isinstance(message.params, dict) or message.params is ABSENT:
+        return ()
+    method, found = shortened(message.method), kind(message.params)
+    said = f"{context.sender} sent {method} with params that are {found}, not an object"
+    return (Violation("RPC-016", "R-018", said, pointer=context.at + "/params"),)
+
+
+def method_side(context: MessageContext, history: History) -> Iterable[Violation]:
+    """RPC-019"""
+    message = context.message
+    assert isinstance(message, Request)
+    if methods.sends_in_any(context.sender, message.method, "request", context.candidates):
+        return ()
+    return _wrong_side(message.method, context, history)
+
+
+def _wrong_side(method: str, context: MessageContext, history: History) -> Iterator[Violation]:
+    sender = context.sender
+    revisions = methods.known_anywhere(method)
+    if methods.sends_in_any(sender, method, "request", revisions):
+        return  # The right side, the wrong revision: PROTO-008 and the stateless rules judge that.
+    if revisions:
+        said = f"{sender} sent the request {method}, which only the {other(sender)} sends"
+        yield Violation("RPC-019", "R-021", said, pointer=context.at + "/method")
+    elif not _extended(context, history):
+        said = f"{sender} sent the request {shortened(method)}, which no revision defines"
+        yield Violation("RPC-019", "R-021", said, pointer=context.at + "/method", at_most="warning")
+
+
+def unknown_notification(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROTO-006"""
+    message = context.message
+    assert isinstance(message, Notification)
+    if methods.sends_in_any(context.sender, message.method, "notification", context.candidates):
+        return ()
+    return _unknown_notification(message.method, context, history)
+
+
+def _unknown_notification(method: str, context: MessageContext, history: History) -> Iterator[Violation]:
+    sender = context.sender
+    revisions = methods.known_anywhere(method)
+    if any((found := methods.defined(method, r)) and found.kind == "request" for r in revisions):
+        return  # A request without its id: RPC-014.
+    if not revisions:
+        if _extended(context, history):
+            return
+        prefixed = f"notifications/{method}"
+        hint = f" (is {prefixed} meant?)" if methods.known_anywhere(prefixed) else ""
+        said = f"{sender} sent the notification {shortened(method)}, which no revision defines{hint}"
+    elif elsewhere := [r for r in revisions if methods.sends(sender, method, "notification", r)]:
+        named = context.candidates[0] if len(context.candidates) == 1 else "the session's revision"
+        said = f"{sender} sent {method}, which {elsewhere[-1]} defines for it but {named} does not"
+    else:
+        said = f"{sender} sent {method}, which only the {other(sender)} sends"
+    yield Violation("PROTO-006", "R-022", said, pointer=context.at + "/method")
+
+
+def _extended(context: MessageContext, history: History) -> bool:
+    """Whether an extension may bring this method: a known one, or any that a peer declared."""
+    message = context.message
+    assert isinstance(message, Request | Notification)
+    declared = [history.client_capabilities, history.server_capabilities]
+    if history.stateless_seq is not None or context.stateless or history.lasting is not None:
+        if any(message.method in names for names in methods.EXTENSIONS.values()):
+            return True
+        asked = (message.params, *(asked.params for asked in history.client.pending.values()))
+        declared += [as_object(member(params, "_meta", CAPABILITIES_KEY)) for params in asked]
+    return any(c.get("experimental") or c.get("extensions") for c in declared if c)
+
+
+def unknown_method_code(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RPC-020"""
+    asked, code = context.answers, _code(context)
+    if asked is None or code is None or code == -32601 or asked.early:
+        return
+    if asked.method == "initialize" or methods.sends_in_any(
+        asked.sender, asked.method, "request", asked.candidates
+    ):
+        return
+    if methods.known_anywhere(asked.method):
+        return  # Another revision's method may well be implemented, and refused for another reason.
+    said = (
+        f"{context.sender} refused the unknown method {shortened(asked.method)} with {code} instead of -32601"
+    )
+    yield Violation("RPC-020", "R-023", said, pointer=context.at + "/error/code", related=(asked.seq,))
+
+
+def reserved_error_code(context: MessageContext, history: History) -> Iterator[Violation]:
+    """ERR-001"""
+    code = _code(context)
+    if code is None or not -32768 <= code <= -32000:
+        return
+    if code in (-32700, -32600, -32601, -32602, -32603) or -32099 <= code <= -32000:
+        return
+    said = f"{context.sender} used error code {code}, which JSON-RPC reserves and does not define"
+    yield Violation("ERR-001", "R-024", said, pointer=context.at + "/error/code")
+
+
+def repeated_member_names(context: MessageContext, history: History) -> Iterable[Violation]:
+    """RPC-022"""
+    message = context.message
+    if isinstance(message, Malformed) or context.at:
+        return ()
+    names = repeated_names(context.frame.raw, message.value)
+    if not names:
+        return ()
+    said = f"{context.sender} repeated the member {names[0]}; two parsers may read two different messages"
+    return (Violation("RPC-022", "R-026", said, pointer=names[0]),)
+
+
+def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """RPC-008, and LIFE-004 for a ping: what the other side passed over while it answered later ones"""
+    if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
+        return
+    for asker in (CLIENT, "server"):
+        side, responder = history.side(asker), other(asker)
+        if not history.side(responder).was_read:
+            continue
+        for asked in side.pending.values():
+            if asked.seq < side.last_answered_seq and _waited(asked, event):
+                rule = ("LIFE-004", "R-040") if asked.method == "ping" else ("RPC-008", "R-010")
+                if asked.cancelled or asked.method in UNHURRIED:
+                    continue
+                if asked.stateless and history.stateful_seq is not None:
+                    continue  # A probe of the other era may meet silence.
+                what = f"{shortened(asked.method)} ({spelled(asked.id)})"
+                said = f"{responder} never answered {what}, but answered later requests"
+                yield Violation(
+                    *rule,
+                    said,
+                    pointer=None,
+                    related=(),
+                    blame=responder,
+                    at_most=None,
+                    frame=asked.seq,
+                    candidates=asked.candidates,
+                )
+
+
+def _waited(asked: Asked, event: Close) -> bool:
+    return event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
+
+
+def _code(context: MessageContext) -> int | None:
+    message = context.message
+    assert isinstance(message, ErrorResponse)
+    error = as_object(message.error)
+    code = error.get("code") if error else None
+    return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+
+def _is_integer(value: "JSON") -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("PROTO-002",), jsonrpc_version, MESSAGES, (), ANY_PROTOCOL, given=IRREGULAR),
+        Check(("RPC-003", "RPC-004"), request_id_type, ("request",), (), ANY_PROTOCOL, given=IRREGULAR),
+        Check(("RPC-005", "RPC-006"), request_id_reused, ("request",), given=REUSED),
+        Check(("RPC-016",), params_type, ASKS, given=IRREGULAR),
+        Check(("RPC-019",), method_side, ("request",), unless=is_the_senders),
+        Check(("RPC-013",), notification_id, ("notification",), given=IRREGULAR),
+        Check(("RPC-014",), request_without_id, ("notification",), unless=is_the_senders),
+        Check(("PROTO-006",), unknown_notification, ("notification",), unless=is_the_senders),
+        Check(
+            ("PROTO-007", "RPC-007", "RPC-012", "RPC-015"),
+            response_id,
+            ANSWERS,
+            (),
+            ANY_PROTOCOL,
+            given=UNMATCHED,
+        ),
+        Check(("RPC-009",), result_or_error, ("error",), (), ANY_PROTOCOL),
+        Check(("RPC-010",), result_type, ("response",), given=IRREGULAR),
+        Check(("RPC-011",), error_shape, ("error",), (), ANY_PROTOCOL),
+        Check(("RPC-020",), unknown_method_code, ("error",)),
+        Check(("ERR-001",), reserved_error_code, ("error",), (), ANY_PROTOCOL),
+        Check(("RPC-022",), repeated_member_names, MESSAGES, (), ANY_PROTOCOL, given=REPEATED),
+    ),
+    events=(EventCheck(("RPC-008", "LIFE-004"), unanswered),),
+)

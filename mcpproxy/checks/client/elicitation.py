@@ -1,0 +1,295 @@
+"""What servers ask of a client's user, and what the user gives them.
+
+What a request and its result consist of is judged with the shapes; what is filled into a form, by the
+schema that was asked for.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.basic import embedded
+from mcpproxy.checks.basic.embedded import Ask, Reply, either_way, judge_asks, judge_replies
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.checks.opt_in.credentials import names_secret
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Notification, Request
+from mcpproxy.protocol.schema.forms import misfits
+from mcpproxy.protocol.shapes.lookup import violations
+from mcpproxy.protocol.wording import shown, token
+from mcpproxy.session.frame import SERVER, Severity
+from mcpproxy.session.history import History
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+CREATE: Final = ("elicitation/create",)
+COMPLETE: Final = ("notifications/elicitation/complete",)
+
+URL_REQUIRED: Final = -32042
+MENTIONED: Final = (b"-32042",)
+
+COMPOSED: Final = ("$ref", "allOf", "anyOf", "not", "if", "$dynamicRef", "properties", "patternProperties")
+"""Keywords that have no place in the schema of a form field, whatever its type."""
+
+MAX_IDS: Final = 10_000
+
+
+@slotted()
+class Elicitations:
+    """The ids of elicitations in URL mode: where each leads, and the frame that said so.
+
+    ``forgetful`` once there were more than are remembered.
+    """
+
+    started: dict[str, tuple[JSON, int]] = field(default_factory=dict[str, tuple[JSON, int]])
+    forgetful: bool = False
+
+
+# The request
+
+
+def asked(context: MessageContext, history: History) -> Iterable[Violation]:
+    """ELIC-002, ELIC-004, ELIC-008, ELIC-009"""
+    judges = (_composed_field, _unusable_url, _secret_field, _repeated_id)
+    return judge_asks(context, history, "elicitation/create", judges)
+
+
+def _composed_field(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
+    """ELIC-002 for a field that says more than its type"""
+    for name, schema, at in _fields(ask):
+        found = [keyword for keyword in COMPOSED if keyword in schema]
+        if found and isinstance(schema.get("type"), str) and schema["type"] != "object":
+            said = f"server asked for {shown(name)} by a schema with {found[0]}, which forms do not have"
+            # The schema leaves room for any member; the page says what must not be there.
+            yield Violation("ELIC-002", "R-181", said, pointer=at + token(found[0]), at_most="warning")
+
+
+def _unusable_url(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
+    """ELIC-004"""
+    url = member(ask.params, "url")
+    if member(ask.params, "mode") != "url" or not isinstance(url, str):
+        return
+    parts = _parsed(url)
+    if parts is None:
+        said = f"server sent the user to {shown(url)}, which is no absolute URL"
+        yield Violation("ELIC-004", "R-183", said, pointer=ask.at + "/params/url")
+    elif parts.scheme == "http" and not _is_local(parts.hostname or ""):
+        said = f"server sent the user to {shown(url)} without TLS"
+        # A SHOULD, and only where it is no development.
+        yield Violation("ELIC-004", "R-183", said, pointer=ask.at + "/params/url", at_most="info")
+
+
+def _secret_field(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
+    """ELIC-008"""
+    for name, schema, at in _fields(ask):
+        if schema.get("type") not in ("string", "number", "integer") or "enum" in schema or "oneOf" in schema:
+            continue
+        title = schema.get("title")
+        if _asks_secret(name) or (isinstance(title, str) and _asks_secret(title)):
+            said = f"server asked in a form for {shown(name)}, which seems to be a secret"
+            yield Violation("ELIC-008", "R-187", said, pointer=at, at_most="warning")
+
+
+def _repeated_id(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
+    """ELIC-009: two elicitations with the same id"""
+    id, url = member(ask.params, "elicitationId"), member(ask.params, "url")
+    before = history.of(Elicitations).started.get(id) if isinstance(id, str) else None
+    # The same place again is the same elicitation, asked once more.
+    if before is not None and before[0] != url and member(ask.params, "mode") == "url":
+        said = f"server gave a second elicitation the id {shown(id)}, for another URL"
+        at = ask.at + "/params/elicitationId"
+        yield Violation("ELIC-009", "R-188", said, pointer=at, related=(before[1],), at_most="warning")
+
+
+# The result
+
+
+def answered(context: MessageContext, history: History) -> Iterable[Violation]:
+    """ELIC-006, ELIC-007"""
+    return judge_replies(context, history, "elicitation/create", (_misplaced_content, _unfit_content))
+
+
+def _misplaced_content(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
+    """ELIC-006"""
+    action, asked = reply.result.get("action"), reply.ask
+    at = reply.at + "/content"
+    if action == "accept" and asked is not None:
+        by_url = member(asked.params, "mode") == "url"
+        if by_url and "content" in reply.result:
+            said = "client sent content although the user was sent to a URL; there is no form to have any"
+            yield Violation("ELIC-006", "R-185", said, pointer=at, related=(asked.seq,))
+        elif not by_url and "content" not in reply.result and _has_fields(asked):
+            said = "client accepted a form without sending its content"
+            yield Violation("ELIC-006", "R-185", said, pointer=at, related=(asked.seq,))
+    elif action in ("decline", "cancel") and reply.result.get("content"):
+        said = f"client sent content with the action {action}"
+        # Such content is only said to be untypical.
+        yield Violation("ELIC-006", "R-185", said, pointer=at, at_most="info")
+
+
+def _unfit_content(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
+    """ELIC-007"""
+    content, asked = as_object(reply.result.get("content")), reply.ask
+    if content is None or asked is None or reply.result.get("action") != "accept":
+        return
+    if member(asked.params, "mode") == "url":
+        return
+    for misfit in misfits(content, member(asked.params, "requestedSchema"), context.candidates[0]):
+        where = shortened(misfit.pointer.lstrip("/")) or "it"
+        said = f"client sent the content of a form in which {where} {misfit.what}"
+        at_most: Severity | None = "info" if misfit.annotated else None
+        yield Violation(
+            "ELIC-007",
+            "R-186",
+            said,
+            pointer=f"{reply.at}/content{misfit.pointer}",
+            related=(asked.seq,),
+            at_most=at_most,
+        )
+
+
+# Completion
+
+
+def unknown_completion(context: MessageContext, history: History) -> Iterable[Violation]:
+    """ELIC-009: the completion of an elicitation that was never started"""
+    message, known = context.message, history.of(Elicitations)
+    assert isinstance(message, Notification)
+    id = member(message.params, "elicitationId")
+    if not isinstance(id, str) or id in known.started or known.forgetful or context.sender != SERVER:
+        return ()
+    if history.blind or not history.server.was_read:
+        return ()
+    said = f"server reported elicitation {shown(id)} as complete, which it never started"
+    # Over HTTP the same client may have been asked in an earlier session.
+    at_most = "warning" if history.over_http else None
+    return (
+        Violation("ELIC-009", "R-188", said, pointer=context.at + "/params/elicitationId", at_most=at_most),
+    )
+
+
+def incomplete_error(context: MessageContext, history: History) -> Iterable[Violation]:
+    """ELIC-010"""
+    message = context.message
+    assert isinstance(message, ErrorResponse)
+    error = as_object(message.error)
+    if error is None or error.get("code") != URL_REQUIRED or context.sender != SERVER:
+        return ()
+    if member(history.client_capabilities, "elicitation", "url") is None:
+        return ()  # The code is not reserved: to this client it means something else.
+    return _incomplete(member(error, "data", "elicitations"), context)
+
+
+def _incomplete(listed: JSON, context: MessageContext) -> Iterator[Violation]:
+    at = context.at + "/error/data/elicitations"
+    if not isinstance(listed, list) or not listed:
+        said = "server answered with the error -32042, but names no elicitation that is required"
+        yield Violation("ELIC-010", "R-189", said, pointer=at)
+        return
+    for index, entry in enumerate(listed):
+        mode = member(entry, "mode")
+        if mode != "url":
+            said = f'server listed in the error -32042 an elicitation whose mode is {shown(mode)}, not "url"'
+            yield Violation("ELIC-010", "R-189", said, pointer=f"{at}/{index}/mode")
+            continue
+        for violation in violations(entry, "ElicitURLParams", context.candidates[0]):
+            said = f"server listed in the error -32042 an elicitation whose {violation.pointer.lstrip('/')}"
+            said = f"{said} {violation.clause}"
+            yield Violation("ELIC-010", "R-189", said, pointer=f"{at}/{index}{violation.pointer}")
+
+
+# Forms and URLs
+
+
+def _fields(ask: Ask) -> Iterator[tuple[str, JSONObject, str]]:
+    """The fields of a form: name, schema and where that stands."""
+    if member(ask.params, "mode") in (None, "form"):
+        properties = as_object(member(ask.params, "requestedSchema", "properties")) or {}
+        for name, schema in properties.items():
+            if isinstance(schema, dict):
+                yield name, schema, f"{ask.at}/params/requestedSchema/properties{token(name)}"
+
+
+def _has_fields(ask: Ask) -> bool:
+    return bool(member(ask.params, "requestedSchema", "properties"))
+
+
+def _asks_secret(text: str) -> bool:
+    """Whether a name or title asks for a secret, once more for confirmation included."""
+    return names_secret(
+        re.sub(r"[\W_]*\(?(again|confirmation|repeat(ed)?|value)\)?\W*$", "", text, flags=re.I)
+    )
+
+
+def _parsed(url: str) -> "SplitResult | None":
+    """``url`` in parts, ``None`` if it is no absolute URL."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f]+", url):
+        return None
+    from urllib.parse import urlsplit  # 3 ms, which most sessions are spared
+
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        return None
+    return None if parts.scheme in ("http", "https") and not host else parts
+
+
+def _is_local(host: str) -> bool:
+    """Whether a host is this machine, or likely one on the local network."""
+    return "." not in host or LOCAL.search(host) is not None
+
+
+LOCAL: Final = pattern(
+    r"^(127|10)\.|^192\.168\.|^172\.(1[6-9]|2[0-9]|3[01])\.|^169\.254\."
+    r"|(^|\.)(localhost|local|internal|test|example|invalid)$"
+)
+
+
+# What is remembered
+
+
+def _note_elicitation(context: MessageContext, history: History) -> None:
+    message = context.message
+    if isinstance(message, Request) and context.sender == SERVER:
+        _note_id(message.params, context, history)
+
+
+def _note_error(context: MessageContext, history: History) -> None:
+    message = context.message
+    assert isinstance(message, ErrorResponse)
+    if member(as_object(message.error), "code") == URL_REQUIRED:
+        listed = member(as_object(message.error), "data", "elicitations")
+        for entry in listed if isinstance(listed, list) else []:
+            _note_id(entry, context, history)
+
+
+def _note_id(params: "JSON | Absent", context: MessageContext, history: History) -> None:
+    id, known = member(params, "elicitationId"), history.of(Elicitations)
+    if isinstance(id, str) and id not in known.started:
+        known.started[id] = (member(params, "url"), context.seq)
+        if len(known.started) > MAX_IDS:
+            del known.started[next(iter(known.started))]
+            known.forgetful = True
+
+
+_ASKED: Final = ("ELIC-002", "ELIC-004", "ELIC-008", "ELIC-009")
+_ANSWERED: Final = ("ELIC-006", "ELIC-007")
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        *either_way(CREATE, (_ASKED, asked), (_ANSWERED, answered)),
+        Check(("ELIC-009",), unknown_completion, ("notification",), COMPLETE),
+        Check(("ELIC-010",), incomplete_error, ("error",), sender=SERVER, mentions=MENTIONED),
+    ),
+    updates=(
+        *embedded.NOTES,
+        StateUpdate(_note_elicitation, ("request",), CREATE),
+        StateUpdate(_note_error, ("error",), sender=SERVER, mentions=MENTIONED),
+    ),
+)

@@ -1,0 +1,99 @@
+"""The directories and files that a client tells its server of.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/client/roots
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.checks.basic.embedded import BRINGING, REPLY_CARRIERS, Reply, judge_replies
+from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.rows import Check, EventCheck, RuleFamily, StateUpdate
+from mcpproxy.protocol.jsonrpc import JSON, Response
+from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import CLIENT, Close, Signal
+from mcpproxy.session.history import History
+
+ROOTS: Final = ("roots/list",)
+
+
+@slotted()
+class Roots:
+    """The roots that the client listed last, and whether it has told of their change.
+
+    ``asked_seq`` and ``seq`` are the frames of that roots/list and its answer, ``announced_seq`` that of
+    the latest notification. ``unannounced`` are the two answers of a change nobody has told of so far.
+    """
+
+    uris: frozenset[str] | None = None
+    asked_seq: int = 0
+    seq: int = 0
+    announced_seq: int = 0
+    unannounced: tuple[int, int] | None = None
+
+
+def outside_file_system(context: MessageContext, history: History) -> Iterable[Violation]:
+    """ROOT-001"""
+    return judge_replies(context, history, "roots/list", (_outside,))
+
+
+def _outside(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
+    for index, uri in enumerate(_uris(reply.result)):
+        if isinstance(uri, str) and not uri.lower().startswith("file://"):
+            said = f"client listed the root {shown(uri)}, whose URI does not begin with file://"
+            yield Violation("ROOT-001", "R-172", said, pointer=f"{reply.at}/roots/{index}/uri")
+
+
+def unannounced_change(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """ROOT-002
+
+    A notification may cross the answer that already shows the change, so this waits for the end.
+    """
+    roots = history.of(Roots)
+    if isinstance(event, Close) and roots.unannounced and not history.blind and history.client.was_read:
+        first, second = roots.unannounced
+        said = "client listed other roots than before, but never sent notifications/roots/list_changed"
+        yield Violation(
+            "ROOT-002", "R-173", said, pointer="/result/roots", related=(first,), blame="client", frame=second
+        )
+
+
+def _note_list(context: MessageContext, history: History) -> None:
+    message, asked = context.message, context.answers
+    if context.sender != CLIENT or asked is None or not isinstance(message, Response):
+        return
+    roots, uris = history.of(Roots), frozenset(uri for uri in _uris(message.result) if isinstance(uri, str))
+    changed = roots.uris is not None and uris != roots.uris
+    # A client may tell of the change before it answers the request that was made before it.
+    announced = roots.announced_seq > roots.asked_seq
+    promised = member(history.client_capabilities, "roots", "listChanged") is True
+    if changed and promised and not announced and not history.scattered:
+        roots.unannounced = (roots.seq, context.seq)
+    roots.uris, roots.asked_seq, roots.seq = uris, asked.seq, context.seq
+
+
+def _note_change(context: MessageContext, history: History) -> None:
+    roots = history.of(Roots)
+    roots.announced_seq, roots.unannounced = context.seq, None
+
+
+def _uris(result: JSON) -> list[JSON]:
+    listed = member(result, "roots")
+    return [member(root, "uri") for root in listed] if isinstance(listed, list) else []
+
+
+_LIST: Final = ("ROOT-001",)
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(_LIST, outside_file_system, ("response",), ROOTS),
+        Check(_LIST, outside_file_system, ("request",), REPLY_CARRIERS, within=STATELESS, members=BRINGING),
+    ),
+    events=(EventCheck(("ROOT-002",), unannounced_change),),
+    updates=(
+        StateUpdate(_note_list, ("response",), ROOTS),
+        StateUpdate(_note_change, ("notification",), ("notifications/roots/list_changed",)),
+    ),
+)

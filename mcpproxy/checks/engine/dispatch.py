@@ -1,0 +1,308 @@
+"""From tables of checks to the few that one message meets.
+
+A ``Dispatch`` is made once from the rule families. For each kind of message it has a ``DispatchPlan``: the
+rows that can concern such a message, in the order of the tables. For the names of the members in its params
+or result the plan has a ``MemberPlan``: the rows that are left. Which of those apply depends on the facts
+known of the message and on what occurs in its text. Both are one number, and the functions to call are kept for
+each number. So a message like an earlier one costs three dictionary lookups, and a search of its text only
+where a row asks for one. Measured: 7.5 µs a frame with these plans, 26 to 35 µs without.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Final, Generic, TypeAlias, TypeVar, cast
+
+from mcpproxy.checks.engine.context import CheckFunction, HttpCheckFunction
+from mcpproxy.checks.engine.http_facts import HttpFact
+from mcpproxy.checks.engine.rows import (
+    FACTS,
+    Check,
+    DispatchKey,
+    EventCheck,
+    HttpCheck,
+    Moment,
+    RuleFamily,
+    StateUpdate,
+    Write,
+)
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.revisions import Protocol, is_one_or_stateless
+from mcpproxy.protocol.shapes.lookup import Expected, expected
+from mcpproxy.session.exchanges import Traffic
+
+MOST_PLANS: Final = 1024
+MOST_MEMBER_PLANS: Final = 64
+MOST_SELECTIONS: Final = 64
+"""So much is kept at once of kinds of message, of the names in one, and of what may be known of it: peers
+choose the names of methods and of members."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+LONG_CHARACTERS: Final = 1024
+
+
+def _is_long(key: object) -> bool:
+    """Whether a key holds so long a name that it is not to be kept."""
+    texts = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
+    return sum(len(text) for text in texts if isinstance(text, str)) > LONG_CHARACTERS
+
+
+class BoundedCache(dict[K, V], Generic[K, V]):
+    """What ``make`` gives for each key, kept for the next time; emptied when there are too many."""
+
+    def __init__(self, make: Callable[[K], V], most: int) -> None:
+        super().__init__()
+        self._make = make
+        self._most = most
+
+    def __missing__(self, key: K) -> V:
+        if _is_long(key):
+            return self._make(key)
+        if len(self) >= self._most:
+            self.clear()
+        made = self[key] = self._make(key)
+        return made
+
+
+Selected: TypeAlias = tuple[tuple[CheckFunction, ...], tuple[Write, ...]]
+"""The checks that a message meets, and what is written down of it."""
+
+
+class MemberPlan:
+    """The rows for messages of one kind with certain members, and how to tell what matters for one of them.
+
+    ``selected`` maps what is known of a message (its facts, and what ``mentioned`` gives) to its checks.
+    ``searches`` is whether ``mentioned`` need be asked at all. ``may_be_plain`` is whether nothing need be
+    looked for, nor can be misshapen, if ``is_plain`` says so of a result.
+    """
+
+    __slots__ = ("_bits", "_finds", "_loose", "_rows", "may_be_plain", "searches", "selected")
+
+    def __init__(
+        self, checks: tuple[Check, ...], updates: tuple[StateUpdate, ...], plain: bool, narrowed: bool
+    ) -> None:
+        rows: tuple[Check | StateUpdate, ...] = (*checks, *updates)
+        words = dict.fromkeys(word for row in rows if narrowed for word in row.mentions)
+        self._rows: Final = (checks, updates)
+        self._bits: Final = {word: 1 << (FACTS + at) for at, word in enumerate(words)}
+        # Names in their quotes cannot overlap, so one search finds them all.
+        quoted = [re.escape(word) for word in words if _is_name(word)]
+        self._finds: Final = re.compile(b"|".join(quoted)).findall if quoted else _nothing
+        self._loose: Final = tuple(word for word in words if not _is_name(word))
+        self.searches: Final = bool(words)
+        self.may_be_plain: Final = plain and not self._loose
+        self.selected: Final = BoundedCache(self._select if narrowed else self._all, MOST_SELECTIONS)
+
+    def mentioned(self, raw: bytes) -> int:
+        """Which words that matter here occur in the text of a frame: bits above those of the facts."""
+        known = 0
+        found: Iterable[bytes] = self._finds(raw)
+        if raw.find(b"\\u") >= 0:
+            found = self._bits  # A name may be there in another spelling.
+        for word in found:
+            known |= self._bits[word]
+        for word in self._loose:
+            if raw.find(word) >= 0:
+                known |= self._bits[word]
+        return known
+
+    def _select(self, known: int) -> Selected:
+        checks, updates = self._rows
+        return (
+            tuple(row.check for row in checks if self._matters(row, known)),
+            tuple(row.write for row in updates if self._matters(row, known)),
+        )
+
+    def _all(self, _: int) -> Selected:
+        checks, updates = self._rows
+        return tuple(row.check for row in checks), tuple(row.write for row in updates)
+
+    def _matters(self, row: Check | StateUpdate, known: int) -> bool:
+        if not row.mentions and not row.given:
+            return True
+        return bool(known & row.given) or any(known & self._bits[word] for word in row.mentions)
+
+
+def _is_name(word: bytes) -> bool:
+    return word[:1] == b'"' == word[-1:]
+
+
+def _nothing(_: bytes) -> list[bytes]:
+    return []
+
+
+PLAIN: Final[JSONObject] = {
+    "content": [{"type": "text", "text": ""}],
+    "isError": False,
+    "resultType": "complete",
+}
+"""The members of a result that is nothing but text, each as it may be."""
+
+
+def is_plain(result: JSONObject) -> bool:
+    """Whether a result with no members but those of ``PLAIN`` is complete, and all its content is text."""
+    content = result.get("content", _NO_CONTENT)
+    if type(content) is not list:
+        return False
+    for block in content:
+        if type(block) is not dict or len(block) != 2 or block.get("type") != "text":
+            return False
+        if type(block.get("text")) is not str:
+            return False
+    return result.get("resultType", "complete") == "complete" and type(result.get("isError", False)) is bool
+
+
+_NO_CONTENT: Final[list[JSON]] = []
+
+
+_ANYTHING: Final = Expected(None, None, insists=False)
+
+
+class DispatchPlan:
+    """What messages of one kind meet.
+
+    ``member_plans`` maps the names of the members of the contents (params or result) to the rows that are
+    left; ``no_members`` is the plan for contents that are no object or absent. ``fits`` tests the contents,
+    ``None`` where any will do; ``insists`` is whether they may not be left out. The ``familiar`` ones of
+    these are for requests whose ``_meta`` is: it fits, and rows that look at nothing else are left out.
+    """
+
+    __slots__ = (
+        "_checks",
+        "_made",
+        "_members",
+        "_narrowed",
+        "_updates",
+        "familiar_fits",
+        "familiar_member_plans",
+        "fits",
+        "insists",
+        "member_plans",
+        "no_members",
+    )
+
+    def __init__(
+        self,
+        dispatch_key: DispatchKey,
+        checks: tuple[Check, ...],
+        updates: tuple[StateUpdate, ...],
+        narrowed: bool,
+    ) -> None:
+        kind, method, _, candidates = dispatch_key
+        self._checks, self._updates, self._narrowed = checks, updates, narrowed
+        self._members: Final = frozenset(name for row in (*checks, *updates) for name in row.members)
+        self._made: Final[dict[tuple[frozenset[str], bool], MemberPlan]] = {}
+        held_against = _ANYTHING
+        if kind != "error" and kind != "malformed" and is_one_or_stateless(candidates):
+            # The oldest of them: what is misshapen in all is so in this one.
+            held_against = expected(method, "result" if kind == "response" else "params", candidates[0])
+        asks = kind == "request"
+        self.fits: Final = held_against.fits
+        self.familiar_fits: Final = held_against.fits_besides_meta if asks else self.fits
+        self.insists: Final = held_against.insists
+        self.member_plans: Final = BoundedCache(self._member_plan, MOST_MEMBER_PLANS)
+        self.familiar_member_plans: Final = (
+            BoundedCache(self._familiar_member_plan, MOST_MEMBER_PLANS) if asks else self.member_plans
+        )
+        self.no_members: Final = self._member_plan(())
+
+    def _familiar_member_plan(self, names: tuple[str, ...]) -> MemberPlan:
+        return self._member_plan(tuple(name for name in names if name != "_meta"))
+
+    def _member_plan(self, names: tuple[str, ...]) -> MemberPlan:
+        # Of all the names that peers may think of only a few tell lanes apart.
+        telling, plain = self._members.intersection(names), self._may_be_plain(names)
+        found = self._made.get((telling, plain))
+        if found is None:
+            checks = tuple(row for row in self._checks if self._runs(row, telling))
+            updates = tuple(row for row in self._updates if self._runs(row, telling))
+            found = self._made[telling, plain] = MemberPlan(checks, updates, plain, self._narrowed)
+        return found
+
+    def _may_be_plain(self, names: tuple[str, ...]) -> bool:
+        if not PLAIN.keys() >= set(names):
+            return False
+        return self.fits is None or self.fits({name: PLAIN[name] for name in names})
+
+    def _runs(self, row: Check | StateUpdate, names: frozenset[str]) -> bool:
+        return not row.members or not self._narrowed or not names.isdisjoint(row.members)
+
+
+class Dispatch:
+    """Which checks and notes of ``families`` a message of a session meets, in the tables' order.
+
+    Sessions of another protocol than ``protocol`` are judged by ``speaking`` that. Unless ``narrowed``,
+    what only saves time is left aside: the revisions, words and facts by which a table narrows its checks.
+    """
+
+    def __init__(
+        self, families: Iterable[RuleFamily], protocol: Protocol = "mcp", *, narrowed: bool = True
+    ) -> None:
+        self._narrowed = narrowed
+        families = tuple(families)
+        self.families: Final = families
+        self.messages: Final[tuple[Check, ...]] = tuple(
+            row for f in families for row in f.checks if protocol in row.protocols
+        )
+        self.exchanges: Final[tuple[HttpCheck, ...]] = tuple(row for f in families for row in f.http)
+        self.events: Final[tuple[EventCheck, ...]] = tuple(
+            row for f in families for row in f.events if protocol in row.protocols
+        )
+        self.updates: Final[tuple[StateUpdate, ...]] = tuple(
+            row for f in families for row in f.updates if protocol in row.protocols
+        )
+        self._speaking: Final[dict[Protocol, Dispatch]] = {protocol: self}
+        self.plans: Final = BoundedCache(self._plan, MOST_PLANS)
+        self.http_checks_for: Final[
+            Callable[[Moment, Traffic, str, HttpFact], tuple[HttpCheckFunction, ...]]
+        ] = lru_cache(maxsize=MOST_PLANS)(self._http_checks)
+
+    def speaking(self, protocol: Protocol) -> "Dispatch":
+        """What the same families say of a session of ``protocol``; made when first asked for."""
+        if protocol not in self._speaking:
+            self._speaking[protocol] = Dispatch(self.families, protocol, narrowed=self._narrowed)
+        return self._speaking[protocol]
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The codes of all rules that these families decide, in whatever protocol."""
+        rows = (row for f in self.families for row in (*f.checks, *f.http, *f.events))
+        return frozenset(code for row in rows for code in row.rules)
+
+    def _plan(self, dispatch_key: DispatchKey) -> DispatchPlan:
+        """What such a message meets."""
+        checks = tuple(
+            row
+            for row in self.messages
+            if self._concerns(row, dispatch_key)
+            and not (self._narrowed and row.unless and row.unless(dispatch_key))
+        )
+        updates = tuple(row for row in self.updates if self._concerns(row, dispatch_key))
+        return DispatchPlan(dispatch_key, checks, updates, self._narrowed)
+
+    def _concerns(self, row: Check | StateUpdate, dispatch_key: DispatchKey) -> bool:
+        kind, method, sender, candidates = dispatch_key
+        return (
+            kind in row.kinds
+            and (not row.methods or method in row.methods)
+            and row.sender in (None, sender)
+            and (
+                not self._narrowed or not row.within or any(revision in row.within for revision in candidates)
+            )
+        )
+
+    def _http_checks(
+        self, moment: Moment, traffic: Traffic, method: str, known: HttpFact
+    ) -> tuple[HttpCheckFunction, ...]:
+        """The checks of an exchange of this kind at this moment, when so much is known of it."""
+        return tuple(
+            row.check
+            for row in self.exchanges
+            if moment in row.moments
+            and traffic in row.traffic
+            and (not row.methods or method in row.methods)
+            and (not row.given or not self._narrowed or known & row.given)
+        )

@@ -1,0 +1,1 @@
+"""What a session is judged by only if somebody asks for it."""

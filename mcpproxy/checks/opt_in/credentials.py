@@ -1,0 +1,97 @@
+"""What looks like a credential: tokens that show their kind, and members that are named for one.
+
+Guesses, kept narrow: what is masked, empty or a placeholder is none. What was found is never repeated.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.wording import token
+
+MAX_VALUES: Final = 500
+"""So many values of one message are looked at."""
+
+MAX_TEXT: Final = 10_000
+"""So many characters of one text are looked at."""
+
+TOKENS: Final = (
+    ("a private key", pattern(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")),
+    ("an AWS access key id", pattern(r"\bA(?:KI|SI)A[0-9A-Z]{16}\b")),
+    ("a GitHub token", pattern(r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{36})")),
+    ("a GitLab token", pattern(r"\bglpat-[A-Za-z0-9_-]{20}")),
+    ("a Slack token", pattern(r"\bxox[abeoprs]-[A-Za-z0-9-]{10}")),
+    ("a Google API key", pattern(r"\bAIza[A-Za-z0-9_-]{35}")),
+    ("a Stripe key", pattern(r"\b[rs]k_live_[A-Za-z0-9]{16}")),
+    ("an API key", pattern(r"\bsk-(?:[a-z]+[0-9]*-)*[A-Za-z0-9_]{20}")),
+    ("a JSON Web Token", pattern(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}")),
+    ("a bearer token", pattern(r"\b[Bb]earer [A-Za-z0-9._~+/-]{20}")),
+    ("a password in a URL", pattern(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@*<{$]{1,64}:[^\s/@*<{$]{3,128}@")),
+)
+"""Texts that show by their form what they are."""
+
+SECRETS: Final[frozenset[tuple[str, ...]]] = frozenset(
+    tuple(name.split())
+    for name in (
+        "password", "passwd", "passphrase", "api key", "apikey", "secret key", "private key", "access key",
+        "api token", "access token", "auth token", "oauth token", "refresh token", "bearer token",
+        "session token", "bot token", "github token", "gitlab token", "slack token", "client secret",
+        "app secret", "shared secret", "jwt secret", "credit card number", "card number", "cvv", "cvc",
+    )
+)  # fmt: skip
+"""Names of what should stay between its owner and whom it is meant for, by words."""
+
+_WORDS: Final = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+_SHORTEST: Final = 4
+
+_BLANK: Final = pattern(r"[\W_]*|(.)\1*", re.DOTALL)
+
+_PLACEHOLDER: Final = pattern(
+    r"\*{3}|x{4}|\.\.\.|…|•|<|\$\{|\{\{|redact|mask|hidden|removed|filtered|omitted|missing|required|invalid"
+    r"|\b(none|null|undefined|set|unset|true|false)\b",
+    re.IGNORECASE,
+)
+"""What stands where a secret was, or says something about it."""
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """The words of a name or title in lower case: ``apiKey`` and ``API key`` are ``("api", "key")``."""
+    return tuple(word.lower() for word in _WORDS.findall(name))
+
+
+def names_secret(name: str) -> bool:
+    """Whether a name, or the end of a title, names a secret itself rather than something about one."""
+    words = words_of(name)
+    return any(words[-length:] in SECRETS for length in (1, 2, 3))
+
+
+def credentials_in(value: JSON) -> Iterator[tuple[str, str]]:
+    """Where something looks like a credential, as a JSON Pointer, and what it looks like.
+
+    Each value is told once, however many patterns it fits.
+    """
+    stack: list[tuple[str, str, JSON]] = [("", "", value)]
+    for _ in range(MAX_VALUES):
+        if not stack:
+            return
+        name, pointer, found = stack.pop()
+        if isinstance(found, dict):
+            stack += [(key, pointer + token(key), inner) for key, inner in reversed(found.items())]
+        elif isinstance(found, list):
+            stack += [(name, f"{pointer}/{at}", inner) for at, inner in reversed(list(enumerate(found)))]
+        elif isinstance(found, str) and (what := _credential(name, found[:MAX_TEXT])):
+            yield pointer, what
+
+
+def _credential(name: str, text: str) -> str:
+    if len(text) < _SHORTEST:
+        return ""
+    for what, shape in TOKENS:
+        if shape.search(text):
+            return what
+    if names_secret(name) and not _BLANK.fullmatch(text) and not _PLACEHOLDER.search(text):
+        return f"a secret: its member is named {' '.join(words_of(name))}"
+    return ""

@@ -1,0 +1,113 @@
+"""Features that still work and are on their way out: told once for each session, never held against anyone.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/deprecated
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.basic.embedded import ASK_CARRIERS, ASKING, Ask, asks, may_ask
+from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.rows import LEGACY, Check, HttpCheck, RuleFamily, StateUpdate
+from mcpproxy.protocol.jsonrpc import Notification
+from mcpproxy.protocol.revisions import STATELESS, span
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory
+from mcpproxy.session.frame import Frame
+from mcpproxy.session.history import History
+
+FEATURES: Final[Mapping[str, tuple[str, str, str]]] = {
+    "roots/list": ("DEPR-001", "D-001", "the client's roots"),
+    "sampling/createMessage": ("DEPR-002", "D-002", "the client to sample its model"),
+}
+"""What a server asks of a client: the rule and requirement that speak of it, and its name."""
+
+FROM_SERVERS: Final = ("thisServer", "allServers")
+"""The values of includeContext that go."""
+
+AFTER_SSE: Final = span("2025-03-26", "2026-07-28")
+"""The revisions with a handshake that have another transport for HTTP."""
+
+MAX_CALLERS: Final = 10_000
+
+
+@slotted()
+class Told:
+    """Who was told of which rule; over HTTP, where stateless requests make no session, by caller."""
+
+    rules: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+    def knows(self, rule: str, history: History) -> bool:
+        return (history.caller, rule) in self.rules or len(self.rules) >= MAX_CALLERS
+
+
+def asked_feature(context: MessageContext, history: History) -> Iterable[Violation]:
+    """DEPR-001, DEPR-002, DEPR-005"""
+    return _asked_features(context, history) if may_ask(context) else ()
+
+
+def _asked_features(context: MessageContext, history: History) -> Iterator[Violation]:
+    told, now = history.beyond(Told), set[str]()
+    for ask in asks(context):
+        for rule, requirement, said, at in _features(ask):
+            if not told.knows(rule, history) and rule not in now:
+                now.add(rule)
+                yield Violation(rule, requirement, said, pointer=at)
+
+
+def _features(ask: Ask) -> Iterator[tuple[str, str, str, str]]:
+    if ask.method in FEATURES:
+        rule, requirement, feature = FEATURES[ask.method]
+        yield rule, requirement, f"server asked for {feature} ({ask.method}), which is deprecated", ask.at
+    context = member(ask.params, "includeContext")
+    if ask.method == "sampling/createMessage" and context in FROM_SERVERS:
+        said = f"server asked for sampling with includeContext {context}, which is deprecated"
+        yield "DEPR-005", "D-005", said, ask.at + "/params/includeContext"
+
+
+def logging(context: MessageContext, history: History) -> Iterable[Violation]:
+    """DEPR-003"""
+    if history.negotiated is not None or history.beyond(Told).knows("DEPR-003", history):
+        return ()
+    said = "server sent log messages (notifications/message), which are deprecated"
+    return (Violation("DEPR-003", "D-003", said, pointer=context.at + "/method"),)
+
+
+def http_with_sse(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
+    """DEPR-004: at the one moment at which each session says what it has agreed on"""
+    revision = exchange.session.revision if exchange.session else None
+    confirms = any(
+        isinstance(message, Notification) and message.method == "notifications/initialized"
+        for message in exchange.messages
+    )
+    if confirms and revision in AFTER_SSE:
+        said = f"client and server speak {revision} over HTTP+SSE, which Streamable HTTP has replaced"
+        yield Violation("DEPR-004", "D-004", said, candidates=(str(revision),))
+
+
+def _note(context: MessageContext, history: History) -> None:
+    """Tell nobody twice."""
+    if may_ask(context):
+        rules = {rule for ask in asks(context) for rule, *_ in _features(ask)}
+    else:
+        rules = {"DEPR-003"} if isinstance(context.message, Notification) else set[str]()
+    told = history.beyond(Told).rules
+    if len(told) < MAX_CALLERS:
+        told.update((history.caller, rule) for rule in rules)
+
+
+_ASKS: Final = ("DEPR-001", "DEPR-002", "DEPR-005")
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(_ASKS, asked_feature, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
+        Check(_ASKS, asked_feature, ("request",), tuple(FEATURES)),
+        Check(("DEPR-003",), logging, ("notification",), ("notifications/message",), within=STATELESS),
+    ),
+    http=(HttpCheck(("DEPR-004",), http_with_sse, ("request",), LEGACY, ("POST",)),),
+    updates=(
+        StateUpdate(_note, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
+        StateUpdate(_note, ("request",), tuple(FEATURES)),
+        StateUpdate(_note, ("notification",), ("notifications/message",)),
+    ),
+)

@@ -1,0 +1,65 @@
+"""The application error envelope: a convention above MCP for tools that report errors as JSON.
+
+A text of a tool's result that is a JSON object with ``"error": true`` is such an envelope. It says which
+error (``code``), for people (``message``) and for programs (``details``), and ``isError`` agrees with it.
+Off unless asked for: it is a contract among one's own servers, not the protocol's.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import orjson
+
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object
+from mcpproxy.checks.engine.rows import Check, RuleFamily
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
+from mcpproxy.protocol.wording import kind
+from mcpproxy.session.history import History
+
+
+def error_envelope(context: MessageContext, history: History) -> Iterator[Violation]:
+    """APP-001, APP-002, APP-003, APP-004"""
+    message = context.message
+    assert isinstance(message, Response)
+    result = as_object(message.result) or {}
+    for index, envelope in _envelopes(result.get("content")):
+        at = f"{context.at}/result/content/{index}/text"
+        code, details = envelope.get("code"), envelope.get("details")
+        if not isinstance(code, str) or not code.strip():
+            said = _fault("code", envelope, "a string that is not empty")
+            yield Violation("APP-001", "X-002", said, pointer=at)
+        if not isinstance(envelope.get("message"), str):
+            yield Violation("APP-002", "X-003", _fault("message", envelope, "a string"), pointer=at)
+        if not isinstance(details, dict):
+            yield Violation("APP-003", "X-004", _fault("details", envelope, "an object"), pointer=at)
+        if result.get("isError") is not True:
+            said = 'server sent an envelope with "error": true in a result whose isError is not true'
+            yield Violation("APP-004", "X-005", said, pointer=f"{context.at}/result/isError")
+
+
+def _fault(name: str, envelope: JSONObject, expected: str) -> str:
+    if name not in envelope:
+        return f"server sent an error envelope without {name}; it is {expected}"
+    found = "empty" if envelope[name] == "" else kind(envelope[name])
+    return f"server sent an error envelope whose {name} is {found}; it is {expected}"
+
+
+def _envelopes(content: JSON) -> Iterator[tuple[int, JSONObject]]:
+    """The texts that are envelopes, each with its place in the content."""
+    for index, item in enumerate(content if isinstance(content, list) else ()):
+        text = item.get("text") if isinstance(item, dict) else None
+        if not isinstance(text, str) or not text.lstrip().startswith("{"):
+            continue
+        try:
+            value: JSON = orjson.loads(text)
+        except ValueError:
+            continue  # Prose in braces, or half a character: no envelope.
+        if isinstance(value, dict) and value.get("error") is True:
+            yield index, value
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("APP-001", "APP-002", "APP-003", "APP-004"), error_envelope, ("response",), ("tools/call",)),
+    ),
+)

@@ -1,0 +1,124 @@
+"""Which implementation spoke which revision, and whether that is one that its user allows.
+
+A peer names itself in the handshake, or, in the revisions without one, in the ``_meta`` of requests and
+results. What it speaks is settled once the other side has answered.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.protocol.jsonrpc import JSON, Response
+from mcpproxy.session.frame import CLIENT, SERVER, Sender
+from mcpproxy.session.history import History
+
+CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
+SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
+
+ANY: Final = "any"
+"""In place of a revision: whatever is spoken."""
+
+KNOWN: Final = 1_000
+"""So many implementations are remembered of one session, more than any has."""
+
+
+@slotted(frozen=True)
+class Spoken:
+    """One implementation that spoke ``revision``."""
+
+    role: Sender
+    name: str
+    version: str
+    revision: str
+    pointer: str
+
+
+Range: TypeAlias = Callable[[str], str]
+"""What is wrong with a version, as the end of a sentence; empty if it is within the range."""
+
+Ranges: TypeAlias = Mapping[str, Mapping[str, Range]]
+"""Revision (or ``any``) -> name of the implementation -> the versions allowed."""
+
+
+@slotted()
+class Met:
+    """The implementations of this session that were looked at already."""
+
+    spoken: set[Spoken] = field(default_factory=set[Spoken])
+
+
+def spoken(context: MessageContext) -> Iterator[Spoken]:
+    """Who spoke what, as this answer settles it."""
+    message, asked = context.message, context.answers
+    if not isinstance(message, Response) or asked is None or len(context.candidates) != 1:
+        return
+    [revision] = context.candidates
+    if asked.method == "initialize":
+        client, server = member(asked.params, "clientInfo"), member(message.result, "serverInfo")
+        where = "/result/serverInfo"
+    elif asked.stateless:
+        client, server = (
+            member(asked.params, "_meta", CLIENT_KEY),
+            member(message.result, "_meta", SERVER_KEY),
+        )
+        where = "/result/_meta"
+    else:
+        return
+    yield from _named(CLIENT, client, revision, "")
+    yield from _named(SERVER, server, revision, context.at + where)
+
+
+def collected(told: Callable[[Spoken], None]) -> RuleFamily:
+    """A family that judges nothing and tells of everyone it meets."""
+
+    def note(context: MessageContext, history: History) -> None:
+        for one in spoken(context):
+            told(one)
+
+    return RuleFamily(updates=(StateUpdate(note, ("response",)),))
+
+
+def pinned(ranges: Ranges) -> RuleFamily:
+    """A family that holds peers to ``ranges``, each told once in a session."""
+
+    def version_outside_range(context: MessageContext, history: History) -> Iterator[Violation]:
+        """VER-001"""
+        if not ranges:
+            return
+        met = history.of(Met).spoken
+        for one in spoken(context):
+            if one in met or len(met) >= KNOWN:
+                continue
+            for table in (one.revision, ANY):
+                allowed = ranges.get(table, {}).get(one.name)
+                if allowed is not None and (fault := allowed(one.version)):
+                    said = f"{one.role} is {shortened(one.name)} {shortened(one.version)}, {fault}"
+                    frame = context.answers.seq if one.role == CLIENT and context.answers else None
+                    yield Violation(
+                        "VER-001", "X-006", said, pointer=one.pointer or None, blame=one.role, frame=frame
+                    )
+
+    def remember(context: MessageContext, history: History) -> None:
+        met = history.of(Met).spoken
+        for one in spoken(context):
+            if len(met) < KNOWN:
+                met.add(one)
+
+    return RuleFamily(
+        checks=(Check(("VER-001",), version_outside_range, ("response",)),),
+        updates=(StateUpdate(remember, ("response",)),) if ranges else (),
+    )
+
+
+def _named(role: Sender, info: JSON, revision: str, pointer: str) -> Iterator[Spoken]:
+    found = as_object(info)
+    name, version = member(found, "name"), member(found, "version")
+    if isinstance(name, str) and isinstance(version, str):
+        yield Spoken(role, name, version, revision, pointer)
+
+
+FAMILY: Final = pinned({})

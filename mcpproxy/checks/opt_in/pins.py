@@ -1,0 +1,315 @@
+"""Tools that somebody has approved of, and whether a server still offers them as they were.
+
+A server is known by the name that it gives itself: in the handshake, or, in the revisions without one, in
+the ``_meta`` of its results. One that does not say its name is taken for the only server there are pins of.
+Nothing is said of what was not seen: a list that is not whole has lost no tool, and a session whose
+handshake was missed is no server's.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#security-considerations
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.checks.server.definitions import changes, definition, digest, told
+from mcpproxy.checks.server.listings import MAX_ITEMS, Page, listed, page
+from mcpproxy.checks.stateless.servers import MAX_CALLERS, SERVER_INFO_KEY
+from mcpproxy.protocol.jsonrpc import ABSENT, Absent, JSONObject, Response
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import SERVER
+from mcpproxy.session.history import History, keep
+from mcpproxy.session.masked_values import holds_mask
+
+TOOLS: Final = "tools/list"
+OPENINGS: Final = ("initialize", "server/discover")
+"""What a server answers with its instructions."""
+
+
+@slotted(frozen=True)
+class Approved:
+    """What is approved of one server.
+
+    ``revisions`` are those in which that was seen. ``instructions`` are ``None`` where it gave none, absent
+    where nobody has seen whether it does. ``tools`` are their definitions by name, as ``definition`` makes
+    them.
+    """
+
+    revisions: tuple[str, ...]
+    instructions: "str | Absent | None"
+    tools: Mapping[str, JSONObject]
+
+
+Pins: TypeAlias = Mapping[str, Approved]
+"""What is approved, by the name of the server; that of one that gives no name is empty."""
+
+
+@slotted(frozen=True)
+class Seen:
+    """What one answer of a server shows of what can be pinned.
+
+    ``server`` is ``None`` if its name was not seen. ``whole`` is set with the last page of a list if none of
+    its pages is missing.
+    """
+
+    server: str | None
+    seq: int
+    revisions: tuple[str, ...]
+    instructions: "str | Absent | None" = ABSENT
+    tools: tuple[JSONObject, ...] | None = None
+    whole: bool = False
+
+
+@slotted()
+class Names:
+    """What the server of each caller calls itself; ``None`` where that is masked."""
+
+    known: dict[str, str | None] = field(default_factory=dict[str, str | None])
+
+
+@slotted()
+class Told:
+    """What was said already, and is not said again in the same session."""
+
+    said: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
+
+
+@slotted()
+class Defined:
+    """Each tool as it was listed last: what is pinned of it, the frame, and the revisions it may be of."""
+
+    tools: dict[tuple[str, str, str], tuple[JSONObject, int, tuple[str, ...]]] = field(
+        default_factory=dict[tuple[str, str, str], tuple[JSONObject, int, tuple[str, ...]]]
+    )
+
+
+def collected(hear: Callable[[Seen], None]) -> RuleFamily:
+    """A family that judges nothing and tells what can be pinned; it needs ``tools.FAMILY`` beside it."""
+
+    def note(context: MessageContext, history: History) -> None:
+        asked, message = context.answers, context.message
+        assert isinstance(message, Response)
+        name, spoken = _server(context, history), context.candidates
+        if asked is not None and asked.method in OPENINGS:
+            hear(Seen(name, context.seq, spoken, _instructions(message)))
+        elif (found := page(context, history)) is not None:
+            tools = tuple(tool for _, _, tool in found.named)
+            whole = found.next is None and found.walk.whole and not history.blind
+            hear(Seen(name, context.seq, spoken, tools=tools, whole=whole))
+
+    return RuleFamily(
+        updates=(
+            StateUpdate(remember_name, ("response",), sender=SERVER),
+            # Before the family of the lists writes down that the page was there.
+            StateUpdate(note, ("response",), (*OPENINGS, TOOLS), sender=SERVER),
+        )
+    )
+
+
+News: TypeAlias = Iterator[tuple[tuple[str, ...], Violation]]
+"""Changes, each with what tells it from others of the session."""
+
+
+def held(pins: Pins | None) -> RuleFamily:
+    """A family that holds servers to ``pins``, each change told once in a session; without, to nothing."""
+
+    def changed_tool(context: MessageContext, history: History) -> Iterator[Violation]:
+        """PIN-001, PIN-002"""
+        return _unsaid(_changed_tools(pins, context, history), history)
+
+    def vanished_tool(context: MessageContext, history: History) -> Iterator[Violation]:
+        """PIN-003"""
+        return _unsaid(_vanished_tools(pins, context, history), history)
+
+    def changed_instructions(context: MessageContext, history: History) -> Iterator[Violation]:
+        """PIN-004"""
+        return _unsaid(_changed_instructions(pins, context, history), history)
+
+    def remember_said(context: MessageContext, history: History) -> None:
+        """Each change that was told of."""
+        said = history.beyond(Told).said
+        for news in (_changed_tools, _vanished_tools, _changed_instructions):
+            for what, _ in news(pins, context, history):
+                if len(said) < MAX_ITEMS:
+                    said.add((history.caller, *what))
+
+    return RuleFamily(
+        checks=(
+            Check(("PIN-001", "PIN-002"), changed_tool, ("response",), (TOOLS,), sender=SERVER),
+            Check(("PIN-003",), vanished_tool, ("response",), (TOOLS,), sender=SERVER),
+            Check(("PIN-004",), changed_instructions, ("response",), OPENINGS, sender=SERVER),
+        ),
+        updates=(
+            StateUpdate(remember_name, ("response",), sender=SERVER),
+            StateUpdate(remember_said, ("response",), (*OPENINGS, TOOLS), sender=SERVER),
+        )
+        if pins is not None
+        else (),
+    )
+
+
+def _changed_tools(pins: Pins | None, context: MessageContext, history: History) -> News:
+    found = page(context, history)
+    if pins is None or found is None:
+        return
+    server = _server(context, history)
+    approved = _approved(pins, server, context, history)
+    if approved is None:
+        if server and server not in pins:
+            said = f"server {shown(server)} is not pinned, and lists tools"
+            yield (
+                ("server", server),
+                Violation("PIN-002", "X-009", said, pointer=context.at + "/result/tools"),
+            )
+        return
+    for index, name, tool in found.named:
+        at, now = f"{context.at}/result/tools/{index}", definition(tool)
+        if (was := approved.tools.get(name)) is not None:
+            for one in changes(was, now, context.candidates, approved.revisions):
+                said = f"server has changed the {one.field} of tool {shown(name)} since it was pinned: "
+                what = ("tool", name, one.field, digest(now.get(one.field)))
+                yield what, Violation("PIN-001", "X-007", said + one.what, pointer=at + one.pointer)
+        else:
+            said = f"server lists tool {shown(name)}, which is not pinned"
+            yield ("new", name), Violation("PIN-002", "X-008", said, pointer=at + "/name")
+
+
+def _vanished_tools(pins: Pins | None, context: MessageContext, history: History) -> News:
+    found = page(context, history)
+    if pins is None or found is None or not _is_whole(found, history):
+        return
+    approved = _approved(pins, _server(context, history), context, history)
+    names = found.names()
+    if approved is None or (history.masked and holds_mask([*names])):
+        return
+    for name in sorted(approved.tools.keys() - set(names)):
+        said = f"server does not list tool {shown(name)}, which is pinned"
+        yield ("gone", name), Violation("PIN-003", "X-010", said, pointer=context.at + "/result/tools")
+
+
+def _changed_instructions(pins: Pins | None, context: MessageContext, history: History) -> News:
+    asked, message = context.answers, context.message
+    if pins is None or asked is None or asked.method not in OPENINGS or not isinstance(message, Response):
+        return
+    approved = _approved(pins, _server(context, history), context, history)
+    now = _instructions(message)
+    if approved is None or approved.instructions is ABSENT or approved.instructions == now:
+        return
+    was = ABSENT if approved.instructions is None else approved.instructions
+    _, what = told(was, ABSENT if now is None else now)
+    said = f"server has changed its instructions since they were pinned: {what}"
+    pointer = "/result" if now is None else "/result/instructions"
+    yield ("instructions", digest(now)), Violation("PIN-004", "X-011", said, pointer=context.at + pointer)
+
+
+def _unsaid(news: News, history: History) -> Iterator[Violation]:
+    """What is said for the first time; of more than can be remembered, all is."""
+    said, now = history.beyond(Told).said, set[tuple[str, ...]]()
+    for what, violation in news:
+        key = (history.caller, *what)
+        if key not in said and key not in now:
+            now.add(key)
+            yield violation
+
+
+# Within one session
+
+
+def redefined_tool(context: MessageContext, history: History) -> Iterator[Violation]:
+    """PIN-005"""
+    found = page(context, history)
+    if found is None:
+        return
+    before, caller = history.beyond(Defined).tools, history.caller
+    counts = Counter(name for _, name, _ in found.named)
+    for index, name, tool in found.named:
+        was, seq, then = before.get((caller, found.walk.asked, name), (None, 0, ()))
+        if was is None or name in found.walk.items or counts[name] > 1:
+            continue
+        if history.masked and holds_mask(was):
+            continue
+        at, now = f"{context.at}/result/tools/{index}", definition(tool)
+        announced = "" if listed(history, TOOLS).changed_seq > seq else ", and announced no change"
+        for one in changes(was, now, context.candidates, then):
+            said = f"server has changed the {one.field} of tool {shown(name)} in mid-session{announced}: "
+            yield Violation("PIN-005", "X-012", said + one.what, pointer=at + one.pointer, related=(seq,))
+
+
+def remember_definitions(context: MessageContext, history: History) -> None:
+    """How each tool is defined on this page, unless its list has two of that name."""
+    found = page(context, history)
+    if found is None:
+        return
+    known, tools = listed(history, TOOLS), history.beyond(Defined).tools
+    # The page is written down already, with the walk that it belongs to.
+    walk = known.latest if found.next is None else known.under_way.get(found.next)
+    walk = walk if walk is not None and walk.seq == context.seq else found.walk
+    counts = Counter(name for _, name, _ in found.named)
+    for _, name, tool in found.named:
+        key = (history.caller, walk.asked, name)
+        if name in walk.repeated or counts[name] > 1:
+            tools.pop(key, None)
+        else:
+            keep(tools, key, (definition(tool), context.seq, context.candidates), MAX_ITEMS)
+
+
+# Which server that is
+
+
+def remember_name(context: MessageContext, history: History) -> None:
+    """What the server calls itself."""
+    name = _own_name(context, history)
+    if not isinstance(name, Absent):
+        keep(history.beyond(Names).known, history.caller, name, MAX_CALLERS)
+
+
+def _server(context: MessageContext, history: History) -> str | None:
+    """The name of the server that answers; empty if it gives none, ``None`` if nobody can tell."""
+    name = _own_name(context, history)
+    if isinstance(name, Absent):
+        nameless = "" if context.stateless and not history.blind else None
+        return history.beyond(Names).known.get(history.caller, nameless)
+    return name
+
+
+def _own_name(context: MessageContext, history: History) -> "str | Absent | None":
+    """The name that an answer gives; ``None`` if it is masked, absent if it is no place for one."""
+    asked, message = context.answers, context.message
+    if asked is None or not isinstance(message, Response):
+        return ABSENT
+    if asked.method == "initialize":
+        name = member(message.result, "serverInfo", "name")
+        name = name if isinstance(name, str) else ""
+    else:
+        name = member(message.result, "_meta", SERVER_INFO_KEY, "name") if context.stateless else None
+    if not isinstance(name, str):
+        return ABSENT
+    return None if history.masked and holds_mask(name) else name
+
+
+def _approved(pins: Pins, server: str | None, context: MessageContext, history: History) -> Approved | None:
+    """What is approved of a server; nothing is known of one that cannot be told from others."""
+    if server == "" and "" not in pins and len(pins) == 1:
+        return next(iter(pins.values()))
+    return None if server is None else pins.get(server)
+
+
+def _instructions(message: Response) -> str | None:
+    found = member(message.result, "instructions")
+    return found if isinstance(found, str) and found else None
+
+
+def _is_whole(found: Page, history: History) -> bool:
+    return found.next is None and found.walk.whole and not history.blind and not history.in_both_eras
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        *held(None).checks,
+        Check(("PIN-005",), redefined_tool, ("response",), (TOOLS,), sender=SERVER),
+    ),
+    updates=(StateUpdate(remember_definitions, ("response",), (TOOLS,), sender=SERVER),),
+)

@@ -1,0 +1,307 @@
+"""What a server has listed: tools, prompts, resources and templates, page by page.
+
+A *walk* leads through the pages of a list from the first on; the cursor that each page asked for tells
+which walk it goes on with. What a walk has seen is a whole list only if it saw every page, and nobody
+announced a change in between. What is known of an item ends with such an announcement. Several walks may
+be under way at once, and callers with other credentials may be shown other lists.
+
+Everything here is bounded, and what had to be forgotten counts as unknown. The rows that write it down
+stand with ``tools.FAMILY``.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, as_object, member
+from mcpproxy.checks.stateless.servers import server
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
+from mcpproxy.protocol.methods import declares
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
+from mcpproxy.protocol.schema.validate import Contract, Mismatch, contract
+from mcpproxy.session.history import History, keep
+from mcpproxy.session.subscriptions import Subscriptions
+
+LISTS: Final[Mapping[str, tuple[str, str]]] = {
+    "tools/list": ("tools", "name"),
+    "prompts/list": ("prompts", "name"),
+    "resources/list": ("resources", "uri"),
+    "resources/templates/list": ("resourceTemplates", "uriTemplate"),
+}
+"""Each method of a list: the member that holds it, and what its items go by."""
+
+CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "notifications/tools/list_changed": ("tools/list",),
+    "notifications/prompts/list_changed": ("prompts/list",),
+    "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
+}
+"""Which lists each announcement is about."""
+
+MAX_ITEMS: Final = 10_000
+MAX_WALKS: Final = 8
+MAX_LISTS: Final = 256
+
+_FOREVER: Final = 1 << 63
+
+
+@slotted(eq=False)
+class Item:
+    """One listed thing: as it was listed, in which frame, and until when it may be relied on."""
+
+    value: JSONObject
+    seq: int
+    fresh_until_ns: int
+    _contracts: dict[tuple[str, str], Contract | None] = field(
+        default_factory=dict[tuple[str, str], Contract | None]
+    )
+    _latest: tuple[str, JSON, tuple[Mismatch, ...]] = ("", None, ())
+
+    def breaks(
+        self, name: str, value: JSON, revision: str, text: bytes | None = None
+    ) -> tuple[Mismatch, ...]:
+        """How ``value`` (out of the JSON ``text``) fails the schema that is listed under ``name``."""
+        latest_name, latest_value, latest = self._latest
+        if latest_value is value and latest_name == name:
+            return latest
+        ready = self._contracts.get((name, revision), ABSENT)
+        if ready is ABSENT:
+            ready = self._contracts[name, revision] = contract(self.value.get(name), revision)
+        found = ready.breaks(value, text) if ready is not None else ()
+        # Kept, since who judges a call and who notes it both ask.
+        self._latest = (name, value, found)
+        return found
+
+    def forget(self) -> None:
+        """Hold on to no value that was judged."""
+        self._latest = ("", None, ())
+
+
+@slotted(eq=False)
+class Walk:
+    """A list as far as its pages have come.
+
+    ``whole`` is whether none of them is missing so far. ``changes`` is how many announcements had come when
+    it began. ``asked`` is what in the request a server may go by, other than who asks.
+    """
+
+    first_seq: int
+    changes: int
+    connection: int
+    asked: str
+    whole: bool
+    seq: int = 0
+    at_ns: int = 0
+    items: dict[str, Item] = field(default_factory=dict[str, Item])
+    repeated: set[str] = field(default_factory=set[str])
+
+    def like(self, other: "Walk") -> bool:
+        """Whether the two were asked for alike, so that they may be compared."""
+        return self.asked == other.asked
+
+    def difference(self, other: "Walk") -> str:
+        """One name that only one of two lists has; empty if there is none."""
+        return next(iter(self.items.keys() ^ other.items.keys()), "")
+
+
+@slotted()
+class Page:
+    """One page of a list: which walk it belongs to, what it adds, and whether that is the end."""
+
+    walk: Walk
+    named: list[tuple[int, str, JSONObject]]  # index, name, item
+    next: str | None
+
+    def names(self) -> list[str]:
+        """All that the walk has seen with this page, in order."""
+        return list(dict.fromkeys([*self.walk.items, *(name for _, name, _ in self.named)]))
+
+
+@slotted()
+class Listed:
+    """What is known of one list.
+
+    ``items`` are those listed last under each name, ``latest`` is the latest whole list and ``before`` the
+    one before that. ``called`` is how many calls of tools had been answered when ``latest`` came. ``silent``
+    are two lists that differ although no announcement came, while it should.
+    """
+
+    items: dict[str, Item] = field(default_factory=dict[str, Item])
+    under_way: dict[str, Walk] = field(default_factory=dict[str, Walk])  # by the cursor they go on with
+    latest: Walk | None = None
+    before: Walk | None = None
+    by_connection: dict[int, Walk] = field(default_factory=dict[int, Walk])
+    changes: int = 0
+    changed_seq: int = 0
+    called: int = 0
+    silent: tuple[Walk, Walk] | None = None
+
+    @property
+    def whole(self) -> Walk | None:
+        """The latest whole list, unless a change was announced since."""
+        latest = self.latest
+        return latest if latest is not None and latest.changes == self.changes else None
+
+
+@slotted()
+class Lists:
+    """Each list, as one caller is shown it, and how many calls of each were answered so far."""
+
+    known: dict[tuple[str, str], Listed] = field(default_factory=dict[tuple[str, str], Listed])
+    calls: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def listed(history: History, method: str) -> Listed:
+    """What this session, or the caller of this stateless request, knows of the list of ``method``."""
+    known, key = history.beyond(Lists).known, (history.caller, method)
+    found = known.get(key)
+    if found is None:
+        found = Listed()
+        keep(known, key, found, MAX_LISTS)
+    return found
+
+
+def page(context: MessageContext, history: History) -> Page | None:
+    """The page that a response is; ``None`` if it is none, or its request is not known."""
+    if isinstance(context.page, Page):
+        return context.page
+    message, asked = context.message, context.answers
+    if asked is None or asked.method not in LISTS or not isinstance(message, Response):
+        return None
+    part, key = LISTS[asked.method]
+    found, cursor = member(message.result, part), _cursor(asked.params)
+    if not isinstance(found, list) or asked.cancelled:
+        return None
+    known = listed(history, asked.method)
+    walk = known.under_way.get(cursor) if cursor is not None else None
+    if walk is None or walk.changes != known.changes:
+        whole = cursor is None and asked.seq > known.changed_seq
+        walk = Walk(asked.seq, known.changes, context.frame.connection, _asked(asked.params), whole)
+    named = [
+        (index, name, item)
+        for index, item in enumerate(found)
+        if isinstance(item, dict) and isinstance(name := item.get(key), str)
+    ]
+    after = member(message.result, "nextCursor")
+    made = context.page = Page(walk, named, after if isinstance(after, str) else None)
+    return made
+
+
+def _cursor(params: "JSON | Absent") -> str | None:
+    cursor = member(params, "cursor")
+    return cursor if isinstance(cursor, str) else None
+
+
+def _asked(params: "JSON | Absent") -> str:
+    """What the request says that the list may depend on: all but its cursor and what is its own."""
+    if not isinstance(params, dict):
+        return ""
+    said = {name: value for name, value in params.items() if name not in ("cursor", "_meta")}
+    for name in (VERSION_KEY, CAPABILITIES_KEY, "io.modelcontextprotocol/clientInfo"):
+        said[name] = member(params, "_meta", name)
+    return repr(said)
+
+
+# What is written down
+
+
+def remember_page(context: MessageContext, history: History) -> None:
+    """What a page lists, and with the last one the whole list."""
+    found, asked = page(context, history), context.answers
+    if found is None or asked is None:
+        return
+    known, walk = listed(history, asked.method), found.walk
+    if (cursor := _cursor(asked.params)) is not None:
+        known.under_way.pop(cursor, None)
+    fresh_until_ns = _fresh_until_ns(context)
+    for _, name, value in found.named:
+        if name in walk.items:
+            walk.repeated.add(name)
+        walk.items[name] = Item(value, context.seq, fresh_until_ns)
+    walk.seq, walk.at_ns = context.seq, context.frame.observed_at_ns
+    walk.whole &= len(walk.items) <= MAX_ITEMS and not history.blind
+    if asked.seq > known.changed_seq:  # else it may have been put together before the change
+        for _, name, _ in found.named:
+            keep(known.items, name, walk.items[name], MAX_ITEMS)
+        for name in walk.repeated:
+            known.items.pop(name, None)
+    if found.next is not None:
+        keep(known.under_way, found.next, walk, MAX_WALKS)
+    elif walk.whole:
+        _remember_whole(context, history, known, walk)
+
+
+def _remember_whole(context: MessageContext, history: History, known: Listed, walk: Walk) -> None:
+    known.before, known.latest = known.latest, walk
+    known.called = calls_answered(history)
+    keep(known.by_connection, walk.connection, walk, MAX_WALKS)
+    # Of a name that stands for several things nobody can tell which is meant.
+    known.items = {name: item for name, item in walk.items.items() if name not in walk.repeated}
+    before = known.before
+    if before is not None and before.changes == walk.changes and before.like(walk):
+        method = context.answers.method if context.answers else ""
+        if walk.difference(before) and _announces(context, history, method, before):
+            known.silent = known.silent or (before, walk)
+
+
+def _announces(context: MessageContext, history: History, method: str, before: Walk) -> bool:
+    """Whether the server had said that it would tell, and there was a pipe on which to tell."""
+    if history.over_http or history.in_both_eras or method not in _ANNOUNCED:
+        return False
+    feature, flag = _ANNOUNCED[method]
+    if not context.stateless:
+        declared = history.server_capabilities
+        return declared is not None and declares(declared, f"{feature}.listChanged")
+    declared = server(history).listed
+    if declared is None or not declares(declared.capabilities, f"{feature}.listChanged"):
+        return False
+    return any(
+        member(s.acknowledged, flag) is True
+        and s.asked.seq < before.first_seq
+        and s.cancelled_ns is None
+        and not s.ended_seq
+        for s in history.of(Subscriptions).by_id.values()
+    )
+
+
+_ANNOUNCED: Final[Mapping[str, tuple[str, str]]] = {
+    "tools/list": ("tools", "toolsListChanged"),
+    "prompts/list": ("prompts", "promptsListChanged"),
+    "resources/list": ("resources", "resourcesListChanged"),
+}
+
+
+def _fresh_until_ns(context: MessageContext) -> int:
+    """How long a list may be relied on: where it does not say, until a change is announced."""
+    if not context.stateless:
+        return _FOREVER
+    ttl_ms = member(as_object(context.message.value), "result", "ttlMs")
+    fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
+    return context.frame.observed_at_ns + fresh_ns
+
+
+def remember_change(context: MessageContext, history: History) -> None:
+    """A change is announced: nothing is known of that list any more."""
+    message = context.message
+    assert isinstance(message, Notification)
+    for method in CHANGES[message.method]:
+        known = listed(history, method)
+        known.items.clear()
+        known.changes += 1
+        known.changed_seq = context.seq
+        known.silent = None
+
+
+def remember_call(context: MessageContext, history: History) -> None:
+    """A call was answered: what is listed from now on comes after it."""
+    calls, caller = history.beyond(Lists).calls, history.caller
+    if len(calls) == 1 and caller in calls:
+        calls[caller] += 1
+    else:
+        keep(calls, caller, calls.get(caller, 0) + 1, MAX_LISTS)
+
+
+def calls_answered(history: History) -> int:
+    """How many calls of tools were answered so far to this session, or this caller."""
+    return history.beyond(Lists).calls.get(history.caller, 0)

@@ -1,0 +1,77 @@
+"""Prompts: whether those are refused that cannot be given.
+
+The members of requests and results are seen with all others (``shapes``).
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.rows import ANSWERS, Check, RuleFamily
+from mcpproxy.checks.server.listings import Item, listed
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import SERVER, Severity
+from mcpproxy.session.history import Asked, History
+
+OTHER_MATTERS: Final = (-32601, -32603)
+"""The method is not known, or the server is broken: neither speaks of the prompt."""
+
+
+def unrefused_prompt(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROM-003"""
+    asked = context.answers
+    if asked is None or asked.cancelled or history.blind:
+        return ()
+    known, name = listed(history, "prompts/list"), member(asked.params, "name")
+    if known.changed_seq > asked.seq or not isinstance(name, str):
+        return ()
+    prompt, whole = known.items.get(name), known.whole
+    if prompt is not None and prompt.seq < asked.seq:
+        lacking = _lacking(prompt, asked)
+        fault, seq = f"without {shown(lacking)}, which it lists as required", prompt.seq
+        if lacking is None:
+            return ()
+    elif whole is not None and whole.seq < asked.seq and name not in whole.items:
+        fault, seq = "which it does not list", whole.seq
+    else:
+        return ()
+    return _verdict(context, f"{shown(name)}, {fault}", (seq, asked.seq), required=prompt is not None)
+
+
+def _verdict(
+    context: MessageContext, what: str, related: tuple[int, ...], *, required: bool
+) -> Iterable[Violation]:
+    message = context.message
+    at_most: Severity = "info"
+    if isinstance(message, ErrorResponse):
+        code = member(as_object(message.error), "code")
+        if code == -32602 or code in OTHER_MATTERS or not isinstance(code, int):
+            return ()
+        said, pointer = f"server refused prompt {what}, with code {code} instead of -32602", "/error/code"
+    elif member(message.value, "result", "resultType") in (None, "complete"):
+        at_most = "warning" if required else "info"
+        said, pointer = f"server gave prompt {what}", "/result"
+    else:
+        return ()  # It asks back, maybe for the very thing.
+    return (
+        Violation("PROM-003", "R-163", said, pointer=context.at + pointer, related=related, at_most=at_most),
+    )
+
+
+def _lacking(prompt: Item, asked: Asked) -> str | None:
+    """The first argument that is listed as required and not given."""
+    wanted, given = prompt.value.get("arguments"), member(asked.params, "arguments")
+    names: JSON = given if isinstance(given, dict) else {}
+    for argument in wanted if isinstance(wanted, list) else ():
+        name = member(argument, "name")
+        if member(argument, "required") is True and isinstance(name, str) and name not in names:
+            return name
+    return None
+
+
+FAMILY: Final = RuleFamily(
+    checks=(Check(("PROM-003",), unrefused_prompt, ANSWERS, ("prompts/get",), sender=SERVER),),
+)

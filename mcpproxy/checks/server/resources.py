@@ -1,0 +1,312 @@
+"""Resources: their names, what reading them gives, and the word that they changed.
+
+The members of what is listed and read are seen with all others (``shapes``).
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/resources
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.basic.content import blocks
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.checks.server.listings import LISTS, listed
+from mcpproxy.checks.stateless.servers import is_modern
+from mcpproxy.checks.stateless.subscriptions import belongs_to
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Response
+from mcpproxy.protocol.methods import declares
+from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import CLIENT, SERVER
+from mcpproxy.session.history import Asked, History, keep
+
+GRACE_NS: Final = 5_000_000_000
+"""So long after the end of a subscription an update may have been under way."""
+
+MAX_SUBSCRIBED: Final = 4_096
+
+
+# What they go by
+
+URI: Final = pattern(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*")
+
+EXPRESSION: Final = pattern(
+    r"\{[+#./;?&=,!@|]?[A-Za-z0-9_%.]+(?::\d{1,4}|\*)?(?:,[A-Za-z0-9_%.]+(?::\d{1,4}|\*)?)*\}"
+)
+"""One expression of a URI template; what stands between them is literal text."""
+
+
+def listed_uris(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RES-002: in lists"""
+    asked = context.answers
+    if asked is None:
+        return
+    part, key = LISTS[asked.method]
+    found = member(context.message.value, "result", part)
+    for index, item in enumerate(found if isinstance(found, list) else ()):
+        fault = (_template_fault if key == "uriTemplate" else _uri_fault)(member(item, key))
+        if fault:
+            yield _malformed(context, f"{key} {fault}", f"/result/{part}/{index}/{key}")
+
+
+def read_uris(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RES-002: of what is read"""
+    contents = member(context.message.value, "result", "contents")
+    for index, content in enumerate(contents if isinstance(contents, list) else ()):
+        if fault := _uri_fault(member(content, "uri")):
+            yield _malformed(context, f"uri {fault}", f"/result/contents/{index}/uri")
+
+
+def linked_uris(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RES-002: in content blocks"""
+    for pointer, block in blocks(context, history):
+        match block:
+            case {"type": "resource_link", "uri": uri}:
+                fault, pointer = _uri_fault(uri), pointer + "/uri"
+            case {"type": "resource", "resource": {"uri": uri}}:
+                fault, pointer = _uri_fault(uri), pointer + "/resource/uri"
+            case _:
+                continue
+        if fault:
+            yield _malformed(context, f"uri {fault}", pointer.removeprefix(context.at))
+
+
+def _malformed(context: MessageContext, fault: str, pointer: str) -> Violation:
+    # That a string is a URI is a format, which no schema enforces.
+    said = f"{context.sender} sent a resource whose {fault}"
+    return Violation("RES-002", "R-156", said, pointer=context.at + pointer, at_most="warning")
+
+
+def _uri_fault(uri: JSON) -> str:
+    if not isinstance(uri, str) or URI.fullmatch(uri):
+        return ""
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", uri):
+        return f"has no scheme: {shown(uri)}"
+    good = URI.match(uri)
+    stray = uri[good.end() : good.end() + 1] if good else ""
+    return f"has {shown(stray)}, which must be percent-encoded: {shown(uri)}"
+
+
+def _template_fault(template: JSON) -> str:
+    if not isinstance(template, str):
+        return ""
+    literal = EXPRESSION.sub("", template)
+    if "{" in literal or "}" in literal:
+        return f"has an expression that is none: {shown(template)}"
+    if stray := re.search(r'[\x00-\x20"<>\\^`|]', literal):
+        return f"has {shown(stray[0])}, which must be percent-encoded: {shown(template)}"
+    return ""
+
+
+# Reading
+
+
+def doubled_content(context: MessageContext, history: History) -> Iterator[Violation]:
+    """RES-003: text and blob at once, which the schema lets pass"""
+    contents = member(context.message.value, "result", "contents")
+    for index, content in enumerate(contents if isinstance(contents, list) else ()):
+        if isinstance(content, dict) and "text" in content and "blob" in content:
+            said = f"server sent both text and blob for {shown(content.get('uri'))}; clients read one of them"
+            pointer = f"{context.at}/result/contents/{index}"
+            yield Violation("RES-003", "R-157", said, pointer=pointer, at_most="info")
+
+
+NOT_FOUND: Final = pattern(
+    r"\b(resource|uri)\b.*\b(not found|does not exist|doesn't exist|unknown|no such)\b"
+    r"|\b(unknown|no such|missing|not found)\b.*\b(resource|uri)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A message that says that there is no such resource."""
+
+
+def not_found(context: MessageContext, history: History) -> Iterable[Violation]:
+    """RES-004"""
+    message, asked = context.message, context.answers
+    assert isinstance(message, ErrorResponse)
+    if asked is None or asked.cancelled or (context.stateless and not is_modern(context, history)):
+        return ()
+    error = as_object(message.error)
+    code, text = member(error, "code"), member(error, "message")
+    right = -32602 if context.stateless else -32002
+    # Not to know the method, or to be broken, is another matter; -32002 where it is retired is ERR-004's.
+    if not isinstance(code, int) or code in (right, -32601, -32603, -32002):
+        return ()
+    if not isinstance(text, str) or not NOT_FOUND.search(text[:1_000]):
+        return ()
+    said = (
+        f"server said with code {shown(code)} that a resource is not there, not with {right}: {shown(text)}"
+    )
+    # That this is what it means only its words show.
+    return (
+        Violation(
+            "RES-004",
+            "R-158",
+            said,
+            pointer=context.at + "/error/code",
+            related=(asked.seq,),
+            at_most="warning",
+        ),
+    )
+
+
+def empty_contents(context: MessageContext, history: History) -> Iterable[Violation]:
+    """RES-005"""
+    message, asked = context.message, context.answers
+    assert isinstance(message, Response)
+    uri = member(asked.params, "uri") if asked is not None else None
+    if asked is None or not isinstance(uri, str) or member(message.result, "contents") != []:
+        return ()
+    if not is_modern(context, history):
+        return ()
+    resources, templates = (listed(history, method).whole for method in RESOURCE_LISTS)
+    if history.blind or resources is None or templates is None:
+        return ()
+    if max(resources.seq, templates.seq) > asked.seq or uri in resources.items:
+        return ()
+    if any(_may_name(template, uri) for template in templates.items):
+        return ()
+    said = f"server answered with empty contents for {shown(uri)}, which is in none of its lists"
+    related = (resources.seq, templates.seq, asked.seq)
+    # A resource that is empty, and not listed, looks just the same.
+    return (
+        Violation(
+            "RES-005",
+            "R-159",
+            said,
+            pointer=context.at + "/result/contents",
+            related=related,
+            at_most="warning",
+        ),
+    )
+
+
+def _may_name(template: str, uri: str) -> bool:
+    """Whether ``template`` may expand to ``uri``: by its literal text up to the first expression."""
+    return _plain(uri).startswith(_plain(template.partition("{")[0]))
+
+
+# Subscriptions
+
+
+@slotted()
+class Subscribed:
+    """The resources that a stateful client has asked to hear of, by URI in a plain form.
+
+    A value is the request, and when the subscription ended, 0 while it has not.
+    """
+
+    uris: dict[str, tuple[Asked, int]] = field(default_factory=dict[str, tuple[Asked, int]])
+    forgetful: bool = False
+
+
+def remember_subscription(context: MessageContext, history: History) -> None:
+    """A client subscribes, or wants to hear no more."""
+    asked, uri = context.asked, member(context.message.value, "params", "uri")
+    known = history.of(Subscribed)
+    if asked is None or not isinstance(uri, str):
+        known.forgetful = True
+    elif asked.method == "resources/subscribe":
+        keep(known.uris, _plain(uri), (asked, 0), MAX_SUBSCRIBED)
+        known.forgetful |= len(known.uris) == MAX_SUBSCRIBED
+    elif before := known.uris.get(_plain(uri)):
+        known.uris[_plain(uri)] = (before[0], context.frame.observed_at_ns)
+
+
+def unsubscribed_update(context: MessageContext, history: History) -> Iterable[Violation]:
+    """RES-006"""
+    message = context.message
+    assert isinstance(message, Notification)
+    uri = member(message.params, "uri")
+    if not isinstance(uri, str) or history.in_both_eras:
+        return ()
+    at = context.at + "/params/uri"
+    if history.stateless_seq is not None:
+        found = belongs_to(context, history)
+        wanted = found.wanted.get("resourceSubscriptions") if found is not None and found.wanted else None
+        if found is None or not isinstance(wanted, list) or not wanted:
+            return ()  # On no subscription, or on one for something else: SUB-007 and SUB-005.
+        if any(isinstance(known, str) and _is_below(uri, known) for known in wanted):
+            return ()
+        said = f"server sent an update of {shown(uri)}, which the subscription does not name"
+        candidates = found.asked.candidates
+        return (
+            Violation(
+                "RES-006", "R-160", said, pointer=at, related=(found.asked.seq,), candidates=candidates
+            ),
+        )
+    known, declared = history.of(Subscribed), history.server_capabilities
+    if history.blind or known.forgetful or not history.client.was_read or history.scattered:
+        return ()
+    if declared is None or not declares(declared, "resources.subscribe"):
+        return ()  # Nobody could subscribe: PROTO-009 says so.
+    now_ns = context.frame.observed_at_ns
+    over = 0
+    for subscribed, (asked, ended_ns) in known.uris.items():
+        if _is_below(uri, subscribed) and not asked.taken_back:
+            if not ended_ns or now_ns - ended_ns < GRACE_NS:
+                return ()
+            over = asked.seq
+    said = f"server sent an update of {shown(uri)}, "
+    said += "to which the client no longer subscribes" if over else "to which the client never subscribed"
+    return (Violation("RES-006", "R-160", said, pointer=at, related=(over,) if over else ()),)
+
+
+def _is_below(uri: str, subscribed: str) -> bool:
+    """Whether ``uri`` is a subscribed one, or may be a part of it: nobody says what that is."""
+    return _plain(uri).startswith(_plain(subscribed))
+
+
+def _plain(uri: str) -> str:
+    """A URI in a form in which two spellings of one are equal."""
+    from urllib.parse import unquote  # 3 ms, which most sessions are spared
+
+    return unquote(uri).rstrip("/").lower()
+
+
+RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("RES-002",), listed_uris, ("response",), RESOURCE_LISTS, sender=SERVER),
+        Check(("RES-002",), read_uris, ("response",), ("resources/read",), sender=SERVER),
+        Check(
+            ("RES-002",),
+            linked_uris,
+            ("response",),
+            ("tools/call", "prompts/get", "tasks/result"),
+            sender=SERVER,
+            mentions=(b'"uri"',),
+        ),
+        Check(
+            ("RES-003",),
+            doubled_content,
+            ("response",),
+            ("resources/read",),
+            sender=SERVER,
+            mentions=(b'"blob"',),
+        ),
+        Check(("RES-004",), not_found, ("error",), ("resources/read",), sender=SERVER),
+        Check(
+            ("RES-005",), empty_contents, ("response",), ("resources/read",), sender=SERVER, within=STATELESS
+        ),
+        Check(
+            ("RES-006",),
+            unsubscribed_update,
+            ("notification",),
+            ("notifications/resources/updated",),
+            sender=SERVER,
+        ),
+    ),
+    updates=(
+        StateUpdate(
+            remember_subscription,
+            ("request",),
+            ("resources/subscribe", "resources/unsubscribe"),
+            sender=CLIENT,
+        ),
+    ),
+)

@@ -1,0 +1,315 @@
+"""Calling tools: what is asked of them and what they give back, against what was listed.
+
+A call is judged by the tool as it was listed when the call was sent. Nothing is said once a change of the
+list was announced, or where a part of the list was not seen.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#calling-tools
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import orjson
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
+from mcpproxy.checks.server.listings import Item, Listed, listed
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Response
+from mcpproxy.protocol.revisions import is_one_or_stateless, since
+from mcpproxy.protocol.schema.validate import Mismatch
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import CLIENT, SERVER, Severity
+from mcpproxy.session.history import Asked, History, keep
+
+MAX_CALLS: Final = 4_096
+
+STRUCTURED: Final = since("2025-06-18")
+"""The revisions in which a tool may have structured output."""
+
+AS_RESULT: Final = since("2025-11-25")
+"""The revisions in which arguments that a tool does not take are the tool's own business."""
+
+MAX_TEXT: Final = 1 << 20
+"""A text longer than this is not read as JSON."""
+
+
+@slotted(eq=False)
+class Call:
+    """One call, with the tool as it was known when the call was sent.
+
+    ``unlisted`` is the frame that ends a whole list without that name, 0 if there is none. ``changes`` is
+    how many changes of the list (``known``) had been announced.
+    """
+
+    asked: Asked
+    name: str
+    tool: Item | None
+    unlisted: int
+    known: Listed
+    changes: int
+    stale: bool
+
+
+@slotted()
+class Calls:
+    """The calls that became tasks."""
+
+    tasks: dict[str, Call] = field(default_factory=dict[str, Call])
+
+
+def remember_call(context: MessageContext, history: History) -> None:
+    """Which tool a call means, if there may be something to say of the answer."""
+    asked, params = context.asked, context.contents
+    if asked is None or history.blind or not isinstance(params, dict):
+        return
+    name = params.get("name")
+    if not isinstance(name, str):
+        return
+    known = listed(history, "tools/list")
+    tool = known.items.get(name)
+    if tool is None:
+        whole = known.whole
+        if whole is not None and name not in whole.items:
+            asked.noted = Call(asked, name, None, whole.seq, known, known.changes, stale=False)
+        return
+    revisions = context.candidates
+    unsure = not is_one_or_stateless(revisions)
+    if "outputSchema" in tool.value or unsure or _misfits(tool, params, revisions[0]):
+        stale = context.frame.observed_at_ns > tool.fresh_until_ns
+        asked.noted = Call(asked, name, tool, 0, known, known.changes, stale)
+    tool.forget()
+
+
+def remember_answer(context: MessageContext, history: History) -> None:
+    """A call is over, or goes on as a task."""
+    asked, message = context.answers, context.message
+    call = asked.noted if asked is not None else None
+    if asked is None or not isinstance(call, Call):
+        return
+    asked.noted = None
+    if isinstance(message, Response) and member(asked.params, "task") is not None:
+        task = member(message.result, "task", "taskId")
+        if isinstance(task, str):
+            keep(history.of(Calls).tasks, task, call, MAX_CALLS)
+
+
+# What the client sends
+
+
+def unfit_arguments(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TOOL-008: the client's part of it, no more than a note: the server is there to refuse"""
+    params = context.contents
+    if history.blind or not is_one_or_stateless(context.candidates) or not isinstance(params, dict):
+        return ()
+    name = params.get("name")
+    tool = listed(history, "tools/list").items.get(name) if isinstance(name, str) else None
+    if tool is None:
+        return ()
+    found = _misfits(tool, params, context.candidates[0], context.frame.raw)
+    if not found:
+        return ()
+    said = f"client called {shown(name)} with arguments that break its inputSchema: {_clause(found)}"
+    pointer = f"{context.at}/params/arguments{found[0].pointer}"
+    return (Violation("TOOL-008", "R-145", said, pointer=pointer, related=(tool.seq,), at_most="info"),)
+
+
+def _misfits(
+    tool: Item, params: JSONObject, revision: str, text: bytes | None = None
+) -> tuple[Mismatch, ...]:
+    """Where the arguments of a call break the tool's inputSchema; none at all are an empty object."""
+    arguments = params.get("arguments", {})
+    # What is no object is another fault.
+    return tool.breaks("inputSchema", arguments, revision, text) if isinstance(arguments, dict) else ()
+
+
+def _clause(found: tuple[Mismatch, ...]) -> str:
+    """The first mismatch in words, and how many more there are."""
+    pointer, what = found[0]
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{shown(pointer[1:])[1:-1] + ' ' if pointer else 'it '}{what}{more}"
+
+
+# What the server answers
+
+
+def answered(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TOOL-001, TOOL-002, TOOL-006, TOOL-008"""
+    call, message = _call(context, history), context.message
+    assert isinstance(message, Response)
+    result = _final(message, call.asked) if call is not None else None
+    if call is None or result is None or not is_one_or_stateless(context.candidates):
+        return ()
+    if call.tool is None:
+        return _unlisted(context, call, result) if call.unlisted else ()
+    found = _accepted_arguments(context, call, call.tool, result)
+    if isinstance(call.tool.value.get("outputSchema"), dict):
+        found = (*found, *_output(context, history, call, call.tool, result))
+    return found
+
+
+def _unlisted(context: MessageContext, call: Call, result: JSONObject) -> Iterator[Violation]:
+    pointer, related = context.at + "/result", (call.unlisted, call.asked.seq)
+    if result.get("isError") is True:
+        said = f"server answered a call of {shown(call.name)}, which it does not list, with a tool's result"
+        yield Violation("TOOL-006", "R-143", said, pointer=pointer, related=related)
+    else:
+        said = f"server has a tool {shown(call.name)} that it does not list"
+        yield Violation("TOOL-006", "R-143", said, pointer=pointer, related=related, at_most="info")
+
+
+def _accepted_arguments(
+    context: MessageContext, call: Call, tool: Item, result: JSONObject
+) -> tuple[Violation, ...]:
+    params = call.asked.params
+    if not isinstance(params, dict) or result.get("isError") is True:
+        return ()
+    if not (found := _misfits(tool, params, context.candidates[0])):
+        return ()
+    said = f"server took arguments for {shown(call.name)} that break its inputSchema: {_clause(found)}"
+    related = (tool.seq, call.asked.seq)
+    # It may have another notion of validating: what it takes, it may well know how to take.
+    return (
+        Violation(
+            "TOOL-008", "R-145", said, pointer=context.at + "/result", related=related, at_most="warning"
+        ),
+    )
+
+
+def _output(
+    context: MessageContext, history: History, call: Call, tool: Item, result: JSONObject
+) -> Iterator[Violation]:
+    # A list may have changed unheard of: after its time, or while the word is on another stream.
+    at_most: Severity | None = "warning" if call.stale or (call.changes and history.over_http) else None
+    if result.get("isError") is True:
+        at_most = "info"  # No sentence exempts it, but an error has hardly the tool's output to show.
+    related = (tool.seq, call.asked.seq)
+    if "structuredContent" not in result:
+        said = (
+            f"server answered {shown(call.name)} without structuredContent, but lists an outputSchema for it"
+        )
+        yield Violation(
+            "TOOL-001", "R-138", said, pointer=context.at + "/result", related=related, at_most=at_most
+        )
+    elif found := tool.breaks("outputSchema", result["structuredContent"], context.candidates[0]):
+        said = (
+            f"server answered {shown(call.name)} with content that breaks its outputSchema: {_clause(found)}"
+        )
+        pointer = f"{context.at}/result/structuredContent{found[0].pointer}"
+        yield Violation("TOOL-002", "R-139", said, pointer=pointer, related=related, at_most=at_most)
+
+
+def structured_text(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TOOL-004"""
+    asked, message = context.answers, context.message
+    assert isinstance(message, Response)
+    result = _final(message, asked) if asked is not None else None
+    if asked is None or result is None or "structuredContent" not in result:
+        return ()
+    if not (fault := _unsaid(result)):
+        return ()
+    name = shown(member(asked.params, "name"))
+    said = f"server answered {name} with structuredContent and {fault}"
+    # What 2026-07-28 itself shows beside an array is prose.
+    at_most: Severity | None = "info" if context.stateless else None
+    return (Violation("TOOL-004", "R-141", said, pointer=context.at + "/result/content", at_most=at_most),)
+
+
+def _unsaid(result: JSONObject) -> str:
+    """What is wrong with the texts beside structured content; empty if they say the same as JSON."""
+    structured, content = result.get("structuredContent"), result.get("content")
+    if "structuredContent" not in result or result.get("isError") is True or not isinstance(content, list):
+        return ""
+    texts = [text for block in content if isinstance(text := member(block, "text"), str)]
+    if sum(map(len, texts)) > MAX_TEXT:
+        return ""
+    said = [value for text in texts for value in _read(text)]
+    # A value that is no object is wrapped into one for the schema; what counts is what is inside.
+    inner = list(structured.values()) if isinstance(structured, dict) and len(structured) == 1 else []
+    if structured in said or (inner and (inner[0] in said or inner[0] in (texts, said, "\n".join(texts)))):
+        return ""
+    return "texts that do not say it as JSON" if texts else "no text that says it as JSON"
+
+
+def _read(text: str) -> list[JSON]:
+    try:
+        return [orjson.loads(text)]
+    except ValueError:
+        return []
+
+
+def refused_arguments(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TOOL-007"""
+    call, message = _call(context, history), context.message
+    assert isinstance(message, ErrorResponse)
+    if call is None or call.tool is None or not is_one_or_stateless(context.candidates):
+        return ()
+    params = as_object(call.asked.params)
+    if params is None or member(as_object(message.error), "code") != -32602:
+        return ()
+    found = _misfits(call.tool, params, context.candidates[0])
+    if not found:
+        return ()
+    said = f"server refused arguments for {shown(call.name)} with a protocol error: {_clause(found)}"
+    related = (call.tool.seq, call.asked.seq)
+    return (
+        Violation(
+            "TOOL-007", "R-144", said, pointer=context.at + "/error/code", related=related, at_most="info"
+        ),
+    )
+
+
+def _call(context: MessageContext, history: History) -> Call | None:
+    """The call that an answer is about, unless the list has changed since."""
+    asked = context.answers
+    if asked is None or history.blind:
+        return None
+    call = asked.noted
+    if asked.method == "tasks/result":
+        task = member(asked.params, "taskId")
+        call = history.of(Calls).tasks.get(task) if isinstance(task, str) else None
+    return call if isinstance(call, Call) and call.changes == call.known.changes else None
+
+
+def _final(message: Response, asked: Asked) -> JSONObject | None:
+    """The result of a tool: not a task that is to bring it, nor a question that comes first."""
+    result = as_object(message.result)
+    if result is None or (asked.stateless and result.get("resultType", "complete") != "complete"):
+        return None
+    return None if "task" in result and "content" not in result else result
+
+
+ANSWERED: Final = ("TOOL-001", "TOOL-002", "TOOL-006", "TOOL-008")
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("TOOL-008",), unfit_arguments, ("request",), ("tools/call",), sender=CLIENT),
+        Check(ANSWERED, answered, ("response",), ("tools/call",), sender=SERVER, given=NOTED),
+        Check(ANSWERED, answered, ("response",), ("tasks/result",), sender=SERVER),
+        Check(
+            ("TOOL-004",),
+            structured_text,
+            ("response",),
+            ("tools/call",),
+            sender=SERVER,
+            within=STRUCTURED,
+            members=("structuredContent",),
+        ),
+        Check(
+            ("TOOL-007",),
+            refused_arguments,
+            ("error",),
+            ("tools/call",),
+            sender=SERVER,
+            within=AS_RESULT,
+            given=NOTED,
+        ),
+        Check(
+            ("TOOL-007",), refused_arguments, ("error",), ("tasks/result",), sender=SERVER, within=AS_RESULT
+        ),
+    ),
+    updates=(
+        StateUpdate(remember_call, ("request",), ("tools/call",), sender=CLIENT),
+        StateUpdate(remember_answer, ANSWERS, ("tools/call",), sender=SERVER, given=NOTED),
+    ),
+)

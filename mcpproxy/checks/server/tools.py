@@ -1,0 +1,288 @@
+"""The tools a server lists, the schemas it gives them, and whether its lists hold together.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.rows import ANSWERS, Check, EventCheck, RuleFamily, StateUpdate
+from mcpproxy.checks.server.listings import (
+    CHANGES,
+    LISTS,
+    Listed,
+    Lists,
+    Page,
+    Walk,
+    calls_answered,
+    listed,
+    page,
+    remember_call,
+    remember_change,
+    remember_page,
+)
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
+from mcpproxy.protocol.revisions import STATELESS, is_stateless, since
+from mcpproxy.protocol.schema.soundness import FlawKind, flaws
+from mcpproxy.protocol.wording import kind, shown
+from mcpproxy.session.frame import SERVER, Close, Severity, Signal
+from mcpproxy.session.history import History
+
+OUTPUT_SCHEMA: Final = since("2025-06-18")
+"""The revisions in which a tool may have an outputSchema."""
+
+INPUT: Final[Mapping[FlawKind, tuple[str, str]]] = {
+    "not-an-object": ("PROTO-004", "R-128"),
+    "missing-root-type": ("SCHEMA-001", "R-129"),
+    "root-type-not-object": ("SCHEMA-002", "R-130"),
+    "bad-type-name": ("SCHEMA-002", "R-131"),
+    "properties-not-object": ("PROTO-004", "R-133"),
+    "property-not-schema": ("PROTO-004", "R-133"),
+    "boolean-property": ("PROTO-004", "R-133"),
+    "required-not-strings": ("SCHEMA-004", "R-134"),
+    "required-unknown-property": ("SCHEMA-005", "R-135"),
+    "required-forbidden-property": ("SCHEMA-005", "R-135"),
+    "no-properties": ("SCHEMA-003", "R-132"),
+    "dialect": ("PROTO-004", "R-136"),
+}
+"""The rule and requirement that each kind of flaw breaks in an inputSchema."""
+
+OUTPUT: Final[Mapping[FlawKind, tuple[str, str]]] = {
+    **INPUT,
+    "not-an-object": ("PROTO-004", "R-137"),
+    "missing-root-type": ("PROTO-004", "R-137"),
+    "root-type-not-object": ("PROTO-004", "R-137"),
+}
+
+DIALECTS: Final = since("2025-11-25")
+"""The revisions that hold a tool's schemas to JSON Schema throughout; before, only the root is MCP's."""
+
+
+def tool_name(context: MessageContext, history: History) -> Iterator[Violation]:
+    """PROTO-003"""
+    for pointer, tool in _tools(context):
+        if not isinstance(tool, dict):
+            said = f"{context.sender} listed a tool that is {kind(tool)}, not an object"
+        elif "name" not in tool:
+            said = f"{context.sender} listed a tool without a name"
+        elif not isinstance(tool["name"], str):
+            said = f"{context.sender} listed a tool whose name is {kind(tool['name'])}, not a string"
+        else:
+            continue
+        yield Violation(
+            "PROTO-003", "R-127", said, pointer=pointer if not isinstance(tool, dict) else pointer + "/name"
+        )
+
+
+def tool_schemas(context: MessageContext, history: History) -> Iterator[Violation]:
+    """PROTO-004, SCHEMA-001, SCHEMA-002, SCHEMA-003, SCHEMA-004, SCHEMA-005"""
+    for pointer, tool in _tools(context):
+        if isinstance(tool, dict):
+            yield from _schema(context, tool, "inputSchema", pointer)
+            if "outputSchema" in tool and all(r in OUTPUT_SCHEMA for r in context.candidates):
+                yield from _schema(context, tool, "outputSchema", pointer)
+
+
+def _schema(context: MessageContext, tool: JSONObject, name: str, at: str) -> Iterator[Violation]:
+    of = f"the {name} of tool {shown(tool.get('name'))}"
+    if name not in tool:
+        yield Violation(
+            "PROTO-004",
+            "R-128",
+            f"{context.sender} listed tool {shown(tool.get('name'))} without an {name}",
+            pointer=at,
+        )
+        return
+    stateless = is_stateless(context.candidates)
+    table = INPUT if name == "inputSchema" else OUTPUT
+    for flaw in flaws(tool[name], object_root=name == "inputSchema" or not stateless):
+        if flaw.kind == "boolean-property" and stateless:
+            continue
+        where = (
+            f"{flaw.pointer.removeprefix('/')} "
+            if flaw.pointer
+            else (f"{flaw.keyword} " if flaw.keyword else "")
+        )
+        said = f"in {of}, {where}{flaw.what}" if where else f"{of} {flaw.what}"
+        at_most: Severity | None = None
+        deep = flaw.pointer.count("/") > (2 if flaw.kind == "property-not-schema" else 1)
+        nested = deep and not all(r in DIALECTS for r in context.candidates)
+        if flaw.kind == "boolean-property" or nested:
+            at_most = "warning"
+        yield Violation(*table[flaw.kind], said, pointer=f"{at}/{name}{flaw.pointer}", at_most=at_most)
+
+
+def _tools(context: MessageContext) -> Iterator[tuple[str, JSON]]:
+    """Each tool of a tools/list result or a sampling request, with its JSON Pointer."""
+    match context.message:
+        case Response(result=dict() as result):
+            listed, part = result.get("tools"), "result"
+        case Request(params=dict() as params):
+            listed, part = member(params, "tools"), "params"
+        case _:
+            return
+    if isinstance(listed, list):
+        for index, tool in enumerate(listed):
+            yield f"{context.at}/{part}/tools/{index}", tool
+
+
+# What they are called
+
+NAME: Final = pattern(r"[A-Za-z0-9_.-]{1,128}")
+
+
+def tool_names(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TOOL-009, TOOL-010"""
+    found = page(context, history)
+    return _tool_names(context, found) if found is not None else ()
+
+
+def _tool_names(context: MessageContext, found: Page) -> Iterator[Violation]:
+    here: dict[str, int] = {}
+    for index, name, tool in found.named:
+        pointer = f"{context.at}/result/tools/{index}/name"
+        before = found.walk.items.get(name)
+        if name in here:
+            said = f"server listed two tools called {shown(name)} on one page"
+            yield Violation("TOOL-009", "R-146", said, pointer=pointer)
+        elif before is not None and found.walk.whole:
+            # The same tool again: the list may have moved on while it was read.
+            moved: Severity | None = "info" if before.value == tool else None
+            said = f"server listed {shown(name)} again on a later page of the same list"
+            yield Violation("TOOL-009", "R-146", said, pointer=pointer, related=(before.seq,), at_most=moved)
+        elif not NAME.fullmatch(name):
+            yield Violation("TOOL-010", "R-147", f"server listed a tool {_misnamed(name)}", pointer=pointer)
+        here[name] = index
+
+
+def _misnamed(name: str) -> str:
+    if not name:
+        return "whose name is empty"
+    if stray := re.search(r"[^A-Za-z0-9_.-]", name):
+        return f"called {shown(name)}; {shown(stray[0])} should not be in a name"
+    return f"called {shown(name)}, which is {len(name)} characters long; it should be 128 at most"
+
+
+# How one list goes with the one before
+
+SOON_NS: Final = 5_000_000_000
+"""Within so little time a list hardly changes by itself; later than that no announcement is still due."""
+
+
+def list_order(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TOOL-012"""
+    for known, walk, names in _whole(context, history):
+        before = known.latest
+        if before is None or not before.like(walk) or names == list(before.items):
+            continue
+        if len(names) == len(before.items) and names and before.items.keys() == set(names):
+            first = next(name for name, was in zip(names, before.items, strict=True) if name != was)
+            said = f"server listed the same tools in another order; {shown(first)} has moved"
+            yield Violation(
+                "TOOL-012", "R-149", said, pointer=context.at + "/result/tools", related=(before.seq,)
+            )
+
+
+def list_independence(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TOOL-013"""
+    for known, walk, names in _whole(context, history):
+        if walk.changes != known.changes:
+            continue
+        what = _of_connection(context, known, walk, names) or _after_call(
+            context, history, known, walk, names
+        )
+        if what is not None:
+            said, related = what
+            method = context.answers.method if context.answers else ""
+            pointer = f"{context.at}/result/{LISTS[method][0]}"
+            yield Violation("TOOL-013", "R-150", said, pointer=pointer, related=related, at_most="warning")
+
+
+def _of_connection(
+    context: MessageContext, known: Listed, walk: Walk, names: list[str]
+) -> tuple[str, tuple[int, ...]] | None:
+    """One list here, another there, and here the first one again."""
+    mine, latest = known.by_connection.get(walk.connection), known.latest
+    if mine is None or latest is None or latest.connection == walk.connection or not latest.like(walk):
+        return None
+    if not mine.like(walk) or mine.items.keys() != set(names) or not latest.difference(mine):
+        return None
+    if {mine.changes, latest.changes} != {known.changes}:
+        return None
+    said = f"server lists {shown(latest.difference(mine))} on one connection and not on another"
+    return said, (mine.seq, latest.seq)
+
+
+def _after_call(
+    context: MessageContext, history: History, known: Listed, walk: Walk, names: list[str]
+) -> tuple[str, tuple[int, ...]] | None:
+    """Another list right after a tool was called."""
+    before, now_ns = known.latest, context.frame.observed_at_ns
+    if before is None or not before.like(walk) or before.changes != known.changes:
+        return None
+    other = next(iter(before.items.keys() ^ set(names)), None)
+    if other is None or calls_answered(history) == known.called or now_ns - before.at_ns > SOON_NS:
+        return None
+    verb = "no longer lists" if other in before.items else "suddenly lists"
+    return f"server {verb} {shown(other)} right after a tool was called", (before.seq,)
+
+
+def _whole(context: MessageContext, history: History) -> Iterator[tuple[Listed, Walk, list[str]]]:
+    """The list that a last page completes, if every page of it was seen."""
+    found, asked = page(context, history), context.answers
+    if found is None or asked is None or found.next is not None or not found.walk.whole:
+        return
+    if not history.blind and not history.in_both_eras:
+        yield listed(history, asked.method), found.walk, found.names()
+
+
+def silent_change(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """TOOL-011"""
+    if not isinstance(event, Close) or event.ending == "cut" or history.blind:
+        return
+    for (_, method), known in history.of(Lists).known.items():
+        if known.silent is None:
+            continue
+        before, after = known.silent
+        if event.observed_at_ns - after.at_ns < SOON_NS:
+            continue
+        other = after.difference(before)
+        verb = "no longer lists" if other in before.items else "now lists"
+        feature = method.removesuffix("/list")
+        said = f"server {verb} {shown(other)} and never said so, although it declared {feature}.listChanged"
+        yield Violation(
+            "TOOL-011",
+            "R-148",
+            said,
+            pointer=f"/result/{LISTS[method][0]}",
+            related=(before.seq,),
+            blame=SERVER,
+            at_most=None,
+            frame=after.seq,
+        )
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("PROTO-003",), tool_name, ("response",), ("tools/list",)),
+        Check(("PROTO-003",), tool_name, ("request",), ("sampling/createMessage",)),
+        Check(
+            ("PROTO-004", "SCHEMA-001", "SCHEMA-002", "SCHEMA-003", "SCHEMA-004", "SCHEMA-005"),
+            tool_schemas,
+            ("response",),
+            ("tools/list",),
+        ),
+        Check(("TOOL-009", "TOOL-010"), tool_names, ("response",), ("tools/list",), sender=SERVER),
+        Check(("TOOL-012",), list_order, ("response",), ("tools/list",), sender=SERVER, within=STATELESS),
+        Check(("TOOL-013",), list_independence, ("response",), tuple(LISTS), sender=SERVER, within=STATELESS),
+    ),
+    events=(EventCheck(("TOOL-011",), silent_change),),
+    updates=(
+        StateUpdate(remember_page, ("response",), tuple(LISTS), sender=SERVER),
+        StateUpdate(remember_change, ("notification",), tuple(CHANGES), sender=SERVER),
+        StateUpdate(remember_call, ANSWERS, ("tools/call",), sender=SERVER, within=STATELESS),
+    ),
+)

@@ -1,0 +1,1 @@
+"""The revisions without a handshake: every request carries all that it needs."""

@@ -1,0 +1,212 @@
+"""Caching hints of 2026-07-28: how long a result stays fresh, and who may be given it.
+
+What is compared here are results of different requests. Over HTTP each of them stands alone, so they
+are kept by server and Authorization; over stdio there is one caller.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import orjson
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
+from mcpproxy.protocol.shapes.nodes import is_integer
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.history import Asked, History, keep
+
+LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+CACHEABLE: Final = ("server/discover", *LISTS, "resources/read")
+INTERIM: Final = ("tools/call", "prompts/get", "resources/read")
+"""What may be answered with input_required."""
+
+SCOPES: Final = ("public", "private")
+HINTS: Final = ("ttlMs", "cacheScope")
+
+OF_ONE_RETRY: Final = ("_meta", "inputResponses", "requestState")
+
+FRESH_MS: Final = 60_000
+"""What a server says stays fresh for longer may still change by itself: it is compared for so long."""
+
+MAX_REMEMBERED: Final = 4096
+MAX_CALLERS: Final = 16
+"""So many cursors, so many requests, and so many callers of each are remembered."""
+
+
+@slotted(frozen=True)
+class Shared:
+    """A public result that one caller got: what it says, in which frame, and how long it is fresh."""
+
+    digest: int
+    seq: int
+    fresh_until_ns: float
+
+
+@slotted()
+class Caching:
+    """The scope of the page that gave a cursor, ``None`` if they differ, and the public results."""
+
+    scopes: dict[tuple[str, str, str], tuple[str | None, int]] = field(
+        default_factory=dict[tuple[str, str, str], tuple[str | None, int]]
+    )
+    shared: dict[tuple[str, int], dict[str, Shared]] = field(
+        default_factory=dict[tuple[str, int], dict[str, Shared]]
+    )  # by server and request, then by Authorization
+
+
+def hints(context: MessageContext, history: History) -> Iterator[Violation]:
+    """CACHE-001"""
+    asked, result = _answered(context)
+    # A server of the other era may answer a stateless request; only "complete" says that it knows this one.
+    if asked is None or result.get("resultType") != "complete":
+        return
+    for name in HINTS:
+        if fault := _fault(result, name):
+            said = f"{context.sender} sent a result of {asked.method} {fault}"
+            yield Violation("CACHE-001", "R-263", said, pointer=f"{context.at}/result/{name}")
+
+
+def _fault(result: JSONObject, name: str) -> str:
+    if name not in result:
+        return f"without {name}"
+    value = result[name]
+    if name == "cacheScope":
+        return "" if value in SCOPES else f"whose cacheScope is {shown(value)}, neither public nor private"
+    if not isinstance(value, int | float) or not is_integer(value):
+        return f"whose ttlMs is {shown(value)}, not an integer"
+    return f"whose ttlMs is {shown(value)}, less than 0" if value < 0 else ""
+
+
+def hints_too_early(context: MessageContext, history: History) -> Iterable[Violation]:
+    """CACHE-002"""
+    asked, result = _answered(context) if context.stateless else (None, {})
+    if asked is None or result.get("resultType") != "input_required":
+        return ()
+    given = [name for name in HINTS if name in result]
+    if not given:
+        return ()
+    said = f"{context.sender} asked for input to {asked.method} with {' and '.join(given)}"
+    where = f"{context.at}/result/{given[0]}"
+    return (Violation("CACHE-002", "R-264", f"{said}; that is nothing to cache", pointer=where),)
+
+
+def scope_of_pages(context: MessageContext, history: History) -> Iterable[Violation]:
+    """CACHE-003"""
+    asked, result = _answered(context)
+    cursor, scope = member(asked.params, "cursor") if asked else None, result.get("cacheScope")
+    if asked is None or not isinstance(cursor, str) or scope not in SCOPES:
+        return ()
+    before, seq = history.beyond(Caching).scopes.get((history.caller, asked.method, cursor), (None, 0))
+    if before is None or before == scope:
+        return ()
+    said = f"{context.sender} called a page of {asked.method} {scope}, and the page before it {before}"
+    return (Violation("CACHE-003", "R-265", said, pointer=context.at + "/result/cacheScope", related=(seq,)),)
+
+
+def remember_scope(context: MessageContext, history: History) -> None:
+    """Which scope the page had that gave a cursor."""
+    asked, result = _answered(context)
+    cursor, scope = result.get("nextCursor"), result.get("cacheScope")
+    if asked is None or not isinstance(cursor, str) or scope not in SCOPES:
+        return
+    scopes, key = history.beyond(Caching).scopes, (history.caller, asked.method, cursor)
+    before, _ = scopes.get(key, (scope, 0))
+    keep(scopes, key, (str(scope) if before == scope else None, context.seq), MAX_REMEMBERED)
+
+
+def public_results(context: MessageContext, history: History) -> Iterable[Violation]:
+    """CACHE-004"""
+    asked, result = _answered(context)
+    if asked is None or history.lasting is None or (mine := _shared(context, asked, result)) is None:
+        return ()
+    server, _, authorization = history.caller.partition(" ")
+    others = history.beyond(Caching).shared.get((server, _request(asked)), {})
+    own = others.get(authorization)
+    for caller, seen in others.items():
+        if caller == authorization or seen.digest == mine.digest:
+            continue
+        # The caller had this before the other one had that, so it did not just change in between.
+        steady = own is not None and own.digest == mine.digest and own.seq < seen.seq
+        if steady or context.frame.observed_at_ns < seen.fresh_until_ns:
+            said = (
+                f"{context.sender} called its result of {asked.method} public, "
+                f"but gave another one to a caller with other credentials"
+            )
+            level = None if steady else "info"
+            where = context.at + "/result/cacheScope"
+            return (Violation("CACHE-004", "R-266", said, pointer=where, related=(seen.seq,), at_most=level),)
+    return ()
+
+
+def remember_public(context: MessageContext, history: History) -> None:
+    """What was given to whom as being for all."""
+    asked, result = _answered(context)
+    if asked is None or history.lasting is None or (mine := _shared(context, asked, result)) is None:
+        return
+    server, _, authorization = history.caller.partition(" ")
+    memory, key = history.beyond(Caching).shared, (server, _request(asked))
+    if key not in memory:
+        keep(memory, key, dict[str, Shared](), MAX_REMEMBERED)
+    keep(memory[key], authorization, mine, MAX_CALLERS)
+
+
+def _answered(context: MessageContext) -> tuple[Asked | None, JSONObject]:
+    """The stateless request and its result, if it is an object."""
+    message, asked = context.message, context.answers
+    if asked is None or not context.stateless or not isinstance(message, Response):
+        return None, {}
+    return (asked, message.result) if isinstance(message.result, dict) else (None, {})
+
+
+def _shared(context: MessageContext, asked: Asked, result: JSONObject) -> Shared | None:
+    """A public result that does not depend on what the client was asked in between."""
+    if result.get("cacheScope") != "public" or result.get("resultType") != "complete":
+        return None
+    if any(member(asked.params, name) is not None for name in OF_ONE_RETRY[1:]):
+        return None
+    said = _digest({name: value for name, value in result.items() if name not in ("_meta", "ttlMs")})
+    ttl_ms = result.get("ttlMs")
+    fresh_ns = min(ttl_ms, FRESH_MS) * 1_000_000 if isinstance(ttl_ms, int | float) else 0
+    return None if said is None else Shared(said, context.seq, context.frame.observed_at_ns + fresh_ns)
+
+
+def _request(asked: Asked) -> int:
+    """What a request asks for, and what the client can do; not who it is."""
+    params = asked.params if isinstance(asked.params, dict) else {}
+    plain: JSONObject = {name: value for name, value in params.items() if name not in OF_ONE_RETRY}
+    spoken: list[JSON] = [member(params, "_meta", name) for name in (VERSION_KEY, CAPABILITIES_KEY)]
+    return hash((asked.method, _digest(plain), _digest(spoken)))
+
+
+def _digest(value: JSON) -> int | None:
+    """A hash of a value, whatever the order of members; ``None`` for what cannot be written."""
+    try:
+        return hash(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+    except orjson.JSONEncodeError:  # half a surrogate pair, a giant integer, a value nested too deep
+        return None
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("CACHE-001",), hints, ("response",), CACHEABLE),
+        Check(
+            ("CACHE-002",),
+            hints_too_early,
+            ("response",),
+            INTERIM,
+            members=("resultType",),
+            mentions=(b'"input_required"',),
+        ),
+        Check(("CACHE-003",), scope_of_pages, ("response",), LISTS),
+        Check(("CACHE-004",), public_results, ("response",), CACHEABLE),
+    ),
+    updates=(
+        StateUpdate(remember_scope, ("response",), LISTS),
+        StateUpdate(remember_public, ("response",), CACHEABLE),
+    ),
+)

@@ -1,0 +1,93 @@
+"""Who may send what without a handshake: requests come from the client, responses from the server.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/index
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
+from mcpproxy.checks.stateless.servers import server
+from mcpproxy.protocol import methods
+from mcpproxy.protocol.jsonrpc import Request
+from mcpproxy.protocol.revisions import stateless_of
+from mcpproxy.session.exchanges import SESSION, HttpExchange, HttpHistory, is_answer
+from mcpproxy.session.frame import SERVER, Frame
+from mcpproxy.session.history import Asked, History
+
+MAX_REMEMBERED: Final = 100
+"""So many requests wait until it is known which era their sender speaks."""
+
+
+@slotted()
+class Reversed:
+    """What the server asked for before it had shown which era it speaks."""
+
+    asked: list[Asked] = field(default_factory=list[Asked])
+
+
+def _only_stateless(history: History) -> bool:
+    """Whether no handshake has opened, or may yet open, a session on the same pipe."""
+    opening = history.initialize is not None and not history.initialize_answered
+    return history.stateless_seq is not None and history.negotiated is None and not (opening or history.blind)
+
+
+def server_request(context: MessageContext, history: History) -> Iterable[Violation]:
+    """STAT-006"""
+    message = context.message
+    if not isinstance(message, Request) or not _only_stateless(history) or not server(history).modern:
+        return ()
+    if _clients_alone(message.method):
+        return ()
+    return (_reversed(message.method, context.at, None, context.candidates),)
+
+
+def earlier_server_requests(history: History) -> tuple[Violation, ...]:
+    """STAT-006: of a server that shows only now that it should have known better"""
+    waiting = history.of(Reversed).asked if _only_stateless(history) else []
+    return tuple(_reversed(asked.method, "", asked.seq, asked.candidates) for asked in waiting)
+
+
+def _reversed(method: str, at: str, frame: int | None, candidates: tuple[str, ...]) -> Violation:
+    said = f"server sent the request {shortened(method)}; in this revision it sends none"
+    at += "/method"
+    return Violation("STAT-006", "R-215", said, pointer=at, frame=frame, candidates=stateless_of(candidates))
+
+
+def _clients_alone(method: str) -> bool:
+    """Whether no revision lets a server ask for it; RPC-019 says so."""
+    known = methods.known_anywhere(method)
+    return bool(known) and not any(methods.sends(SERVER, method, "request", revision) for revision in known)
+
+
+def note_server_request(context: MessageContext, history: History) -> None:
+    """A request of the server, until it is known which era it speaks."""
+    message = context.message
+    assert isinstance(message, Request)
+    if context.asked is None or not _only_stateless(history) or server(history).modern:
+        return
+    waiting = history.of(Reversed).asked
+    if len(waiting) < MAX_REMEMBERED and not _clients_alone(message.method):
+        waiting.append(context.asked)
+
+
+def client_response(context: MessageContext, history: History) -> Iterable[Violation]:
+    """STAT-007: on a pipe"""
+    if history.over_http or not _only_stateless(history) or not server(history).modern:
+        return ()
+    said = "client sent a response; in this revision it sends none"
+    related = (context.answers.seq,) if context.answers else ()
+    candidates = stateless_of(context.candidates)
+    return (Violation("STAT-007", "R-216", said, pointer=context.at, related=related, candidates=candidates),)
+
+
+def posted_response(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
+    """STAT-007: over HTTP, where the headers say which revision the client speaks"""
+    if exchange.fields.get(SESSION) in history.sessions:
+        return  # It goes on with a session of the other era, under the wrong header.
+    for message in exchange.messages:
+        if is_answer(message):
+            yield Violation(
+                "STAT-007", "R-216", "client sent a response; in this revision it sends none", pointer=""
+            )

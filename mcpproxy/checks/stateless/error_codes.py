@@ -1,0 +1,114 @@
+"""Error codes where there is no handshake: which are free, which are taken, and what for.
+
+A server of the other era may use any of them for its own purposes, so nothing is said before the server
+has shown which one it speaks.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.rows import Check, RuleFamily
+from mcpproxy.checks.stateless.era import MODERN_CODES
+from mcpproxy.checks.stateless.requests import REMOVED
+from mcpproxy.checks.stateless.servers import missing_meta, server
+from mcpproxy.protocol.jsonrpc import ErrorResponse
+from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
+from mcpproxy.session.frame import SERVER, Severity
+from mcpproxy.session.history import Asked, History
+
+JSON_RPC: Final = (-32700, -32600, -32601, -32602, -32603)
+
+RETIRED: Final = {-32002: "a resource that is not found", -32042: "an elicitation by URL"}
+"""Codes of older revisions, and what they stood for."""
+
+INSTEAD: Final = (-32600, -32602, -32603)
+"""Codes that are taken for a method that is not there, and say something else."""
+
+
+def _code(context: MessageContext, history: History) -> int | None:
+    """The code with which a server of this era refuses a request of this era."""
+    message = context.message
+    if not context.stateless or not isinstance(message, ErrorResponse) or not server(history).modern:
+        return None
+    code = member(as_object(message.error), "code")
+    return code if type(code) is int else None
+
+
+def missing_method(context: MessageContext, history: History) -> Iterable[Violation]:
+    """ERR-002: what is not implemented is refused as such; with what status is seen with the exchange"""
+    code, asked = _code(context, history), context.answers
+    if code not in INSTEAD or asked is None or missing_meta(asked.params):
+        return ()
+    if not (why := _not_implemented(asked, history)):
+        return ()
+    said = f"server refused {asked.method}, which {why}, with {code} instead of -32601"
+    weaker: Severity | None = None if history.over_http and asked.method in REMOVED else "warning"
+    return (
+        Violation(
+            "ERR-002", "R-218", said, pointer=context.at + "/error/code", related=(asked.seq,), at_most=weaker
+        ),
+    )
+
+
+def _not_implemented(asked: Asked, history: History) -> str:
+    """Why the server cannot have the method that was asked for; empty if it may."""
+    if asked.method in REMOVED:
+        return f"{stateless_of(asked.candidates)[0]} does not have"
+    listed = server(history).listed
+    if listed is not None and asked.method in listed.lacks:
+        return f"it does not declare in frame {listed.seq}"
+    return ""
+
+
+def other_version_code(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROTO-008: a version that the server itself does not list is refused as such"""
+    code, asked = _code(context, history), context.answers
+    if code not in INSTEAD or asked is None or missing_meta(asked.params):
+        return ()
+    named, listed = member(asked.params, "_meta", VERSION_KEY), server(history).listed
+    if listed is None or not isinstance(named, str) or named in listed.versions:
+        return ()
+    said = f"server refused version {shortened(named)}, which it does not list, with {code} instead of -32022"
+    return (
+        Violation(
+            "PROTO-008", "R-219", said, pointer=context.at + "/error/code", related=(asked.seq, listed.seq)
+        ),
+    )
+
+
+def reserved_code(context: MessageContext, history: History) -> Iterable[Violation]:
+    """ERR-003, ERR-004, ERR-005"""
+    code = _code(context, history)
+    if code is None or not -32768 <= code <= -32000 or code in JSON_RPC:
+        return ()
+    at = context.at + "/error/code"
+    if code in RETIRED:
+        said = f"server used error code {code}, which stood for {RETIRED[code]} in older revisions"
+        return (Violation("ERR-004", "R-226", said, pointer=at),)
+    if code in MODERN_CODES:
+        if code != -32020 or history.over_http:
+            return ()  # What they must say is judged where they belong.
+        said = "server used error code -32020, which is about HTTP headers, where there are none"
+        return (
+            Violation("ERR-003", "R-225", said, pointer=at, at_most="warning"),
+        )  # A gateway may pass it on.
+    if -32099 <= code <= -32020:
+        said = f"server used error code {code}, which is reserved for the specification and not defined"
+        return (Violation("ERR-003", "R-225", said, pointer=at),)
+    if code >= -32019:
+        said = f"server used error code {code}, from a range that only older software may use"
+        return (Violation("ERR-005", "R-227", said, pointer=at, at_most="info"),)
+    said = f"server used error code {code}, which JSON-RPC reserves and does not define"
+    return (Violation("ERR-005", "R-227", said, pointer=at),)
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("ERR-002",), missing_method, ("error",), sender=SERVER, within=STATELESS),
+        Check(("PROTO-008",), other_version_code, ("error",), sender=SERVER, within=STATELESS),
+        Check(("ERR-003", "ERR-004", "ERR-005"), reserved_code, ("error",), sender=SERVER, within=STATELESS),
+    ),
+)

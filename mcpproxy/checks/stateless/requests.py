@@ -1,0 +1,280 @@
+"""Requests that carry all that they need, and results that say what they are.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#statelessness
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.checks.basic.meta import asked_meta
+from mcpproxy.checks.engine import rows
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.rows import (
+    ANSWERS,
+    CONTENT,
+    INTRODUCED,
+    MISSHAPEN,
+    UNFAMILIAR,
+    Check,
+    HttpCheck,
+    RuleFamily,
+    StateUpdate,
+)
+from mcpproxy.checks.stateless import directions, independence
+from mcpproxy.checks.stateless.discovery import unlisted_version
+from mcpproxy.checks.stateless.servers import (
+    RESULT_TYPES,
+    SERVER_INFO_KEY,
+    is_modern,
+    missing_meta,
+    note_name,
+    says,
+    server,
+)
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
+from mcpproxy.protocol.jsontext import written
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
+from mcpproxy.protocol.wording import kind
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory, singles
+from mcpproxy.session.frame import CLIENT, SERVER, Frame
+from mcpproxy.session.history import Asked, History
+
+CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
+
+REMOVED: Final = (
+    "initialize",
+    "ping",
+    "logging/setLevel",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "tasks/list",
+    "tasks/result",
+)
+"""Requests of the older revisions that nothing has taken over under the same name."""
+
+Checked = Iterator[Violation]
+
+
+# What a request carries
+
+
+def request(context: MessageContext, history: History) -> Iterable[Violation]:
+    """STAT-001, STAT-003, PROTO-008, PROTO-009"""
+    message = context.message
+    assert isinstance(message, Request)
+    if not context.stateless:
+        return ()
+    meta = as_object(message.params.get("_meta") if isinstance(message.params, dict) else None) or {}
+    declared = meta.get(CAPABILITIES_KEY)
+    if meta.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in meta and isinstance(declared, dict):
+        unlisted = unlisted_version(message, context, history)
+        return (*unlisted, *elicitation_modes(declared, context)) if "elicitation" in declared else unlisted
+    return (
+        *incomplete_request(message, context),
+        *anonymous_client(message, context, history),
+        *unlisted_version(message, context, history),
+        *elicitation_modes(as_object(declared) or {}, context),
+    )
+
+
+def incomplete_request(message: Request, context: MessageContext) -> Iterator[Violation]:
+    """STAT-001: what every stateless request must carry"""
+    if lacks := missing_meta(message.params):
+        said = f"client sent {shortened(message.method)} without {lacks} in _meta"
+        yield Violation("STAT-001", "R-210", said, pointer=context.at + "/params/_meta")
+
+
+def anonymous_client(message: Request, context: MessageContext, history: History) -> Iterator[Violation]:
+    """STAT-003: to say nothing may be configured; to say it now and then is not
+
+    Over HTTP nothing tells this client from others that are configured otherwise.
+    """
+    known = server(history).client
+    if known.first and not known.left_out and not says(message.params, CLIENT_INFO_KEY):
+        said = f"client left out {CLIENT_INFO_KEY}, which it sent in frame {known.first}"
+        at = context.at + "/params/_meta"
+        yield Violation("STAT-003", "R-212", said, pointer=at, related=(known.first,), at_most="info")
+
+
+def elicitation_modes(declared: JSONObject, context: MessageContext) -> Iterator[Violation]:
+    """PROTO-009: a client that declares elicitation names at least one mode, or none at all"""
+    modes = as_object(declared.get("elicitation"))
+    if modes and "form" not in modes and "url" not in modes:
+        at = context.at + "/params/_meta/io.modelcontextprotocol~1clientCapabilities/elicitation"
+        said = "client declared elicitation with members, but neither the form nor the url mode"
+        yield Violation("PROTO-009", "R-052", said, pointer=at)
+
+
+def note_request(context: MessageContext, history: History) -> None:
+    """Who asks, and how it counts."""
+    message = context.message
+    assert isinstance(message, Request)
+    if context.stateless and history.over_http:
+        independence.note_number(message, history)
+    elif context.stateless:
+        note_name(server(history).client, says(message.params, CLIENT_INFO_KEY), context.seq)
+        if (found := _usual(context, history)) is not None:
+            history.familiar_meta, history.familiar_candidates = found, context.candidates
+
+
+def _usual(context: MessageContext, history: History) -> bytes | None:
+    """The ``_meta`` of a request, as JSON, if nothing can be wrong with another that has the same."""
+    found = as_object(member(context.contents, "_meta")) or {}
+    declared = found.get(CAPABILITIES_KEY)
+    is_whole = found.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in found
+    if not is_whole or not isinstance(declared, dict) or context.known & MISSHAPEN:
+        return None
+    text = written(found)
+    if not text or any(name in text for name in _EACH_TIME):
+        return None
+    assert isinstance(context.message, Request)
+    breaks = (
+        *unlisted_version(context.message, context, history),
+        *elicitation_modes(declared, context),
+        *asked_meta(context, history),
+    )
+    return None if breaks else text
+
+
+_EACH_TIME: Final = (b"progressToken", b"logLevel", b"icons")
+"""What counts anew in every request that says it."""
+
+
+# How it is answered
+
+
+def answer(context: MessageContext, history: History) -> Iterable[Violation]:
+    """STAT-002"""
+    asked = context.answers
+    if not context.stateless or asked is None or not missing_meta(asked.params):
+        return ()
+    return incomplete_accepted(context, asked, history)
+
+
+OTHER_REFUSALS: Final = (-32600, -32603, -32021)
+"""Codes that say something else of a request that is merely incomplete."""
+
+
+def incomplete_accepted(context: MessageContext, asked: Asked, history: History) -> Iterator[Violation]:
+    """STAT-002: how a server refuses a request that lacks something"""
+    message, lacks = context.message, missing_meta(asked.params)
+    if isinstance(message, Response):
+        # It may have been served as a request of the other era, but not with such a result.
+        served = isinstance(member(message.result, "resultType"), str)
+        said, at = f"server served {shortened(asked.method)}, although the request lacks {lacks}", "/result"
+    else:
+        code = _code(message)
+        served = code in OTHER_REFUSALS and server(history).modern > 0
+        said = f"server refused {shortened(asked.method)}, which lacks {lacks}, with {code} instead of -32602"
+        at = "/error/code"
+    if served:
+        yield Violation("STAT-002", "R-211", said, pointer=context.at + at, related=(asked.seq,))
+
+
+def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """STAT-002: with what status"""
+    assert frame is not None
+    if exchange.status == 400 or not exchange.requests or exchange.server not in history.modern_servers:
+        return
+    if not (lacks := missing_meta(exchange.requests[0].params)):
+        return
+    for message in singles(frame)[0]:
+        if isinstance(message, ErrorResponse) and _code(message) == -32602:
+            said = f"server refused a request that lacks {lacks} with status {exchange.status} instead of 400"
+            yield Violation("STAT-002", "R-211", said, pointer="/error/code", related=(exchange.request.seq,))
+
+
+def anonymous_server(context: MessageContext, history: History) -> tuple[Violation, ...]:
+    """STAT-003: to say nothing may be configured; to say it now and then is not"""
+    result = context.contents
+    if not context.stateless or context.answers is None or not isinstance(result, dict):
+        return ()
+    known = server(history).name
+    if not known.first or known.left_out or says(result, SERVER_INFO_KEY):
+        return ()
+    said = f"server left out {SERVER_INFO_KEY}, which it sent in frame {known.first}"
+    at = context.at + "/result/_meta"
+    return (Violation("STAT-003", "R-212", said, pointer=at, related=(known.first,), at_most="info"),)
+
+
+def result_type(context: MessageContext, history: History) -> Iterable[Violation]:
+    """STAT-004, STAT-005"""
+    result, asked = context.contents, context.answers
+    if not context.stateless or asked is None or not isinstance(result, dict):
+        return ()
+    return () if result.get("resultType") in RESULT_TYPES else _result_type(result, context, asked, history)
+
+
+def _result_type(
+    result: JSONObject, context: MessageContext, asked: Asked, history: History
+) -> Iterator[Violation]:
+    given, at = result.get("resultType"), context.at + "/result/resultType"
+    if not is_modern(context, history):
+        return  # A server of the other era does not know the member.
+    if not isinstance(given, str):
+        fault = f"a resultType that is {kind(given)}" if "resultType" in result else "no resultType"
+        said = f"server answered {shortened(asked.method)} with {fault}"
+        yield Violation("STAT-004", "R-213", said, pointer=at, related=(asked.seq,))
+        return
+    declared = member(asked.params, "_meta", CAPABILITIES_KEY)
+    if given == "task" or member(declared, "extensions") or member(declared, "experimental"):
+        return  # An extension may define it. That of the tasks has rules of its own.
+    said = f'server answered {shortened(asked.method)} with the resultType "{shortened(given)}", which the '
+    yield Violation("STAT-005", "R-214", said + "client cannot know", pointer=at, related=(asked.seq,))
+
+
+# What is gone
+
+
+def removed_method(context: MessageContext, history: History) -> Iterable[Violation]:
+    """STAT-008"""
+    message = context.message
+    assert isinstance(message, Request)
+    named = member(message.params, "_meta", VERSION_KEY)
+    if not isinstance(named, str) or named not in STATELESS:
+        return ()
+    said = f"client sent {message.method} in {named}, which does not have it any more"
+    opens = message.method == "initialize"  # There it may mean that the client speaks both eras.
+    at = context.at + "/method"
+    return (
+        Violation(
+            "STAT-008", "R-217", said, pointer=at, candidates=(named,), at_most="info" if opens else None
+        ),
+    )
+
+
+def _code(error: object) -> "JSON":
+    return member(as_object(error.error), "code") if isinstance(error, ErrorResponse) else None
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(
+            ("STAT-001", "STAT-003", "PROTO-008", "PROTO-009"),
+            request,
+            ("request",),
+            sender=CLIENT,
+            within=STATELESS,
+            given=UNFAMILIAR,
+        ),
+        Check(("STAT-006",), directions.server_request, ("request",), sender=SERVER, within=STATELESS),
+        Check(("STAT-002",), answer, ANSWERS, sender=SERVER, within=STATELESS, given=UNFAMILIAR),
+        Check(
+            ("STAT-003",), anonymous_server, ("response",), sender=SERVER, within=STATELESS, given=INTRODUCED
+        ),
+        Check(("STAT-004", "STAT-005"), result_type, ("response",), sender=SERVER, within=STATELESS),
+        Check(("STAT-007",), directions.client_response, ANSWERS, sender=CLIENT, within=STATELESS),
+        Check(("STAT-008",), removed_method, ("request",), REMOVED, sender=CLIENT),
+        Check(("STAT-009",), independence.wanted_session, ("error",), sender=SERVER, within=STATELESS),
+    ),
+    http=(
+        HttpCheck(("STAT-002",), incomplete_status, CONTENT, rows.STATELESS, ("POST",)),
+        HttpCheck(("STAT-007",), directions.posted_response, ("request",), rows.STATELESS, ("POST",)),
+        HttpCheck(("STAT-009",), independence.wanted_http_session, ("body",), rows.STATELESS, ("POST",)),
+        HttpCheck(("STAT-010",), independence.repeated_lost, ("request",), rows.STATELESS, ("POST",)),
+    ),
+    updates=(
+        StateUpdate(note_request, ("request",), sender=CLIENT, within=STATELESS, given=UNFAMILIAR),
+        StateUpdate(directions.note_server_request, ("request",), sender=SERVER, within=STATELESS),
+    ),
+)

@@ -1,0 +1,148 @@
+"""What multi round-trip requests leave behind: which result asked for what, and what took it up.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, as_object, member
+from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY
+from mcpproxy.session.history import Asked, History, keep
+
+SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")
+"""The requests whose answer may ask for input."""
+
+MAX_ROUNDS: Final = 256
+MAX_DECLARED: Final = 8
+MAX_CALLERS: Final = 256
+"""So many results that asked for input and so many declarations are remembered, each of so many callers."""
+
+_ADDED: Final = ("_meta", "inputResponses", "requestState")
+
+
+@slotted(eq=False)
+class Round:
+    """A result that asked for input.
+
+    ``wanted`` are the methods it asked for by key, ``None`` where that is unreadable. ``next`` is the round
+    with which the request was answered that took this one up; ``wanted_before`` are the keys of those
+    that led to this one.
+    """
+
+    seq: int
+    connection: int
+    asked: Asked
+    wanted: Mapping[str, str | None]
+    state: str | None
+    wanted_before: frozenset[str]
+    next: "Round | None" = None
+
+    def concerns(self, request: Request) -> bool:
+        """Whether ``request`` asks for the same tool, prompt or resource."""
+        return self.asked.method == request.method and _about(self.asked.params) == _about(request.params)
+
+
+@slotted()
+class Rounds:
+    """The latest rounds of one caller, what took them up, and what its requests declared.
+
+    ``taken_up`` leads from the frame of a request to the round that it takes up. A declaration has its
+    connection, the last frame that made it, and the capabilities.
+    """
+
+    latest: deque[Round] = field(default_factory=lambda: deque[Round](maxlen=MAX_ROUNDS))
+    taken_up: dict[int, Round] = field(default_factory=dict[int, Round])
+    declared: deque[tuple[int, int, JSONObject]] = field(
+        default_factory=lambda: deque[tuple[int, int, JSONObject]](maxlen=MAX_DECLARED)
+    )
+
+    def repeated(self, request: Request, connection: int) -> list[Round]:
+        """The rounds whose request ``request`` makes anew, by its parameters, on the same connection."""
+        return [
+            known
+            for known in self.latest
+            if known.connection == connection
+            and known.asked.method == request.method
+            and bare(known.asked.params) == bare(request.params)
+        ]
+
+
+@slotted()
+class AllRounds:
+    """Those of each caller."""
+
+    by_caller: dict[str, Rounds] = field(default_factory=dict[str, Rounds])
+
+
+def rounds(history: History) -> Rounds:
+    """The rounds that a request of this session may take up."""
+    by_caller = history.beyond(AllRounds).by_caller
+    found = by_caller.get(history.caller)
+    if found is None:
+        found = Rounds()
+        keep(by_caller, history.caller, found, MAX_CALLERS)
+    return found
+
+
+def bare(params: "JSON | Absent") -> JSONObject:
+    """What was asked for: the parameters without what a retry changes."""
+    found = params if isinstance(params, dict) else {}
+    return {name: value for name, value in found.items() if name not in _ADDED}
+
+
+def _about(params: "JSON | Absent") -> tuple["JSON", "JSON"]:
+    return member(params, "name"), member(params, "uri")
+
+
+def note_declared(context: MessageContext, history: History) -> None:
+    """What a request declares."""
+    message = context.message
+    assert isinstance(message, Request)
+    declared = as_object(member(message.params, "_meta", CAPABILITIES_KEY))
+    if context.stateless and declared:
+        known, connection = rounds(history).declared, context.frame.connection
+        if not any(one[0] == connection and one[2] == declared for one in known):
+            known.append((connection, context.seq, declared))
+
+
+def note_retry(context: MessageContext, history: History) -> None:
+    """Which round a request takes up."""
+    message = context.message
+    assert isinstance(message, Request)
+    if not context.stateless or not isinstance(message.params, dict):
+        return
+    found, state = rounds(history), message.params.get("requestState")
+    if state is not None:
+        meant = [known for known in found.latest if known.state == state and known.concerns(message)]
+    else:
+        repeated = found.repeated(message, context.frame.connection)
+        meant = [known for known in repeated if known.state is None]
+    for known in meant[-1:]:
+        keep(found.taken_up, context.seq, known, MAX_ROUNDS)
+
+
+def note_round(context: MessageContext, history: History) -> None:
+    """A result that asks for input."""
+    message, asked = context.message, context.answers
+    assert isinstance(message, Response)
+    result = message.result
+    if not context.stateless or asked is None or not isinstance(result, dict):
+        return
+    if result.get("resultType") != "input_required":
+        return
+    entries = as_object(result.get("inputRequests")) or {}
+    methods = {key: member(entry, "method") for key, entry in entries.items()}
+    wanted = {key: method if isinstance(method, str) else None for key, method in methods.items()}
+    state, found = result.get("requestState"), rounds(history)
+    before = found.taken_up.get(asked.seq)
+    keys = frozenset[str]() if before is None else before.wanted_before | before.wanted.keys()
+    known = Round(
+        context.seq, context.frame.connection, asked, wanted, state if isinstance(state, str) else None, keys
+    )
+    if before is not None:
+        before.next = known
+    found.latest.append(known)

@@ -1,0 +1,207 @@
+"""What a server without a handshake has shown of itself: that it is one, and what it lists.
+
+A server of the other era may answer a stateless request just as well, refuse it in its own way or serve
+it by its own rules. Nothing of that is held against it, so most rules of this era wait until the server
+has shown that it speaks it. The rows that write this down stand with ``discovery.FAMILY``.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, as_object, member
+from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED, UNPROVEN
+from mcpproxy.protocol import methods
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY, stateless_of
+from mcpproxy.session.history import History, keep
+
+SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
+
+RESULT_TYPES: Final = ("complete", "input_required")
+"""The types of results that the revision itself defines."""
+
+MAX_CALLERS: Final = 1_024
+"""So many servers (each under so many credentials) are remembered."""
+
+
+@slotted()
+class Listed:
+    """What a DiscoverResult said: the frame, until when it may be relied on, and what it declares.
+
+    ``lacks`` leads from the methods that it leaves out to the capability that they need.
+    """
+
+    seq: int
+    fresh_until_ns: int
+    versions: tuple[str, ...]
+    capabilities: JSONObject
+    lacks: Mapping[str, str]
+
+
+@slotted()
+class Introduced:
+    """Whether one side says who it is: the first frame in which it did; whether it left it out later."""
+
+    first: int = 0
+    left_out: bool = False
+
+
+@slotted()
+class Server:
+    """What one server has shown of itself.
+
+    ``modern`` is the first frame that only a server of a stateless revision sends, ``served`` the
+    first such answer to anything but server/discover; 0 while there is none. ``unknown`` is the frame in
+    which it said that it does not know server/discover. ``refused`` is its latest refusal of a version:
+    the frame and the versions it listed instead.
+    """
+
+    modern: int = 0
+    served: int = 0
+    unknown: int = 0
+    listed: Listed | None = None
+    refused: tuple[int, tuple[str, ...]] | None = None
+    name: Introduced = field(default_factory=Introduced)
+    client: Introduced = field(default_factory=Introduced)  # its client, where there is just one
+
+
+@slotted()
+class Servers:
+    """Each server, as one caller knows it."""
+
+    known: dict[str, Server] = field(default_factory=dict[str, Server])
+
+
+def server(history: History) -> Server:
+    """The server that this session, or this stateless request, speaks to."""
+    known = history.beyond(Servers).known
+    found = known.get(history.caller)
+    if found is None:
+        found = Server()
+        keep(known, history.caller, found, MAX_CALLERS)
+    return found
+
+
+def shows_itself(context: MessageContext) -> bool:
+    """Whether this answer to a stateless request comes from a server that speaks such a revision."""
+    message, asked = context.message, context.answers
+    if asked is None or not asked.stateless:
+        return False
+    if isinstance(message, Response) and (result := as_object(message.result)) is not None:
+        if asked.method == "server/discover":
+            return any(version in STATELESS for version in texts(result.get("supportedVersions")))
+        if result.get("resultType") in (*RESULT_TYPES, "task") or "ttlMs" in result:
+            return True
+        return member(result, "_meta", SERVER_INFO_KEY) is not None
+    if isinstance(message, ErrorResponse):
+        error = as_object(message.error)
+        data = member(error, "data")
+        match member(error, "code"):
+            case -32021:
+                return isinstance(member(data, "requiredCapabilities"), dict)
+            case -32022:
+                return any(version in STATELESS for version in texts(member(data, "supported")))
+            case _:
+                return False
+    return False
+
+
+def is_modern(context: MessageContext, history: History) -> bool:
+    """Whether the server is known to speak a stateless revision, by now or by this very answer."""
+    return server(history).modern > 0 or shows_itself(context)
+
+
+def texts(value: "JSON") -> tuple[str, ...]:
+    """The strings among the items of ``value``, if it is an array."""
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
+
+
+def missing_meta(params: "JSON | Absent") -> str:
+    """The member of ``_meta`` that a stateless request lacks, with its type; empty if it is complete."""
+    found = as_object(params.get("_meta") if isinstance(params, dict) else None) or {}
+    if not isinstance(found.get(VERSION_KEY), str):
+        return f"a string {VERSION_KEY}"
+    if not isinstance(found.get(CAPABILITIES_KEY), dict):
+        return f"an object {CAPABILITIES_KEY}"
+    return ""
+
+
+# What is written down
+
+
+def note_server(context: MessageContext, history: History) -> None:
+    """Whether the server has shown which era it speaks, and who it is."""
+    asked, message = context.answers, context.message
+    if not context.stateless or asked is None:
+        return
+    known = server(history)
+    if known.modern and known.served:
+        history.facts &= ~UNPROVEN
+    elif shows_itself(context):
+        known.modern = known.modern or context.seq
+        if asked.method != "server/discover":
+            known.served = known.served or context.seq
+    if isinstance(message, Response):
+        note_name(known.name, says(message.result, SERVER_INFO_KEY), context.seq)
+        if known.name.first:
+            history.facts |= INTRODUCED
+
+
+def note_name(known: Introduced, named: bool, seq: int) -> None:
+    """Whether a message says who sends it."""
+    if named:
+        known.first = known.first or seq
+    elif known.first:
+        known.left_out = True
+
+
+def says(found: "JSON | Absent", key: str) -> bool:
+    """Whether params or a result have ``key`` in their ``_meta``."""
+    meta = found.get("_meta") if isinstance(found, dict) else None
+    return isinstance(meta, dict) and key in meta
+
+
+def note_refusal(context: MessageContext, history: History) -> None:
+    """Which versions a server names instead of the one it refused; that it cannot be discovered."""
+    asked, message = context.answers, context.message
+    if not context.stateless or asked is None or not isinstance(message, ErrorResponse):
+        return
+    error = as_object(message.error)
+    code, supported = member(error, "code"), texts(member(error, "data", "supported"))
+    if code == -32022 and supported:
+        server(history).refused = (context.seq, supported)
+        history.familiar_meta = None  # It may name a version that is not in the list.
+    elif code == -32601 and asked.method == "server/discover":
+        server(history).unknown = server(history).unknown or context.seq
+
+
+def note_discovery(context: MessageContext, history: History) -> None:
+    """What a DiscoverResult says."""
+    message = context.message
+    assert isinstance(message, Response)
+    capabilities = as_object(member(message.result, "capabilities"))
+    versions = texts(member(message.result, "supportedVersions"))
+    if capabilities is None or not any(version in STATELESS for version in versions):
+        return
+    ttl_ms = member(message.result, "ttlMs")
+    fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
+    until_ns = context.frame.observed_at_ns + fresh_ns
+    history.facts |= DISCOVERED
+    history.familiar_meta = None  # It may name a version that is not in the list.
+    server(history).listed = Listed(
+        context.seq, until_ns, versions, capabilities, _lacks(capabilities, context)
+    )
+
+
+def _lacks(capabilities: JSONObject, context: MessageContext) -> Mapping[str, str]:
+    """The methods that a server with these capabilities does not have, with what they need."""
+    revision = stateless_of(context.candidates)[0]
+    return {
+        method: need.path
+        for method in methods.names(revision)
+        for need in methods.needs(method, revision)
+        if need.declared_by == "server" and not methods.declares(capabilities, need.path)
+    }

@@ -1,0 +1,411 @@
+"""Subscriptions: the streams of notifications that a stateless client opens with subscriptions/listen.
+
+A subscription goes by the id of the request that opened it, which every message of it repeats in
+``_meta``. On stdio all of them share one pipe, so that id alone tells where a message belongs. Over
+HTTP the stream of the POST tells it as well, and there a session knows no other subscription.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from mcpproxy.checks.basic.rpc import ANSWER_TIMEOUT_NS
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
+from mcpproxy.checks.engine.rows import STATELESS, Check, EventCheck, HttpCheck, RuleFamily, StateUpdate
+from mcpproxy.protocol import revisions
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    request_id,
+)
+from mcpproxy.protocol.wording import shown, token
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory, singles
+from mcpproxy.session.frame import SERVER, Close, Frame, Severity, Signal
+from mcpproxy.session.history import History
+from mcpproxy.session.subscriptions import Subscription, Subscriptions
+
+LISTEN: Final = "subscriptions/listen"
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+
+WANTED_BY: Final[Mapping[str, str]] = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+    "notifications/resources/updated": "resourceSubscriptions",
+}
+"""What travels on subscriptions only, and the member of the filter that asks for it."""
+
+LISTED: Final = ("resourceSubscriptions", "taskIds")
+"""The members of a filter that name things instead of saying yes or no."""
+
+REQUEST_SCOPED: Final = ("notifications/progress", "notifications/message")
+
+GRACE_NS: Final = 5_000_000_000
+"""So long after a cancellation may come what was under way when it was sent."""
+
+
+# What is remembered
+
+
+def remember_listen(context: MessageContext, history: History) -> None:
+    known, message = history.of(Subscriptions), context.message
+    assert isinstance(message, Request)
+    if context.asked is None:
+        known.forgetful = True
+    else:
+        known.add(Subscription(context.asked, as_object(member(message.params, "notifications"))))
+
+
+def remember_delivery(context: MessageContext, history: History) -> None:
+    """A notification has passed on a subscription."""
+    found = belongs_to(context, history)
+    if found is None:
+        return
+    found.begun = True
+    message = context.message
+    if isinstance(message, Notification) and message.method == ACKNOWLEDGED:
+        found.acknowledged = as_object(member(message.params, "notifications"))
+
+
+def remember_cancellation(context: MessageContext, history: History) -> None:
+    """Either side takes a subscription down."""
+    id = request_id(_in_params(context, "requestId"))
+    found = history.of(Subscriptions).by_id.get(id) if id is not None else None
+    if found is None:
+        return
+    if context.sender == SERVER:
+        found.closed_seq = found.closed_seq or context.seq
+    elif found.cancelled_ns is None:
+        found.cancelled_ns = context.frame.observed_at_ns
+
+
+def remember_era(context: MessageContext, history: History) -> None:
+    """A result that has a type comes from a server that knows what a subscription is."""
+    message = context.message
+    if (
+        context.stateless
+        and isinstance(message, Response)
+        and member(message.result, "resultType") is not None
+    ):
+        history.of(Subscriptions).modern = True
+
+
+def belongs_to(context: MessageContext, history: History) -> Subscription | None:
+    """The subscription that a notification of the server is part of: by its id, over HTTP by its stream."""
+    if context.sender != SERVER:
+        return None
+    known = history.of(Subscriptions).by_id
+    if history.over_http and len(known) == 1:
+        return next(iter(known.values()))
+    id = request_id(_subscription_id(context))
+    return known.get(id) if id is not None else None
+
+
+def _subscription_id(context: MessageContext) -> JSON:
+    return _in_params(context, "_meta", ID_KEY)
+
+
+def _in_params(context: MessageContext, *names: str) -> JSON:
+    message = context.message
+    return member(message.params, *names) if isinstance(message, Notification) else None
+
+
+# How it begins
+
+
+def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
+    """SUB-002"""
+    assert frame is not None
+    if exchange.streams or not exchange.succeeded or [r.method for r in exchange.requests] != [LISTEN]:
+        return
+    if any(isinstance(message, Response) for message in singles(frame)[0]):
+        said = "server answered subscriptions/listen with a JSON body instead of an event stream"
+        yield Violation("SUB-002", "R-244", said, pointer=None, related=(exchange.request.seq,))
+
+
+def unacknowledged(context: MessageContext, history: History) -> Iterable[Violation]:
+    """SUB-003: something else comes first"""
+    found = belongs_to(context, history)
+    if found is None or found.begun or found.ended_seq:
+        return ()
+    message = context.message
+    assert isinstance(message, Notification)
+    said = f"server sent {message.method} on {_name(found)} before it had acknowledged that"
+    return (_of(found, ("SUB-003", "R-245"), said, context.at + "/method"),)
+
+
+def closing_response(context: MessageContext, history: History) -> Iterator[Violation]:
+    """SUB-003, SUB-006"""
+    asked, message = context.answers, context.message
+    assert isinstance(message, Response)
+    found = history.of(Subscriptions).by_id.get(asked.id) if asked is not None else None
+    if found is None or found.asked is not asked or (context.frame.exchange and not context.frame.event):
+        return  # Over HTTP, an answer without a stream was no subscription ever: SUB-002.
+    if not found.begun:
+        said = f"server closed {_name(found)} without ever having acknowledged it"
+        yield _of(found, ("SUB-003", "R-245"), said, context.at)
+    given = member(message.result, "_meta", ID_KEY)
+    if request_id(given) is not None and not _same(given, found.asked.id):
+        said = f"server closed {_name(found)} under the id {_spelled(given)}"
+        yield _of(found, ("SUB-006", "R-248"), said, context.at + "/result/_meta" + token(ID_KEY))
+
+
+def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """SUB-003: neither acknowledged nor refused, while later requests were served"""
+    if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
+        return
+    if history.stateful_seq is not None or not history.server.was_read:
+        return  # A server of the other era may be silent.
+    for found in history.of(Subscriptions).by_id.values():
+        asked = found.asked
+        if found.begun or found.ended_seq or asked.cancelled or asked.answers_due != 1:
+            continue
+        waited = event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
+        if waited and asked.seq < history.client.last_answered_seq:
+            said = f"server never acknowledged {_name(found)}, but answered later requests"
+            yield Violation(
+                "SUB-003",
+                "R-245",
+                said,
+                pointer=None,
+                related=(),
+                blame=SERVER,
+                at_most=None,
+                frame=asked.seq,
+                candidates=asked.candidates,
+            )
+
+
+def filter_beyond_request(context: MessageContext, history: History) -> Iterator[Violation]:
+    """SUB-004"""
+    found = belongs_to(context, history)
+    given = as_object(_in_params(context, "notifications"))
+    if found is None or given is None or found.wanted is None:
+        return
+    wanted = found.wanted
+    pointer = context.at + "/params/notifications/"
+    for name in WANTED_BY.values():
+        if name not in LISTED and given.get(name) is True and wanted.get(name) in (None, False):
+            said = f"server acknowledged {name}, which {_name(found)} did not ask for"
+            yield _of(found, ("SUB-004", "R-246"), said, pointer + name)
+    for name in LISTED:
+        asked_for = {_plain(item) for item in _texts(wanted.get(name))}
+        for item in _texts(given.get(name)):
+            if _plain(item) not in asked_for:
+                said = f"server acknowledged {shortened(item)}, which {_name(found)} did not ask for"
+                yield _of(found, ("SUB-004", "R-246"), said, pointer + name)
+                break
+
+
+# What travels on it
+
+
+def unwanted(context: MessageContext, history: History) -> Iterator[Violation]:
+    """SUB-005"""
+    found, message = belongs_to(context, history), context.message
+    assert isinstance(message, Notification)
+    if found is None or found.wanted is None or found.ended_seq:
+        return
+    name = WANTED_BY[message.method]
+    if found.wanted.get(name) in (None, False, []):
+        said = f"server sent {message.method} on {_name(found)}, which did not ask for it"
+        yield _of(found, ("SUB-005", "R-247"), said, context.at + "/method")
+    elif found.acknowledged is not None and found.acknowledged.get(name) in (None, False, []):
+        said = f"server sent {message.method} on {_name(found)}, but did not acknowledge it there"
+        yield _of(found, ("SUB-005", "R-247"), said, context.at + "/method", at_most="warning")
+
+
+def subscription_id(context: MessageContext, history: History) -> Iterable[Violation]:
+    """SUB-006: the id on a notification, or its absence"""
+    if context.sender != SERVER or history.blind:
+        return ()
+    known, given = history.of(Subscriptions), _subscription_id(context)
+    message, found = context.message, belongs_to(context, history)
+    assert isinstance(message, Notification)
+    if found is not None and _same(given, found.asked.id):
+        return ()
+    if known.forgetful or not history.client.was_read or _imprecise(given):
+        return ()
+    if found is None and (history.over_http or (given is None and message.method != ACKNOWLEDGED)):
+        return ()  # Not on a subscription at all: SUB-007.
+    pointer = context.at + "/params/_meta" + token(ID_KEY)
+    sent = f"server sent {message.method}"
+    meant = found or known.retyped(given)
+    if given is None:
+        said = f"{sent} without the id of its subscription"
+    elif meant is not None:
+        said = f"{sent} under the id {_spelled(given)}; the subscription has {spelled(meant.asked.id)}"
+    else:
+        said = f"{sent} under the id {_spelled(given)}, which no subscription has"
+    return (_of(meant, ("SUB-006", "R-248"), said, pointer),)
+
+
+def off_subscription(context: MessageContext, history: History) -> Iterable[Violation]:
+    """SUB-007: on stdio, a notification of a subscription without one"""
+    if context.sender != SERVER or history.over_http or _subscription_id(context) is not None:
+        return ()
+    answer = history.modern_answer
+    if not history.of(Subscriptions).modern and not (answer and answer.stateless_versions):
+        return ()  # It may be a server of the other era, which tells everybody.
+    message = context.message
+    assert isinstance(message, Notification)
+    said = f"server sent {message.method} outside of any subscription"
+    return (Violation("SUB-007", "R-249", said, pointer=context.at + "/method"),)
+
+
+def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
+    """SUB-007: over HTTP, a notification of a subscription on the stream of another request"""
+    assert frame is not None
+    if exchange.server not in history.modern_servers or not exchange.requests:
+        return
+    method = exchange.requests[0].method
+    if method == LISTEN:
+        return
+    for message in singles(frame)[0]:
+        if isinstance(message, Notification) and message.method in WANTED_BY:
+            said = f"server sent {message.method} on the stream of {shortened(method)}"
+            yield Violation("SUB-007", "R-249", said, pointer="/method", related=(exchange.request.seq,))
+
+
+def request_scoped(context: MessageContext, history: History) -> Iterable[Violation]:
+    """SUB-008"""
+    message = context.message
+    assert isinstance(message, Notification)
+    meta = message.params.get("_meta") if isinstance(message.params, dict) else None
+    marked = isinstance(meta, dict) and ID_KEY in meta
+    if not marked and history.lasting is None:  # On stdio the id alone says so.
+        return ()
+    found = belongs_to(context, history)
+    if found is None and not marked:
+        return ()
+    if context.sender != SERVER:
+        return ()
+    if history.over_http and message.method == "notifications/message":
+        return ()  # LOG-006 knows where log messages belong over HTTP.
+    token = member(message.params, "progressToken")
+    if (
+        found is not None
+        and token is not None
+        and token == member(found.asked.params, "_meta", "progressToken")
+    ):
+        return ()  # Of the subscription itself: odd, but nobody says what else it may do.
+    where = _name(found) if found is not None else "a subscription"
+    said = f"server sent {message.method} on {where}"
+    return (_of(found, ("SUB-008", "R-250"), said, context.at + "/method"),)
+
+
+def after_the_end(context: MessageContext, history: History) -> Iterable[Violation]:
+    """SUB-010"""
+    found = None if history.over_http else belongs_to(context, history)
+    if found is None:
+        return ()
+    message = context.message
+    assert isinstance(message, Notification)
+    now_ns = context.frame.observed_at_ns
+    since_ns = now_ns - found.cancelled_ns if found.cancelled_ns is not None else 0
+    if found.ended_seq:
+        ended, when = found.ended_seq, "after its end"
+    elif since_ns >= GRACE_NS:
+        ended, when = found.asked.seq, f"{since_ns / 1e9:.0f} s after the client had cancelled it"
+    else:
+        return ()
+    said = f"server sent {message.method} on {_name(found)} {when}"
+    return (
+        Violation(
+            "SUB-010", "R-252", said, pointer=context.at, related=(ended,), candidates=found.asked.candidates
+        ),
+    )
+
+
+# Small things
+
+
+def _of(
+    found: Subscription | None,
+    rule: tuple[str, str],
+    said: str,
+    pointer: str,
+    at_most: Severity | None = None,
+) -> Violation:
+    """A breach in a message of this subscription, judged by the revision that the subscription names."""
+    if found is None:
+        return Violation(*rule, said, pointer=pointer, at_most=at_most)
+    return Violation(
+        *rule,
+        said,
+        pointer=pointer,
+        related=(found.asked.seq,),
+        at_most=at_most,
+        candidates=found.asked.candidates,
+    )
+
+
+def _name(found: Subscription) -> str:
+    return f"subscription {spelled(found.asked.id)}"
+
+
+def _same(given: JSON, id: RequestId) -> bool:
+    """Whether ``given`` is this very id, its JSON type included."""
+    known = request_id(given)
+    return (known == id and type(known) is type(id)) or (_imprecise(given) and isinstance(id, int))
+
+
+def _imprecise(given: JSON) -> bool:
+    """Whether a number is too large to tell which one was written."""
+    return isinstance(given, float) and abs(given) >= 2**53
+
+
+def _spelled(given: JSON) -> str:
+    return shown(given) if request_id(given) is None else spelled(request_id(given))
+
+
+def _texts(value: JSON) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _plain(uri: str) -> str:
+    """A URI in the form in which a server may repeat it."""
+    from urllib.parse import unquote  # 3 ms, which most sessions are spared
+
+    return unquote(uri).rstrip("/").lower()
+
+
+DELIVERED: Final = (*WANTED_BY, ACKNOWLEDGED, "notifications/tasks")
+LISTINGS: Final = ("server/discover", "tools/list", "prompts/list", "resources/list")
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("SUB-006",), subscription_id, ("notification",), DELIVERED),
+        Check(
+            ("SUB-003",),
+            unacknowledged,
+            ("notification",),
+            (*WANTED_BY, "notifications/tasks"),
+            within=revisions.STATELESS,
+        ),
+        Check(("SUB-003", "SUB-006"), closing_response, ("response",), (LISTEN,)),
+        Check(("SUB-004",), filter_beyond_request, ("notification",), (ACKNOWLEDGED,)),
+        Check(("SUB-005",), unwanted, ("notification",), tuple(WANTED_BY), within=revisions.STATELESS),
+        Check(
+            ("SUB-007",), off_subscription, ("notification",), tuple(WANTED_BY), within=revisions.STATELESS
+        ),
+        Check(("SUB-008",), request_scoped, ("notification",), REQUEST_SCOPED, within=revisions.STATELESS),
+        Check(("SUB-010",), after_the_end, ("notification",), DELIVERED),
+    ),
+    http=(
+        HttpCheck(("SUB-002",), json_answer, ("body",), STATELESS, ("POST",)),
+        HttpCheck(("SUB-007",), off_stream, ("event",), STATELESS, ("POST",)),
+    ),
+    events=(EventCheck(("SUB-003",), never_acknowledged),),
+    updates=(
+        StateUpdate(remember_listen, ("request",), (LISTEN,)),
+        StateUpdate(remember_delivery, ("notification",), DELIVERED),
+        StateUpdate(remember_cancellation, ("notification",), ("notifications/cancelled",)),
+        StateUpdate(remember_era, ("response",), LISTINGS),
+    ),
+)

@@ -1,0 +1,268 @@
+"""Authorization: where the token travels, and what a refusal must tell.
+
+Authorization is optional as a whole, and a recording masks the tokens; most of this needs no more than
+their presence.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization
+"""
+
+import binascii
+import json
+from base64 import urlsafe_b64decode
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.checks.engine.context import Violation, as_object, member
+from mcpproxy.checks.engine.http_facts import CHALLENGED, QUERIED, WITH_TOKEN
+from mcpproxy.checks.engine.rows import MCP, OTHER, STREAMABLE, HttpCheck, RuleFamily
+from mcpproxy.protocol.jsonrpc import JSON, Batch
+from mcpproxy.protocol.revisions import since
+from mcpproxy.session.exchanges import VERSION, Fields, HttpExchange, HttpHistory
+from mcpproxy.session.frame import Frame
+from mcpproxy.session.masked_values import credential, facts, is_masked
+
+AUTHORIZED: Final = since("2025-03-26")
+"""The revisions that have authorization."""
+
+SCOPED: Final = frozenset(since("2026-07-28"))
+"""The revisions that leave it to the client whether to ask for ``offline_access``."""
+
+RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
+
+_MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+_DATE: Final = pattern(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")  # RFC 9110, 5.6.7
+_PARAMETER: Final = pattern(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
+
+Checked = Iterator[Violation]
+
+
+def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """AUTH-001: only a token that is not masked and says when it ends can show it"""
+    authorization = exchange.fields.get("authorization")
+    if authorization is None or not exchange.succeeded:
+        return
+    scheme, token = credential(authorization)
+    if scheme != "bearer" or is_masked(token):
+        return
+    expires, now = _expiry(token), _date(exchange.response_fields.get("date") or "")
+    if expires is not None and now is not None and expires < now:
+        said = f"server took a token that had expired {now - expires:.0f} s before"
+        yield Violation(
+            "AUTH-001", "R-099", said, pointer=None, related=(exchange.request.seq,), at_most="warning"
+        )
+
+
+def invalid_token_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """AUTH-001: what the server itself calls an invalid token"""
+    if exchange.status == 401 or "authorization" not in exchange.fields:
+        return
+    if (
+        _bearer(exchange.response_fields)
+        and _parameters(exchange.response_fields).get("error") == "invalid_token"
+    ):
+        said = f"server refused a token as invalid with status {exchange.status} instead of 401"
+        yield Violation("AUTH-001", "R-099", said, pointer=None, related=(exchange.request.seq,))
+
+
+def _expiry(token: str) -> float | None:
+    """When a JSON Web Token ends (RFC 7519, section 4.1.4), in seconds since 1970."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims: JSON = json.loads(urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (binascii.Error, ValueError, RecursionError):
+        return None
+    expires = member(claims, "exp")
+    return float(expires) if isinstance(expires, int | float) and abs(expires) < 1e15 else None
+
+
+def _date(value: str) -> float | None:
+    found = _DATE.fullmatch(value)
+    if found is None or found[2] not in _MONTHS:
+        return None
+    day, year, hour, minute, second = (int(found[n]) for n in (1, 3, 4, 5, 6))
+    try:
+        return datetime(
+            year, _MONTHS.index(found[2]) + 1, day, hour, minute, min(second, 59), tzinfo=UTC
+        ).timestamp()
+    except ValueError:
+        return None
+
+
+def unguided_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """AUTH-002: a 401 that does not say where the metadata is
+
+    From 2025-11-25 on, the metadata may lie at a well-known address instead; see `unguided_to_the_end`.
+    """
+    candidates, sure = _spoken(exchange)
+    if exchange.status == 401 and candidates == ("2025-06-18",) and (fault := _challenge_fault(exchange)):
+        yield Violation(
+            "AUTH-002",
+            "R-100",
+            f"server refused with 401 {fault}",
+            pointer=None,
+            related=(exchange.request.seq,),
+            at_most=None if sure else "warning",
+            candidates=candidates,
+        )
+
+
+def undiscoverable(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """AUTH-002: neither the 401 nor the well-known address told where the metadata is"""
+    if RESOURCE_METADATA not in exchange.request.target or exchange.status not in (404, 405, 410):
+        return
+    if history.metadata or exchange.request.target.partition("?")[0] != RESOURCE_METADATA:
+        return  # The address at the root is the last that a client tries.
+    for head in history.challenges:
+        if _resource_metadata(Fields(head.headers)) is None:
+            said = "server refused with 401 without resource_metadata, and has no well-known metadata"
+            yield Violation(
+                "AUTH-002",
+                "R-100",
+                said,
+                pointer=None,
+                related=(head.seq,),
+                at_most="warning",
+                candidates=since("2025-11-25"),
+            )
+            return
+
+
+def _spoken(exchange: HttpExchange) -> tuple[tuple[str, ...], bool]:
+    """By which revision a 401 is judged, and whether that is sure: it often comes before any is settled."""
+    session = exchange.session
+    if session is not None and session.revision is not None:
+        return (session.revision,), True
+    initialize = exchange.initialize
+    asked = member(initialize.params, "protocolVersion") if initialize else exchange.fields.get(VERSION)
+    return ((asked,) if isinstance(asked, str) and asked in AUTHORIZED else AUTHORIZED), False
+
+
+def _challenge_fault(exchange: HttpExchange) -> str:
+    if "www-authenticate" not in exchange.response_fields:
+        return "without WWW-Authenticate"
+    if _resource_metadata(exchange.response_fields) is None:
+        return "whose WWW-Authenticate has no resource_metadata"
+    return ""
+
+
+def _resource_metadata(fields: Fields) -> str | None:
+    return _parameters(fields).get("resource_metadata")
+
+
+def _parameters(fields: Fields) -> dict[str, str]:
+    """The parameters of all challenges, names in lower case (RFC 9110, section 11.6.1)."""
+    return {
+        found[1].lower(): found[2] if found[2] is not None else found[3]
+        for value in fields.all("www-authenticate")
+        for found in _PARAMETER.finditer(value)
+    }
+
+
+def _bearer(fields: Fields) -> bool:
+    return any("bearer" in value.lower() for value in fields.all("www-authenticate"))
+
+
+def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """AUTH-003: a server may leave methods open, so this needs a 401 to have been seen"""
+    session = exchange.session
+    if session is None or not history.challenged or "authorization" in exchange.fields:
+        return
+    first = session.authorized_seq
+    if session.stateless:  # What stands alone belongs to the client of its connection.
+        first = history.authorized.get(exchange.request.connection)
+    if first is not None and exchange.method != "OPTIONS":
+        said = "client left the token out of a request, after it had sent it with another"
+        yield Violation("AUTH-003", "R-101", said, pointer=None, related=(first,), at_most="warning")
+
+
+def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """AUTH-004"""
+    _, mark, query = exchange.request.target.partition("?")
+    if not mark or (exchange.session is None and not exchange.request.endpoint):
+        return
+    from urllib.parse import parse_qsl  # 3 ms, which most sessions are spared
+
+    _, token = credential(exchange.fields.get("authorization") or "")
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name.lower() == "access_token" or (token and facts(value) == facts(token)):
+            said = f"client put a token into the query of its request, as {name[:40]}"
+            yield Violation("AUTH-004", "R-102", said)
+            return
+
+
+def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """AUTH-005: 403 is for foreign origins, too"""
+    if exchange.status != 403 or "authorization" not in exchange.fields or "origin" in exchange.fields:
+        return
+    given = _parameters(exchange.response_fields)
+    if given.get("error") == "invalid_token":
+        return  # That is no matter of scope: AUTH-001 says so.
+    if not _bearer(exchange.response_fields) or given.get("error") != "insufficient_scope":
+        lacking = 'error="insufficient_scope"'
+    elif missing := [name for name in ("scope", "resource_metadata") if name not in given]:
+        lacking = missing[0]
+    else:
+        return
+    said = f"server refused a token with 403, but without {lacking} in WWW-Authenticate"
+    yield Violation(
+        "AUTH-005",
+        "R-103",
+        said,
+        pointer=None,
+        related=(exchange.request.seq,),
+        candidates=_spoken(exchange)[0],
+    )
+
+
+def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """AUTH-006"""
+    if exchange.status != 401 or not _bearer(exchange.response_fields):
+        return
+    candidates, _ = _spoken(exchange)
+    scope = _parameters(exchange.response_fields).get("scope")
+    if scope is None:
+        said = "server did not name the scope in its challenge"
+    elif "offline_access" in scope.split() and set(candidates) <= SCOPED:
+        said = "server asked for offline_access, which is the client's choice"
+    else:
+        return
+    related = (exchange.request.seq,)
+    yield Violation(
+        "AUTH-006", "R-104", said, pointer=None, related=related, at_most="info", candidates=candidates
+    )
+
+
+def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """AUTH-007"""
+    assert frame is not None
+    if exchange.method != "GET" or RESOURCE_METADATA not in exchange.request.target or not exchange.succeeded:
+        return
+    message = frame.message
+    document = None if isinstance(message, Batch) else as_object(message.value)
+    if document is None:
+        return
+    servers = document.get("authorization_servers")
+    if not isinstance(servers, list) or not servers:
+        said = "server published resource metadata that names no authorization server"
+        yield Violation(
+            "AUTH-007", "R-105", said, pointer="/authorization_servers", candidates=since("2025-06-18")
+        )
+
+
+FAMILY: Final = RuleFamily(
+    http=(
+        HttpCheck(("AUTH-001",), expired_token, ("success",), MCP, given=WITH_TOKEN),
+        HttpCheck(("AUTH-001",), invalid_token_status, ("refusal",), MCP, given=WITH_TOKEN),
+        HttpCheck(("AUTH-002",), unguided_challenge, ("refusal",), STREAMABLE),
+        HttpCheck(("AUTH-002",), undiscoverable, ("refusal",), OTHER, ("GET",)),
+        HttpCheck(("AUTH-003",), dropped_token, ("request",), STREAMABLE, given=CHALLENGED),
+        HttpCheck(("AUTH-004",), token_in_query, ("request",), MCP, given=QUERIED),
+        HttpCheck(("AUTH-005",), unexplained_refusal, ("refusal",), STREAMABLE, given=WITH_TOKEN),
+        HttpCheck(("AUTH-006",), unscoped_challenge, ("refusal",), STREAMABLE),
+        HttpCheck(("AUTH-007",), empty_metadata, ("body",), OTHER, ("GET",)),
+    ),
+)

@@ -1,0 +1,317 @@
+"""Stateless requests over HTTP: what their headers repeat of the body, and with what status they fail.
+
+Intermediaries act on the headers, servers on the body, so the two must say the same.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.base.secret_names import names_secret
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.http_facts import CONTRADICTED, FAILING
+from mcpproxy.checks.engine.rows import CONTENT, STATELESS, Check, HttpCheck, RuleFamily
+from mcpproxy.checks.stateless.era import shows_modern
+from mcpproxy.checks.stateless.servers import missing_meta
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
+from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, mirrors, same
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
+from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singles
+from mcpproxy.session.frame import Frame
+from mcpproxy.session.history import History
+from mcpproxy.session.masked_values import is_masked
+
+PARAM: Final = "mcp-param-"
+
+NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""Which member of the params Mcp-Name repeats."""
+
+Checked = Iterator[Violation]
+
+
+# What the client repeats
+
+
+def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-001, HDR-002, PROTO-008"""
+    for request in exchange.requests[:1]:
+        named, header = member(request.params, "_meta", VERSION_KEY), exchange.fields.get(VERSION)
+        if header is None:
+            yield Violation("HDR-001", "R-230", "client sent a request without MCP-Protocol-Version")
+        elif not isinstance(named, str) or header == named:
+            continue  # A body without its version is another rule's.
+        else:
+            said = (
+                f"client sent MCP-Protocol-Version: {shortened(header)} with a request whose _meta says "
+                f"{shortened(named)}"
+            )
+            if header in REVISIONS and named in REVISIONS:
+                yield Violation("PROTO-008", "R-231", said, pointer="/params/_meta")
+            else:
+                yield Violation("HDR-002", "R-231", said, pointer="/params/_meta")
+
+
+def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-003"""
+    for request in exchange.requests[:1]:
+        given = exchange.fields.all("mcp-method")
+        if not given:
+            said = f"client sent {shortened(request.method)} without Mcp-Method"
+        elif given != (request.method,):
+            said = f"client sent {shortened(request.method)} with Mcp-Method: {shortened(', '.join(given))}"
+        else:
+            continue
+        yield Violation("HDR-003", "R-232", said, pointer="/method")
+
+
+def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-004, HDR-006"""
+    for request in exchange.requests[:1]:
+        source = NAMED.get(request.method)
+        named = member(request.params, source) if source else None
+        if source is None or not isinstance(named, str):
+            continue
+        given, pointer = exchange.fields.get("mcp-name"), f"/params/{source}"
+        if given is None:
+            said = f"client sent {request.method} without Mcp-Name: {shortened(named)}"
+            yield Violation("HDR-004", "R-233", said, pointer=pointer)
+        elif len(exchange.fields.all("mcp-name")) > 1:
+            yield Violation(
+                "HDR-004", "R-233", f"client sent {request.method} with Mcp-Name twice", pointer=pointer
+            )
+        elif fault := encoding_fault(given):
+            yield Violation("HDR-006", "R-235", f"client sent an Mcp-Name that {fault}", pointer=pointer)
+        elif decoded(given) not in (named, named.strip(" \t")):
+            said = f"client sent {request.method} of {shortened(named)} with Mcp-Name: {shortened(given)}"
+            yield Violation("HDR-004", "R-233", said, pointer=pointer)
+
+
+def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-005, HDR-006, HDR-009, HDR-010"""
+    request = next((r for r in exchange.requests if r.method == "tools/call"), None)
+    if request is None:
+        return
+    name = str(member(request.params, "name"))
+    refused = history.mismatched.get((exchange.request.connection, name))
+    if refused is not None and refused.headers == exchange.fields.starting(PARAM):
+        said = "client repeated a call that was refused for its headers, without listing the tools again"
+        yield Violation("HDR-010", "R-239", said, pointer=None, related=(refused.seq,))
+    wanted = _wanted(exchange, history, name)
+    if wanted is None:
+        return  # The tool was never listed here, or not to this client.
+    if wanted.faults:
+        said = f"client called {shortened(name)}, whose header annotations are invalid"
+        yield Violation("HDR-009", "R-238", said, pointer="/params/name")
+        return
+    arguments = member(request.params, "arguments")
+    for path, header in wanted.headers:
+        value, given = argument(arguments, path), exchange.fields.all(PARAM + header.lower())
+        pointer = "/params/arguments/" + "/".join(path)
+        text = decoded(given[0]) if len(given) == 1 else None
+        if len(given) == 1 and (fault := encoding_fault(given[0])):
+            yield Violation(
+                "HDR-006", "R-235", f"client sent an Mcp-Param-{header} that {fault}", pointer=pointer
+            )
+        elif value is None and given:
+            said = f"client sent Mcp-Param-{header} without the argument {'.'.join(path)}"
+            yield Violation("HDR-005", "R-234", said, pointer=pointer)
+        elif value is not None and not given:
+            said = f"client sent the argument {'.'.join(path)} without Mcp-Param-{header}"
+            yield Violation("HDR-005", "R-234", said, pointer=pointer)
+        elif value is not None and is_masked(given[0]) and names_secret(header):
+            continue  # a recording does not say which value it was
+        elif value is not None and (text is None or not same(text, value)):
+            said = f"client sent Mcp-Param-{header} with another value than the argument {'.'.join(path)}"
+            yield Violation("HDR-005", "R-234", said, pointer=pointer)
+
+
+def _wanted(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors | None:
+    key = (exchange.server, exchange.fields.get("authorization") or "")
+    return history.mirrors.get(key, {}).get(name)
+
+
+def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """PROTO-008: a request with a version that the server did not list"""
+    answer = history.modern.get(exchange.request.connection)
+    if answer is None or not answer.stateless_versions:
+        return
+    for request in exchange.requests[:1]:
+        named = member(request.params, "_meta", VERSION_KEY)
+        if isinstance(named, str) and named not in answer.versions and request.method != "server/discover":
+            listed = shortened(", ".join(answer.versions))
+            said = f"client asks for {shortened(named)}; frame {answer.seq} lists {listed}"
+            broken = ("PROTO-008", "R-220") if answer.refused else ("PROTO-008", "R-223")
+            yield Violation(*broken, said, pointer=None, related=(answer.seq,), candidates=answer.candidates)
+
+
+# What the server makes of it
+
+
+def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-007: a missing version header alone may be taken for an older client's, where those are served"""
+    assert frame is not None
+    head = exchange.response
+    if head is None or not exchange.succeeded or "HDR-007" in exchange.reported:
+        return
+    if exchange.server not in history.modern_servers and not shows_modern(exchange, frame):
+        return
+    related = (exchange.request.seq,)
+    if _mismatched(exchange):
+        said = f"server served a request whose headers contradict its body, with {exchange.status}"
+        yield Violation("HDR-007", "R-236", said, pointer=None, related=related, frame=head.seq)
+    elif "HDR-001" in exchange.reported and exchange.server in history.modern_only:
+        said = f"server served a request without MCP-Protocol-Version, with {exchange.status}"
+        related = (exchange.request.seq, history.modern_only[exchange.server])
+        yield Violation(
+            "HDR-007", "R-236", said, pointer=None, related=related, at_most="warning", frame=head.seq
+        )
+
+
+def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HDR-007: the code says something else than that the headers are wrong"""
+    assert frame is not None
+    if exchange.succeeded or not _mismatched(exchange) or exchange.server not in history.modern_servers:
+        return
+    if any(missing_meta(request.params) for request in exchange.requests):
+        return  # That is wrong, too, and has a code of its own.
+    for message in singles(frame)[0]:
+        code = member(as_object(message.error), "code") if isinstance(message, ErrorResponse) else None
+        if code in (-32600, -32602, -32603):
+            said = f"server refused a request whose headers contradict its body with {code} instead of -32020"
+            yield Violation(
+                "HDR-007",
+                "R-236",
+                said,
+                pointer="/error/code",
+                related=(exchange.request.seq,),
+                at_most="warning",
+            )
+
+
+def _mismatched(exchange: HttpExchange) -> bool:
+    """Whether headers are wrong or missing, whatever else is wrong; the version header must be there."""
+    if exchange.reported & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}:
+        return True
+    header = exchange.fields.get(VERSION)
+    named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
+    return header is not None and any(isinstance(name, str) and name != header for name in named)
+
+
+def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """ERR-002, PROTO-008, PROTO-009, HDR-007: errors that come with a status of their own"""
+    assert frame is not None
+    for message in singles(frame)[0]:
+        if not isinstance(message, ErrorResponse):
+            continue
+        error, status = as_object(message.error), exchange.status
+        said = f"server sent error {member(error, 'code')} with status {status} instead of "
+        match member(error, "code"):
+            case -32601 if status != 404 and exchange.server in history.modern_servers:
+                yield Violation("ERR-002", "R-218", said + "404", pointer="/error/code")
+            case -32020 if status != 400:
+                yield Violation("HDR-007", "R-236", said + "400", pointer="/error/code")
+            case -32021 if status != 400:
+                yield Violation("PROTO-009", "R-224", said + "400", pointer="/error/code")
+            case -32022 if status != 400:
+                yield Violation("PROTO-008", "R-219", said + "400", pointer="/error/code")
+            case _:
+                pass
+
+
+def unsupported_version(context: MessageContext, history: History) -> Checked:
+    """PROTO-008: what a refusal of a version must say"""
+    message, asked = context.message, context.answers
+    assert isinstance(message, ErrorResponse)
+    error = as_object(message.error)
+    if asked is None or not asked.stateless or member(error, "code") != -32022:
+        return
+    named, data = member(asked.params, "_meta", VERSION_KEY), member(error, "data")
+    supported, requested = member(data, "supported"), member(data, "requested")
+    if not isinstance(supported, list) or not isinstance(requested, str):
+        said = "server refused a version without saying which was requested and which are supported"
+    elif isinstance(named, str) and requested != named:
+        said = f"server refused version {shortened(requested)}; the request asked for {shortened(named)}"
+    elif named in supported:
+        said = f"server refused version {shortened(str(named))}, which it lists as supported"
+    else:
+        return
+    yield Violation("PROTO-008", "R-219", said, pointer=context.at + "/error/data", related=(asked.seq,))
+
+
+def missing_capability(context: MessageContext, history: History) -> Checked:
+    """PROTO-009: what a refusal for want of a capability must say"""
+    message, asked = context.message, context.answers
+    assert isinstance(message, ErrorResponse)
+    error = as_object(message.error)
+    if asked is None or not asked.stateless or member(error, "code") != -32021:
+        return
+    required = member(error, "data", "requiredCapabilities")
+    declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
+    if not isinstance(required, dict):
+        said = "server refused for want of capabilities without an object that names them"
+    elif not required:
+        said = "server refused for want of capabilities and named none"
+    elif declared is not None and _covers(declared, required):
+        said = "server refused for want of capabilities that the request declares"
+    else:
+        return
+    yield Violation("PROTO-009", "R-224", said, pointer=context.at + "/error/data", related=(asked.seq,))
+
+
+def _covers(declared: "JSON", required: "JSON") -> bool:
+    if not isinstance(required, dict):
+        return declared == required
+    return isinstance(declared, dict) and all(
+        name in declared and _covers(declared[name], value) for name, value in required.items()
+    )
+
+
+def header_annotations(context: MessageContext, history: History) -> Checked:
+    """HDR-008"""
+    message = context.message
+    assert isinstance(message, Response)
+    if context.answers is None or not context.answers.stateless or b"x-mcp-header" not in context.frame.raw:
+        return
+    tools = member(message.result, "tools")
+    for index, tool in enumerate(tools if isinstance(tools, list) else []):
+        for pointer, fault in mirrors(member(tool, "inputSchema")).faults:
+            name = shortened(str(member(tool, "name")))
+            said = f"server listed the tool {name} with an x-mcp-header that {fault}"
+            yield Violation(
+                "HDR-008", "R-237", said, pointer=f"{context.at}/result/tools/{index}/inputSchema{pointer}"
+            )
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("PROTO-008",), unsupported_version, ("error",)),
+        Check(("PROTO-009",), missing_capability, ("error",)),
+        Check(("HDR-008",), header_annotations, ("response",), ("tools/list",)),
+    ),
+    http=(
+        HttpCheck(("HDR-001", "HDR-002", "PROTO-008"), protocol_version, ("request",), STATELESS, ("POST",)),
+        HttpCheck(("HDR-003",), method_header, ("request",), STATELESS, ("POST",)),
+        HttpCheck(("HDR-004", "HDR-006"), name_header, ("request",), STATELESS, ("POST",)),
+        HttpCheck(
+            ("HDR-005", "HDR-006", "HDR-009", "HDR-010"),
+            param_headers,
+            ("request",),
+            STATELESS,
+            ("POST",),
+        ),
+        HttpCheck(("PROTO-008",), unlisted_version, ("request",), STATELESS, ("POST",)),
+        HttpCheck(
+            ("HDR-007",), accepted_mismatch, CONTENT, STATELESS, ("POST",), given=CONTRADICTED | FAILING
+        ),
+        HttpCheck(("HDR-007",), other_refusal, ("body",), STATELESS, ("POST",), given=CONTRADICTED | FAILING),
+        HttpCheck(
+            ("ERR-002", "PROTO-008", "PROTO-009", "HDR-007"),
+            error_status,
+            CONTENT,
+            STATELESS,
+            ("POST",),
+            given=FAILING,
+        ),
+    ),
+)

@@ -1,0 +1,390 @@
+"""HTTP around the messages: methods, media types, statuses, and what a body may be.
+
+Statuses that HTTP itself gives (no authorization, no such session, a server that is down) may take the
+place of any answer, so only what came with success is held against a server here.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.checks.engine.context import Violation, as_object, shortened, spelled
+from mcpproxy.checks.engine.http_facts import (
+    DIVERTED,
+    FOREIGN,
+    MISPLACED,
+    NAMED,
+    NOTIFIES,
+    STRANGE,
+    UNANSWERED,
+    UNFIT,
+    UNUSUAL,
+)
+from mcpproxy.checks.engine.rows import (
+    CONTENT,
+    HEAD,
+    LEGACY,
+    MCP,
+    OTHER,
+    STATEFUL,
+    STREAMABLE,
+    HttpCheck,
+    RuleFamily,
+)
+from mcpproxy.protocol.jsonrpc import (
+    ABSENT,
+    Batch,
+    ErrorResponse,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+)
+from mcpproxy.session.exchanges import Fields, HttpExchange, HttpHistory, is_answer, singles
+from mcpproxy.session.frame import Frame
+
+JSON_TYPE: Final = "application/json"
+SSE_TYPE: Final = "text/event-stream"
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+
+Checked = Iterator[Violation]
+
+
+# What the client asks for
+
+
+def other_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-004"""
+    if exchange.method != "POST":
+        if any("jsonrpc" in message.value for message in exchange.messages):
+            said = f"client sent a message with {shortened(exchange.method)} instead of POST"
+            yield Violation("HTTP-004", "R-065", said)
+    elif exchange.several:
+        yield Violation("HTTP-004", "R-065", "client put several messages into one POST, one after the other")
+
+
+def post_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-005"""
+    values = exchange.fields.all("accept")
+    if values in COMMON_ACCEPT:
+        return
+    listed = accepted(exchange.fields)
+    missing = [type_ for type_ in (JSON_TYPE, SSE_TYPE) if type_ not in listed]
+    if missing:
+        given = f'says "{shortened(", ".join(values))}"' if values else "has no Accept"
+        said = f"client sent a POST that {given}; it must list {' and '.join(missing)}"
+        covered = all(type_ in listed or _ranges(type_) & listed for type_ in missing)
+        yield Violation("HTTP-005", "R-066", said, at_most="warning" if covered else None)
+
+
+COMMON_ACCEPT: Final = frozenset(
+    {
+        ("application/json, text/event-stream",),
+        ("application/json,text/event-stream",),
+        ("text/event-stream, application/json",),
+    }
+)
+"""What nearly all clients accept, as they write it."""
+
+
+def get_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-006"""
+    session = exchange.session
+    if session is None or (session.late and session.id is None):
+        return  # It may be a client of HTTP+SSE, or none of MCP.
+    listed = accepted(exchange.fields)
+    if SSE_TYPE not in listed:
+        said = "client sent a GET whose Accept does not list text/event-stream"
+        yield Violation("HTTP-006", "R-067", said, at_most="warning" if _ranges(SSE_TYPE) & listed else None)
+
+
+def accepted(fields: Fields) -> set[str]:
+    """The media ranges that Accept lists and does not exclude with ``q=0``."""
+    found: set[str] = set()
+    for value in fields.all("accept"):
+        for item in value.split(","):
+            range_, *parameters = (part.strip().lower() for part in item.split(";"))
+            if not any(p.startswith("q=") and not p[2:].strip("0.") for p in parameters):
+                found.add(range_)
+    return found
+
+
+def _ranges(type_: str) -> set[str]:
+    return {"*/*", type_.partition("/")[0] + "/*"}
+
+
+def post_content_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-007"""
+    if exchange.body is not None and (found := exchange.fields.media_type) != JSON_TYPE:
+        named = f"as {shortened(found)}" if found else "without a Content-Type"
+        yield Violation(
+            "HTTP-007", "R-068", f"client sent a message {named}; servers expect application/json"
+        )
+
+
+# What the server answers
+
+
+def answer_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-010"""
+    if not exchange.succeeded or not exchange.requests:
+        return
+    media_type = exchange.response_fields.media_type
+    if exchange.status in (202, 204, 205):
+        said = f"server answered a request with {exchange.status}, which has no answer in it"
+    elif media_type not in (JSON_TYPE, SSE_TYPE):
+        sent = shortened(media_type) if media_type else "no Content-Type"
+        said = f"server answered a request with {sent}; it must be application/json or text/event-stream"
+    else:
+        return
+    yield Violation("HTTP-010", "R-071", said, related=(exchange.request.seq,))
+
+
+def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-008, HTTP-009, RPC-015: the body that came back where nothing is to be answered"""
+    assert frame is not None
+    if not exchange.only_notifies or exchange.bodies + exchange.events > 1:
+        return
+    what, related = _posted(exchange), (exchange.request.seq,)
+    messages, _ = singles(frame)
+    error = next((m for m in messages if isinstance(m, ErrorResponse) and "jsonrpc" in m.value), None)
+    if error is not None and error.id is not ABSENT and error.id is not None:
+        said = (
+            f"server refused {what} with an error that has an id ({spelled(error.id)}); nothing there has one"
+        )
+        yield Violation("HTTP-009", "R-070", said, pointer="/id", related=related)
+    elif error is not None and exchange.succeeded:
+        said = f"server refused {what}, but with status {exchange.status}"
+        yield Violation("HTTP-009", "R-070", said, pointer="/error", related=related)
+    elif not exchange.succeeded:
+        return
+    elif any(isinstance(m, Response) for m in messages) and isinstance(exchange.messages[0], Notification):
+        yield Violation("RPC-015", "R-017", f"server answered {what}", pointer="", related=related)
+    elif frame.raw:
+        said = f"server sent a body in answer to {what}; it must be 202 without one"
+        yield Violation("HTTP-008", "R-069", said, pointer=None, related=related)
+
+
+def notification_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-008: the status, once it is clear that nothing worse is to be said"""
+    head = exchange.response
+    if head is None or not exchange.only_notifies or not exchange.succeeded or head.status == 202:
+        return
+    if exchange.reported.isdisjoint(("HTTP-008", "HTTP-009", "RPC-015")):
+        said = f"server answered {_posted(exchange)} with {head.status} instead of 202"
+        yield Violation(
+            "HTTP-008", "R-069", said, pointer=None, related=(exchange.request.seq,), frame=head.seq
+        )
+
+
+def _posted(exchange: HttpExchange) -> str:
+    """What a POST without requests holds, for people."""
+    message = exchange.messages[0]
+    return shortened(message.method) if isinstance(message, Notification) else "a response"
+
+
+def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-011, RPC-012: a JSON body is the response to the request, and nothing else"""
+    assert frame is not None
+    if frame.event is not None or not exchange.requests or not exchange.succeeded:
+        return
+    message = frame.message
+    if isinstance(message, Malformed) or exchange.response_fields.media_type != JSON_TYPE:
+        return  # RPC-001 or HTTP-010 has said so.
+    asked, related = [request.id for request in exchange.requests], (exchange.request.seq,)
+    if isinstance(message, Batch):
+        if not isinstance(exchange.body.message if exchange.body else None, Batch):
+            yield Violation(
+                "HTTP-011", "R-072", "server answered one request with an array", pointer="", related=related
+            )
+        return
+    if isinstance(message, Request | Notification):
+        what = "a request of its own" if isinstance(message, Request) else "a notification"
+        said = f"server answered a request with {what} ({shortened(message.method)}) as application/json"
+        yield Violation("HTTP-011", "R-072", said, pointer="/method", related=related)
+    elif isinstance(message, ErrorResponse) and (message.id is ABSENT or message.id is None):
+        if "id" not in message.value or message.value["id"] is None:
+            null = "id" in message.value
+            said = f"server answered a request with an error that has {'a null id' if null else 'no id'}"
+            yield Violation(
+                "RPC-012", "R-014", said, pointer="", related=related, at_most="info" if null else None
+            )
+    elif isinstance(message.id, int | str) and message.id not in asked:
+        session = exchange.session
+        if session and session.asked_for(message.id):
+            said = f"server answered this request with the response to another, {spelled(message.id)}"
+            yield Violation("HTTP-011", "R-072", said, pointer="/id", related=related)
+
+
+def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-011: a JSON answer that is empty"""
+    head = exchange.response
+    if head is None or not exchange.succeeded or exchange.bodies or exchange.cut or not exchange.requests:
+        return
+    judged_already = "HTTP-010" in exchange.reported or exchange.initialize is not None
+    if exchange.response_fields.media_type == JSON_TYPE and not judged_already:
+        said = "server answered a request with an empty body"
+        yield Violation(
+            "HTTP-011", "R-072", said, pointer=None, related=(exchange.request.seq,), frame=head.seq
+        )
+
+
+def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """SEQ-001 over HTTP: the exchange ended well, and the answer was not in it"""
+    initialize = exchange.initialize
+    if initialize is None or not exchange.succeeded or exchange.cut or "HTTP-010" in exchange.reported:
+        return
+    if exchange.unanswered and not exchange.named_events and not _unreadable(exchange):
+        said = f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
+        yield Violation(
+            "SEQ-001",
+            "R-032",
+            said,
+            pointer=None,
+            related=(),
+            frame=exchange.body.seq if exchange.body else None,
+        )
+
+
+def _unreadable(exchange: HttpExchange) -> bool:
+    return exchange.session is not None and exchange.session.judge.history.server.unreadable
+
+
+def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-016"""
+    if exchange.succeeded and not exchange.streams and SSE_TYPE in accepted(exchange.fields):
+        found = exchange.response_fields.media_type
+        sent = shortened(found) if found else "no Content-Type"
+        said = (
+            f"server answered a GET for an event stream with {exchange.status} and {sent}; 405 would decline"
+        )
+        yield Violation("HTTP-016", "R-077", said, pointer=None, related=(exchange.request.seq,))
+
+
+def retired_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-020"""
+    shown = history.modern_only.get(exchange.server)
+    if shown is None or history.blind or exchange.status in (401, 403, 404, 405, 429):
+        return
+    if exchange.status < 500:
+        said = f"server answered {exchange.method} with {exchange.status}; its only revisions have POST alone"
+        yield Violation(
+            "HTTP-020",
+            "R-240",
+            said,
+            pointer=None,
+            related=(shown, exchange.request.seq),
+            candidates=("2026-07-28",),
+        )
+
+
+def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-019
+
+    Which origins a server trusts is its own affair, so this stays a warning. Pages of other schemes belong
+    to programs, not to sites.
+    """
+    origin = exchange.fields.get("origin")
+    if origin is None or not exchange.succeeded or exchange.method == "OPTIONS":
+        return
+    scheme, _, host = origin.lower().partition("://")
+    if scheme in ("http", "https") and not _loopback(host) and _loopback(exchange.fields.get("host") or ""):
+        said = f"server on this machine served a page of another site ({shortened(origin)})"
+        seq = exchange.response.seq if exchange.response else None
+        yield Violation(
+            "HTTP-019",
+            "R-087",
+            said,
+            pointer=None,
+            related=(exchange.request.seq,),
+            at_most="warning",
+            frame=seq,
+        )
+
+
+def foreign_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-019: a stream that shows by its endpoint event that it is one of HTTP+SSE"""
+    assert frame is not None
+    if frame.event is not None and frame.event.name == "endpoint" and "HTTP-019" not in exchange.reported:
+        yield from foreign_origin(exchange, history, None)
+
+
+def _loopback(host: str) -> bool:
+    name = host[: host.rfind(":")] if host.rpartition(":")[2].isdecimal() else host
+    return name in LOOPBACK or name.endswith(".localhost")
+
+
+# HTTP+SSE, the transport of 2024-11-05
+
+
+def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-001"""
+    assert frame is not None
+    if frame.event is None or frame.event.name != "endpoint":
+        return
+    if not frame.raw.strip():
+        yield Violation("HTTP-001", "R-062", "server sent an endpoint event without a URI", at_most=None)
+    elif exchange.events > 1 and "HTTP-001" not in exchange.reported:
+        yield Violation("HTTP-001", "R-062", f"server sent the endpoint event as number {exchange.events}")
+
+
+def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-002
+
+    Known for sure only while there is one such stream and nothing else that the POST could be meant for.
+    """
+    if not history.posting or history.streamable or history.blind or exchange.initialize is not None:
+        return
+    if exchange.traffic == "http+sse" or not any("jsonrpc" in m.value for m in exchange.messages):
+        return
+    streams = {id(session) for session in history.posting.values()}
+    if len(streams) == 1:
+        uri = next(reversed(history.posting))
+        said = f"client posted to {shortened(exchange.request.target)}; the server asked for {shortened(uri)}"
+        yield Violation("HTTP-002", "R-063", said, blame="client", candidates=("2024-11-05",))
+
+
+def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+    """HTTP-003"""
+    assert frame is not None
+    if frame.event is None:
+        if any(is_answer(m) and as_object(m.value) and "jsonrpc" in m.value for m in singles(frame)[0]):
+            yield Violation(
+                "HTTP-003", "R-064", "server answered in the body of a POST instead of the stream"
+            )
+    elif frame.event.name not in (None, "", "message", "endpoint"):
+        yield Violation("HTTP-003", "R-064", f"server sent an event named {shortened(frame.event.name)}")
+
+
+FAMILY: Final = RuleFamily(
+    http=(
+        HttpCheck(("HTTP-001",), endpoint_first, ("event",), LEGACY, ("GET",), given=NAMED),
+        HttpCheck(
+            ("HTTP-002",), posted_elsewhere, ("request",), (*STATEFUL, *OTHER), ("POST",), given=DIVERTED
+        ),
+        HttpCheck(("HTTP-003",), legacy_message, CONTENT, LEGACY),
+        HttpCheck(("HTTP-004",), other_method, ("request",), STREAMABLE, given=MISPLACED),
+        HttpCheck(("HTTP-005",), post_accept, ("request",), STREAMABLE, ("POST",), given=UNUSUAL),
+        HttpCheck(("HTTP-006",), get_accept, ("request",), STATEFUL, ("GET",)),
+        HttpCheck(("HTTP-007",), post_content_type, ("request",), STREAMABLE, ("POST",), given=UNUSUAL),
+        HttpCheck(
+            ("HTTP-008", "HTTP-009", "RPC-015"),
+            notification_answer,
+            CONTENT,
+            STREAMABLE,
+            ("POST",),
+            given=NOTIFIES,
+        ),
+        HttpCheck(("HTTP-008",), notification_status, ("end",), STREAMABLE, ("POST",), given=NOTIFIES),
+        HttpCheck(("HTTP-010",), answer_type, ("success",), STREAMABLE, ("POST",), given=UNFIT),
+        HttpCheck(("HTTP-011", "RPC-012"), json_answer, ("body",), STREAMABLE, ("POST",), given=STRANGE),
+        HttpCheck(("HTTP-011",), missing_json_answer, ("end",), STREAMABLE, ("POST",), given=UNANSWERED),
+        HttpCheck(("HTTP-016",), get_answer, ("success",), STATEFUL, ("GET",)),
+        HttpCheck(("HTTP-019",), foreign_origin, ("success",), MCP, given=FOREIGN),
+        HttpCheck(("HTTP-019",), foreign_stream, ("event",), LEGACY, ("GET",), given=NAMED),
+        HttpCheck(("HTTP-020",), retired_method, HEAD, STATEFUL, ("GET", "DELETE")),
+        HttpCheck(("SEQ-001",), unanswered_initialize, ("end",), STATEFUL, ("POST",), given=UNANSWERED),
+    ),
+)

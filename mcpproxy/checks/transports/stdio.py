@@ -1,0 +1,114 @@
+"""stdio: one message a line, nothing else on the pipes, and an orderly end.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.checks.basic.frames import looks_meant
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, shortened
+from mcpproxy.checks.engine.rows import ANY_PROTOCOL, Check, EventCheck, RuleFamily
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.session.frame import SERVER, Close, Frame, Sender, Signal
+from mcpproxy.session.history import History
+
+PROMPT_EXIT_NS: Final = 5_000_000_000
+"""A server that is still there this long after its stdin closed did not exit promptly."""
+
+_RULE: Final = {"server": ("STDIO-002", "R-057"), "client": ("STDIO-003", "R-058")}
+_PIPE: Final = {"server": "stdout", "client": "the server's stdin"}
+
+
+def stray_output(context: MessageContext, history: History) -> Iterator[Violation]:
+    """STDIO-002, STDIO-003"""
+    message, frame, sender = context.message, context.frame, context.sender
+    assert isinstance(message, Malformed)
+    if context.at or frame.exchange:
+        return
+    rule, pipe = _RULE[sender], _PIPE[sender]
+    value = as_object(message.value)
+    if message.flaw is Flaw.EMPTY:
+        if frame.terminated:
+            yield Violation(*rule, f"{sender} wrote a blank line to {pipe}", at_most="warning")
+    elif message.flaw is Flaw.NO_KIND and value is not None and "jsonrpc" not in value:
+        yield Violation(*rule, f"{sender} wrote a JSON object to {pipe} that is no JSON-RPC message")
+    elif message.flaw in (Flaw.NOT_JSON, Flaw.NOT_UTF8) and not frame.terminated:
+        said = (
+            f"{sender} left its last line on {pipe} unfinished ({len(frame.raw)} bytes without a line feed)"
+        )
+        yield Violation(*rule, said, at_most="info")
+    elif message.flaw in (Flaw.NOT_JSON, Flaw.NOT_UTF8) and not looks_meant(frame.raw):
+        text = shortened(frame.raw.decode("utf-8", "replace").strip())
+        hint = (
+            "; messages are separated by line feeds, not by headers"
+            if text.lower().startswith("content-length")
+            else ""
+        )
+        yield Violation(*rule, f"{sender} wrote to {pipe} what is no message: {text!r}{hint}")
+
+
+def split_message(sender: Sender, frames: list[Frame]) -> Violation:
+    """STDIO-001: told once for all lines of the message"""
+    said = (
+        f"{sender} spread one message over {len(frames)} lines (frames {frames[0].seq} to {frames[-1].seq})"
+    )
+    return Violation(
+        "STDIO-001",
+        "R-056",
+        said,
+        pointer=None,
+        related=tuple(f.seq for f in frames[:-1]),
+        blame=sender,
+        at_most=None,
+        frame=frames[-1].seq,
+    )
+
+
+def signalled_first(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """STDIO-004
+
+    Only SIGTERM: interrupts and hang-ups come from terminals, not from clients.
+    """
+    if isinstance(event, Signal) and event.name == "SIGTERM" and history.client.closed_ns is None:
+        said = "client sent SIGTERM before it closed the server's stdin"
+        yield Violation(
+            "STDIO-004",
+            "R-060",
+            said,
+            pointer=None,
+            related=(),
+            blame="client",
+            at_most=None,
+            frame=0,
+            candidates=history.candidates,
+        )
+
+
+def late_exit(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """STDIO-005"""
+    gone = history.client.closed_ns
+    if isinstance(event, Close) and gone is not None and event.ending in ("exited", "signalled"):
+        waited_ns = event.observed_at_ns - gone
+        if waited_ns >= PROMPT_EXIT_NS:
+            said = f"server was still running {waited_ns / 1e9:.0f} s after its stdin was closed"
+            yield Violation(
+                "STDIO-005",
+                "R-061",
+                said,
+                pointer=None,
+                related=(),
+                blame=SERVER,
+                at_most=None,
+                frame=0,
+                candidates=history.candidates,
+            )
+
+
+FAMILY: Final = RuleFamily(
+    checks=(Check(("STDIO-002", "STDIO-003"), stray_output, ("malformed",), (), ANY_PROTOCOL),),
+    events=(
+        EventCheck(("STDIO-004",), signalled_first),
+        EventCheck(("STDIO-005",), late_exit),
+    ),
+)

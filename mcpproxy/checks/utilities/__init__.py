@@ -1,0 +1,1 @@
+"""Cancellation, progress, logging, pagination, completion, tasks."""

@@ -1,0 +1,309 @@
+"""Cancellation: who may cancel what, and what comes after.
+
+It is a race by design: the request may be answered while its cancellation is on the way, and the one
+who cancels may not have read the answer yet. So nothing is said of what falls within ``GRACE_NS``.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, member, shortened, spelled
+from mcpproxy.checks.engine.rows import (
+    ANSWERS,
+    AUGMENTED,
+    CANCELLED,
+    STATELESS,
+    Check,
+    EventCheck,
+    HttpCheck,
+    RuleFamily,
+    StateUpdate,
+)
+from mcpproxy.checks.utilities.progress import Progress, twin_of
+from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
+from mcpproxy.protocol.methods import declares
+from mcpproxy.protocol.revisions import is_stateless
+from mcpproxy.protocol.wording import kind
+from mcpproxy.session.exchanges import HttpExchange, HttpHistory
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severity, Signal, other
+from mcpproxy.session.history import Asked, History, keep
+
+GRACE_NS: Final = 5_000_000_000
+"""After so long neither a pipe nor a busy peer explains that news was not taken notice of."""
+
+MAX_REMEMBERED: Final = 1024
+"""So many of the latest tasks and cancellations are remembered."""
+
+METHOD: Final = "notifications/cancelled"
+LISTEN: Final = "subscriptions/listen"
+
+OPTIONAL_ID: Final = "2025-11-25"
+"""The revision whose schema lets a cancellation be without an id, though its text does not."""
+
+OWN: Final = ("CANC-001", "R-106")
+STALE: Final = ("CANC-002", "R-107")
+INITIALIZE: Final = ("CANC-003", "R-108")
+SHAPE: Final = ("CANC-004", "R-109")
+TASK: Final = ("CANC-006", "R-111")
+OWN_NOW: Final = ("CANC-007", "R-112")
+
+
+@slotted(frozen=True)
+class Cancelled:
+    """A cancellation: of which request, if it is known, by which frame, and when."""
+
+    asked: Asked | None
+    sender: Sender
+    id: RequestId
+    seq: int
+    at_ns: int
+
+
+@slotted()
+class Cancellations:
+    """The requests answered last that became tasks, and cancellations by who had asked and the id."""
+
+    tasks: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=MAX_REMEMBERED))
+    seen: dict[tuple[Sender, RequestId], Cancelled] = field(
+        default_factory=dict[tuple[Sender, RequestId], Cancelled]
+    )
+
+    def request(self, history: History, asker: Sender, id: RequestId) -> Asked | None:
+        """The latest request of ``asker`` with this id, answered or not, if it is remembered."""
+        if (pending := history.pending(asker, id)) is not None:
+            return pending
+        return next((a for a in reversed(history.answered) if a.id == id and a.sender == asker), None)
+
+
+# The cancellation itself
+
+
+def cancellation(context: MessageContext, history: History) -> Iterator[Violation]:
+    """CANC-001, CANC-002, CANC-003, CANC-004, CANC-006, CANC-007"""
+    message = context.message
+    assert isinstance(message, Notification)
+    if message.params is not ABSENT and not isinstance(message.params, dict):
+        return  # RPC-016 says so.
+    id = request_id(member(message.params, "requestId"))
+    if id is None:
+        yield from _no_id(context, message)
+    elif context.sender == SERVER and is_stateless(context.candidates):
+        yield from _by_server(context, history, id)
+    else:
+        yield from _of_own(context, history, id)
+
+
+def _no_id(context: MessageContext, message: Notification) -> Iterator[Violation]:
+    if not isinstance(message.params, dict) or "requestId" not in message.params:
+        fault = "without a requestId"
+        lenient = message.params is not ABSENT and OPTIONAL_ID in context.candidates
+    else:
+        value = message.params["requestId"]
+        found = "a fraction" if isinstance(value, float) else kind(value)
+        fault, lenient = f"whose requestId is {found}, not a string or an integer", False
+    said = f"{context.sender} sent a cancellation {fault}"
+    yield _violation(context, SHAPE, said, at_most="warning" if lenient else None)
+
+
+def _by_server(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
+    """From 2026-07-28 on a server ends subscriptions this way, and nothing else."""
+    asked = history.of(Cancellations).request(history, CLIENT, id)
+    if asked is None and (history.over_http or _may_be_known(history, CLIENT, id)):
+        return
+    if asked is None:
+        said = f"server cancelled request {spelled(id)}, an id that the client never used"
+        yield _violation(context, OWN_NOW, said)
+    elif asked.method and asked.method != LISTEN:
+        said = f"server cancelled {_named(asked)} of the client; it may only end a {LISTEN}"
+        yield _violation(context, OWN_NOW, said, asked.seq)
+
+
+def _of_own(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
+    sender, memory = context.sender, history.of(Cancellations)
+    asked, first = memory.request(history, sender, id), history.initialize
+    if asked is not None and asked is first:
+        said = f"client cancelled its initialize request ({spelled(id)})"
+        yield _violation(context, INITIALIZE, said, asked.seq)
+    elif asked is not None and _is_task(asked, history):
+        said = f"{sender} cancelled {_named(asked)}, which it had asked for as a task, without tasks/cancel"
+        doubtful = not asked.answered_seq  # There is no task id yet that tasks/cancel could name.
+        yield _violation(context, TASK, said, asked.seq, at_most="warning" if doubtful else None)
+    elif asked is not None and asked.answered_seq and asked.answers_due <= 0:
+        waited_ns = context.frame.observed_at_ns - asked.answered_ns
+        if waited_ns >= GRACE_NS:
+            said = f"{sender} cancelled {_named(asked)} {waited_ns / 1e9:.0f} s after its answer"
+            level = "info" if history.over_http else "warning"  # What a sender believes, nobody sees.
+            yield _violation(context, STALE, said, asked.seq, asked.answered_seq, at_most=level)
+    elif asked is None and not history.over_http and not _may_be_known(history, sender, id):
+        yield _never_used(context, history, id)
+
+
+def _never_used(context: MessageContext, history: History, id: RequestId) -> Violation:
+    said = f"{context.sender} cancelled request {spelled(id)}, an id that it never used"
+    twin = twin_of(id)
+    if twin is not None and history.side(context.sender).used.first_use(twin) is not None:
+        said = f"{said}: it used {spelled(twin)}"
+    broken = OWN_NOW if is_stateless(context.candidates) else OWN
+    return _violation(context, broken, said)
+
+
+def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
+    """Whether ``asker`` used the id some time, or may have, unseen."""
+    side = history.side(asker)
+    if history.blind or history.scattered or not side.was_read:
+        return True
+    return side.used.first_use(id) is not None or side.withdrawn.first_use(id) is not None
+
+
+def _is_task(asked: Asked, history: History) -> bool:
+    """Whether a request is task-augmented: the answer was a task, or will be by all that was declared."""
+    if asked.stateless or not isinstance(member(asked.params, "task"), dict):
+        return False
+    if asked.answered_seq:
+        return any(task is asked for task in history.of(Cancellations).tasks)
+    declared = history.capabilities(other(asked.sender))
+    return declared is not None and declares(declared, f"tasks.requests.{asked.method.replace('/', '.')}")
+
+
+def _named(asked: Asked) -> str:
+    return f"{shortened(asked.method) or 'request'} ({spelled(asked.id)})"
+
+
+def _violation(
+    context: MessageContext,
+    broken: tuple[str, str],
+    said: str,
+    *related: int,
+    at_most: Severity | None = None,
+) -> Violation:
+    return Violation(
+        *broken, said, pointer=context.at + "/params/requestId", related=related, at_most=at_most
+    )
+
+
+def unmatched(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """CANC-001 over HTTP, where the request may overtake its cancellation: told when all has been seen"""
+    if not isinstance(event, Close) or not history.over_http or history.lasting is not None:
+        return
+    for found in history.of(Cancellations).seen.values():
+        if found.asked is None and not _may_be_known(history, found.sender, found.id):
+            said = f"{found.sender} cancelled request {spelled(found.id)}, an id that it never used"
+            yield Violation(*OWN, said, pointer="/params/requestId", blame=found.sender, frame=found.seq)
+
+
+def cancelled_over_http(
+    exchange: HttpExchange, history: HttpHistory, frame: Frame | None
+) -> Iterator[Violation]:
+    """CANC-009"""
+    body = exchange.body
+    if body is not None and any(m.value.get("method") == METHOD for m in exchange.messages):
+        said = f"client sent {METHOD} over HTTP, where it cancels by closing the response stream"
+        yield Violation("CANC-009", "R-114", said, pointer="/method", frame=body.seq)
+
+
+# What comes after
+
+
+def late_answer(context: MessageContext, history: History) -> Iterable[Violation]:
+    """CANC-005"""
+    asked = context.answers
+    if asked is None or not asked.cancelled:
+        return ()
+    return _late(context, history, asked, ("CANC-005", "R-110"), "answered", context.at + "/id")
+
+
+def late_progress(context: MessageContext, history: History) -> Iterable[Violation]:
+    """CANC-010: of what else a server may send, only progress says which request it is for"""
+    token = request_id(member(context.message.value, "params", "progressToken"))
+    known = None if token is None else history.of(Progress).tracked[other(context.sender)].get(token)
+    if known is None or known.shared or not known.asked.cancelled or known.asked.answered_seq:
+        return ()
+    broken, pointer = ("CANC-010", "R-115"), context.at + "/params/progressToken"
+    return _late(context, history, known.asked, broken, "reported progress of", pointer)
+
+
+def _late(
+    context: MessageContext, history: History, asked: Asked, broken: tuple[str, str], did: str, pointer: str
+) -> Iterator[Violation]:
+    found = history.of(Cancellations).seen.get((asked.sender, asked.id))
+    if found is None or found.asked is not asked:
+        return
+    waited_ns = context.frame.observed_at_ns - found.at_ns
+    if waited_ns >= GRACE_NS:
+        said = f"{context.sender} {did} {_named(asked)} {waited_ns / 1e9:.0f} s after it was cancelled"
+        # Until 2025-11-25 the receiver is free to go on, if what it does cannot be cancelled.
+        level = None if is_stateless(context.candidates) else "info"
+        yield Violation(*broken, said, pointer=pointer, related=(asked.seq, found.seq), at_most=level)
+
+
+def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """CANC-008"""
+    if not isinstance(event, Close) or event.exit_code != 0 or history.blind or history.over_http:
+        return
+    ended_ns, left_ns = history.server.closed_ns, history.client.closed_ns
+    if ended_ns is None or (left_ns is not None and left_ns <= ended_ns):
+        return  # The client went first, and with it its subscriptions.
+    ended = history.of(Cancellations).seen
+    for asked in history.client.pending.values():
+        if asked.method == LISTEN and asked.stateless and (CLIENT, asked.id) not in ended:
+            said = f"server went away without a word about {_named(asked)}, a subscription still open"
+            yield Violation(
+                "CANC-008",
+                "R-113",
+                said,
+                pointer=None,
+                blame="server",
+                at_most="info",
+                frame=asked.seq,
+                candidates=asked.candidates,
+            )
+
+
+# What is remembered
+
+
+def remember_answer(context: MessageContext, history: History) -> None:
+    """Which of the requests answered last became tasks."""
+    asked = context.answers
+    if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
+        return
+    if isinstance(member(context.message.value, "result", "task"), dict):
+        history.of(Cancellations).tasks.append(asked)
+
+
+def remember_cancellation(context: MessageContext, history: History) -> None:
+    """What was cancelled, and when. What a server cancels may be a subscription of the client."""
+    id, sender = request_id(member(context.message.value, "params", "requestId")), context.sender
+    if id is None:
+        return
+    asked = history.pending(sender, id)
+    if asked is None and sender == SERVER:
+        subscription = history.pending(CLIENT, id)
+        asked = subscription if subscription is not None and subscription.method == LISTEN else None
+    found = Cancelled(asked, sender, id, context.seq, context.frame.observed_at_ns)
+    asker = sender if asked is None else asked.sender
+    keep(history.of(Cancellations).seen, (asker, id), found, MAX_REMEMBERED)
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(
+            ("CANC-001", "CANC-002", "CANC-003", "CANC-004", "CANC-006", "CANC-007"),
+            cancellation,
+            ("notification",),
+            (METHOD,),
+        ),
+        Check(("CANC-005",), late_answer, ANSWERS, given=CANCELLED),
+        Check(("CANC-010",), late_progress, ("notification",), ("notifications/progress",), given=CANCELLED),
+    ),
+    http=(HttpCheck(("CANC-009",), cancelled_over_http, ("request",), STATELESS, ("POST",)),),
+    events=(EventCheck(("CANC-001",), unmatched), EventCheck(("CANC-008",), silent_end)),
+    updates=(
+        StateUpdate(remember_answer, ANSWERS, given=AUGMENTED),
+        StateUpdate(remember_cancellation, ("notification",), (METHOD,)),
+    ),
+)

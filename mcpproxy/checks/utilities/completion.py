@@ -1,0 +1,31 @@
+"""Completion: how many values are offered at once.
+
+The members of requests and results are seen with all others (``shapes``).
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.rows import Check, RuleFamily
+from mcpproxy.session.frame import SERVER
+from mcpproxy.session.history import History
+
+MOST: Final = 100
+"""Values in one result."""
+
+
+def too_many_values(context: MessageContext, history: History) -> Iterable[Violation]:
+    """COMP-001"""
+    values = member(context.message.value, "result", "completion", "values")
+    if not isinstance(values, list) or len(values) <= MOST:
+        return ()
+    said = f"server offered {len(values)} completions at once; {MOST} is the most"
+    return (Violation("COMP-001", "R-164", said, pointer=context.at + "/result/completion/values"),)
+
+
+FAMILY: Final = RuleFamily(
+    checks=(Check(("COMP-001",), too_many_values, ("response",), ("completion/complete",), sender=SERVER),),
+)

@@ -1,0 +1,223 @@
+"""Log messages and their levels.
+
+In the stateful revisions one level holds for the session, and for every stream of it. From 2026-07-28 on
+each request asks for its own log messages, which come on its stream alone; on stdio they name no request,
+so there any request under way that wants them may be the one.
+
+What a level or a log message consists of is judged with the shapes.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.engine.rows import LOG_LEVEL_GIVEN, Check, RuleFamily, StateUpdate
+from mcpproxy.checks.opt_in.credentials import credentials_in
+from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification
+from mcpproxy.protocol.revisions import STATEFUL, STATELESS
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import SERVER
+from mcpproxy.session.history import Asked, History
+
+LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
+
+SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""The levels, the least severe first."""
+
+MESSAGE: Final = ("notifications/message",)
+
+
+@slotted()
+class LogLevel:
+    """The level that logging/setLevel has put in force, and the frame and exchange that say so.
+
+    ``level`` is empty while none is, and while it is not clear which. ``requested`` says whether any
+    stateless request ever asked for log messages.
+    """
+
+    level: str = ""
+    seq: int = 0
+    exchange: int = 0
+    requested: bool = False
+
+
+# One level for the session
+
+
+def below_level(context: MessageContext, history: History) -> Iterable[Violation]:
+    """LOG-002"""
+    in_force, level = history.of(LogLevel), _level(context)
+    if not in_force.level or not level or _severity(level) >= _severity(in_force.level):
+        return ()
+    waiting = [asked for asked in history.client.pending.values() if not asked.stateless]
+    if any(asked.method == "logging/setLevel" for asked in waiting):
+        return ()  # Another level is on its way, and may be in force already.
+    exchange = context.frame.exchange
+    if exchange and (exchange <= in_force.exchange or any(asked.seq < in_force.seq for asked in waiting)):
+        return ()  # It may have left on another stream before the level was set.
+    said = f"server sent a log message of level {level}, although the client set the level {in_force.level}"
+    return (
+        Violation("LOG-002", "R-167", said, pointer=context.at + "/params/level", related=(in_force.seq,)),
+    )
+
+
+def took_unknown_level(context: MessageContext, history: History) -> Iterable[Violation]:
+    """LOG-001: the server takes a level that is none, for the session"""
+    asked = context.answers
+    return () if asked is None or asked.stateless else _took_unknown(asked, context)
+
+
+# A level for each request
+
+
+def served_unknown_level(context: MessageContext, history: History) -> Iterable[Violation]:
+    """LOG-001: the server takes a level that is none, for one request"""
+    asked = context.answers
+    return () if asked is None or not asked.stateless else _took_unknown(asked, context)
+
+
+def unrequested(context: MessageContext, history: History) -> Iterator[Violation]:
+    """LOG-004, LOG-005, LOG-006"""
+    if history.negotiated is not None or history.stateless_seq is None or history.blind:
+        return
+    client, level = history.client, _level(context)
+    under_way = list(client.pending.values())
+    if _on_subscription(context, under_way):
+        return  # SUB-008 says so.
+    about = f"server sent a log message{f' of level {level}' if level else ''}"
+    at = context.at + "/method"
+    if context.frame.exchange and not under_way and client.last_answered_seq:
+        said = f"{about} after the response to its request"
+        yield Violation("LOG-006", "R-171", said, pointer=at, related=(client.last_answered_seq,))
+    elif not client.was_read:
+        return
+    elif not (wanting := [asked for asked in under_way if _wanted(asked) is not None]):
+        said = f"{about}, but no request under way asked for them with {LEVEL_KEY}"
+        # On stdio it may belong to a request that did ask, and come too late.
+        late = history.of(LogLevel).requested
+        yield Violation("LOG-004", "R-169", said, pointer=at, at_most="warning" if late else None)
+    elif level and (lowest := _lowest(wanting)) and _severity(level) < _severity(lowest):
+        said = f"{about}, but the request asked for {lowest} and above"
+        related = tuple(asked.seq for asked in wanting[:1])
+        yield Violation("LOG-005", "R-170", said, pointer=context.at + "/params/level", related=related)
+
+
+def _on_subscription(context: MessageContext, under_way: list[Asked]) -> bool:
+    """Whether a message came on a listen stream, or claims to belong to one."""
+    message = context.message
+    assert isinstance(message, Notification)
+    listens = bool(under_way) and all(asked.method == "subscriptions/listen" for asked in under_way)
+    claims = member(message.params, "_meta", SUBSCRIPTION_KEY) is not None
+    return claims or (listens and bool(context.frame.exchange))
+
+
+def _lowest(wanting: list[Asked]) -> str:
+    """The least severe of the levels that these requests set; empty if one of them is none."""
+    levels = [_wanted(asked) for asked in wanting]
+    known = [level for level in levels if isinstance(level, str) and level in LEVELS]
+    return min(known, key=_severity) if len(known) == len(levels) else ""
+
+
+def _took_unknown(asked: Asked, context: MessageContext) -> Iterable[Violation]:
+    level = _wanted(asked)
+    if not isinstance(level, str) or level in LEVELS:
+        return ()
+    said = f"server took the log level {shown(level)}, which is none of the eight, instead of refusing it"
+    at = context.at + "/result"
+    # Refusing it is only a SHOULD.
+    return (
+        Violation(
+            "LOG-001", "R-166", said, pointer=at, related=(asked.seq,), blame=SERVER, at_most="warning"
+        ),
+    )
+
+
+# What a log message says
+
+
+def credentials(context: MessageContext, history: History) -> Iterator[Violation]:
+    """LOG-003"""
+    message = context.message
+    assert isinstance(message, Notification)
+    for pointer, what in credentials_in(member(message.params, "data")):
+        said = f"server sent a log message that seems to hold {what}"
+        # What a credential looks like is a guess, however good.
+        yield Violation(
+            "LOG-003", "R-168", said, pointer=f"{context.at}/params/data{pointer}", at_most="warning"
+        )
+
+
+# Levels
+
+
+def _level(context: MessageContext) -> str:
+    """The level of a log message, empty if it is none."""
+    message = context.message
+    assert isinstance(message, Notification)
+    level = member(message.params, "level")
+    return level if isinstance(level, str) and level in LEVELS else ""
+
+
+def _severity(level: str) -> int:
+    return LEVELS.index(level)
+
+
+def _wanted(asked: Asked) -> JSON:
+    """The level that a request sets, whatever it is; ``None`` if it sets none."""
+    if asked.stateless:
+        return _requested(asked.params)
+    return member(asked.params, "level") if asked.method == "logging/setLevel" else None
+
+
+def _requested(params: "JSON | Absent") -> JSON:
+    return member(params, "_meta", LEVEL_KEY)
+
+
+# What is remembered
+
+
+def _note_level(context: MessageContext, history: History) -> None:
+    """The server took a level. If several were under way, nobody knows which it took last."""
+    asked, in_force = context.answers, history.of(LogLevel)
+    if asked is None or asked.stateless:
+        return
+    level = _wanted(asked)
+    others = (other for other in history.client.pending.values() if other.method == "logging/setLevel")
+    sure = isinstance(level, str) and level in LEVELS and asked.seq > in_force.seq and not any(others)
+    in_force.level = str(level) if sure else ""
+    in_force.seq, in_force.exchange = context.seq, context.frame.exchange
+
+
+def _note_request(context: MessageContext, history: History) -> None:
+    if context.stateless and context.asked is not None and _wanted(context.asked) is not None:
+        history.of(LogLevel).requested = True
+        history.facts |= LOG_LEVEL_GIVEN
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("LOG-001",), took_unknown_level, ("response",), ("logging/setLevel",)),
+        Check(
+            ("LOG-001",),
+            served_unknown_level,
+            ("response",),
+            sender=SERVER,
+            within=STATELESS,
+            given=LOG_LEVEL_GIVEN,
+        ),
+        Check(("LOG-002",), below_level, ("notification",), MESSAGE, within=STATEFUL),
+        Check(("LOG-003",), credentials, ("notification",), MESSAGE),
+        Check(("LOG-004", "LOG-005", "LOG-006"), unrequested, ("notification",), MESSAGE, within=STATELESS),
+    ),
+    updates=(
+        StateUpdate(_note_level, ("response",), ("logging/setLevel",)),
+        StateUpdate(
+            _note_request, ("request",), within=STATELESS, members=("_meta",), mentions=(b'logLevel"',)
+        ),
+    ),
+)

@@ -1,0 +1,188 @@
+"""Pagination: cursors, which only the server understands and the client gives back as they came.
+
+Each list has cursors of its own. The empty string is a cursor like any other: what counts is whether
+there is one.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
+from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, Response
+from mcpproxy.protocol.wording import kind, shown
+from mcpproxy.session.frame import Sender, other
+from mcpproxy.session.history import Asked, History, keep
+
+LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
+
+INVALID_PARAMS: Final = -32602
+
+OTHER_REASONS: Final = (-32601, -32020, -32021, -32022)
+"""Codes that say that something else is wrong than the cursor: the method, the headers, the revision."""
+
+MAX_CURSORS: Final = 16_384
+MAX_LISTS: Final = 1024
+MAX_ODD: Final = 64
+"""So many cursors of a list, lists, and requests with a strange cursor are remembered."""
+
+MAX_STEPS: Final = 1024
+"""So far back a chain of cursors is followed."""
+
+Key = tuple[str, Sender, str]
+"""Whose cursors: the caller (see ``History.caller``), who asks, and the list."""
+
+
+@slotted()
+class Cursors:
+    """The cursors of one list, as hashes, because they may be long.
+
+    ``before`` leads from each to the one it was given in return for, ``None`` on the first page.
+    """
+
+    before: dict[int, int | None] = field(default_factory=dict[int, int | None])
+    forgetful: bool = False  # more passed than are remembered
+
+    def leads_to(self, cursor: str, start: str | None) -> bool:
+        """Whether ``cursor`` is ``start``, or one of those that led there."""
+        wanted, at = hash(cursor), None if start is None else hash(start)
+        for _ in range(MAX_STEPS):
+            if at is None or at == wanted:
+                return at is not None
+            at = self.before.get(at)
+        return False
+
+    def give(self, cursor: str, sent: str | None) -> None:
+        """Remember that ``cursor`` came in return for ``sent``."""
+        keep(self.before, hash(cursor), None if sent is None else hash(sent), MAX_CURSORS)
+        self.forgetful = self.forgetful or len(self.before) >= MAX_CURSORS
+
+
+@slotted()
+class Pages:
+    """The cursors of every list, and the latest requests with one that nobody gave."""
+
+    lists: dict[Key, Cursors] = field(default_factory=dict[Key, Cursors])
+    odd: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=MAX_ODD))
+
+
+def unknown_cursor(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PAGE-002"""
+    sent = _sent(context)
+    if sent is None or not _is_unknown(context, history, sent):
+        return ()
+    message, sender = context.message, context.sender
+    assert isinstance(message, Request)
+    pages, giver = history.beyond(Pages), other(sender)
+    said = (
+        f"{sender} sent {message.method} with the cursor {shown(sent)}, which the {giver} never gave for it"
+    )
+    for method in LISTS:
+        if (found := pages.lists.get((history.caller, sender, method))) and hash(sent) in found.before:
+            said = f"{said}: it is one of {method}"
+    # Until 2025-11-25 a cursor ends with its session. From then on it may come from before the recording.
+    level = "info" if context.stateless else None
+    return (Violation("PAGE-002", "R-124", said, pointer=context.at + "/params/cursor", at_most=level),)
+
+
+def refused_cursor(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PAGE-003"""
+    asked, message = context.answers, context.message
+    assert isinstance(message, ErrorResponse)
+    if asked is None or not any(odd is asked for odd in history.of(Pages).odd):
+        return ()
+    code = member(as_object(message.error), "code")
+    if not isinstance(code, int) or code == INVALID_PARAMS or code in OTHER_REASONS:
+        return ()
+    said = f"{context.sender} refused a cursor that it never gave with {code}, not with {INVALID_PARAMS}"
+    level = "info" if context.stateless else None  # The cursor may be one from before the recording.
+    return (
+        Violation(
+            "PAGE-003", "R-125", said, pointer=context.at + "/error/code", related=(asked.seq,), at_most=level
+        ),
+    )
+
+
+def next_cursor(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PAGE-001, PAGE-004"""
+    asked, message = context.answers, context.message
+    result = message.result if isinstance(message, Response) else None
+    if asked is None or not isinstance(result, dict) or "nextCursor" not in result:
+        return ()
+    cursor, pointer = result["nextCursor"], context.at + "/result/nextCursor"
+    if not isinstance(cursor, str):
+        said = (
+            f"{context.sender} sent a page of {asked.method} whose nextCursor is {kind(cursor)}, not a string"
+        )
+        level = "info" if cursor is None else None  # A page speaks of a cursor that is not null.
+        return (Violation("PAGE-001", "R-123", said, pointer=pointer, at_most=level),)
+    sent = _cursor(asked.params)
+    if sent is not None and _cursors(asked, history).leads_to(cursor, sent):
+        again = "for which it was asked" if cursor == sent else "which has led here"
+        said = f"{context.sender} sent a page of {asked.method} with the nextCursor {shown(cursor)}, {again}"
+        return (Violation("PAGE-004", "R-126", said, pointer=pointer, related=(asked.seq,)),)
+    return ()
+
+
+def _sent(context: MessageContext) -> str | None:
+    """The cursor of a request."""
+    message = context.message
+    assert isinstance(message, Request)
+    return _cursor(message.params)
+
+
+def _cursor(params: "JSON | Absent") -> str | None:
+    cursor = params.get("cursor") if isinstance(params, dict) else None
+    return cursor if isinstance(cursor, str) else None
+
+
+def _is_unknown(context: MessageContext, history: History, cursor: str) -> bool:
+    """Whether a request has a cursor that certainly nobody gave for this list."""
+    message = context.message
+    assert isinstance(message, Request)
+    if history.blind or history.scattered or not history.side(other(context.sender)).was_read:
+        return False
+    found = history.beyond(Pages).lists.get((history.caller, context.sender, message.method))
+    return found is None or not (found.forgetful or hash(cursor) in found.before)
+
+
+def _cursors(asked: Asked, history: History) -> Cursors:
+    lists = history.beyond(Pages).lists
+    key: Key = (history.caller, asked.sender, asked.method)
+    if key not in lists:
+        keep(lists, key, Cursors(), MAX_LISTS)
+    return lists[key]
+
+
+def remember_odd(context: MessageContext, history: History) -> None:
+    """Which requests have a cursor that nobody gave."""
+    sent = _sent(context)
+    if sent is not None and context.asked is not None and _is_unknown(context, history, sent):
+        history.of(Pages).odd.append(context.asked)
+
+
+def remember_page(context: MessageContext, history: History) -> None:
+    """Which cursor was given in return for which."""
+    asked, cursor = context.answers, member(context.message.value, "result", "nextCursor")
+    if asked is None or not isinstance(cursor, str):
+        return
+    cursors, sent = _cursors(asked, history), _cursor(asked.params)
+    if not cursors.leads_to(cursor, sent):
+        cursors.give(cursor, sent)
+
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("PAGE-001", "PAGE-004"), next_cursor, ("response",), LISTS),
+        Check(("PAGE-002",), unknown_cursor, ("request",), LISTS),
+        Check(("PAGE-003",), refused_cursor, ("error",), LISTS),
+    ),
+    updates=(
+        StateUpdate(remember_odd, ("request",), LISTS),
+        StateUpdate(remember_page, ("response",), LISTS),
+    ),
+)

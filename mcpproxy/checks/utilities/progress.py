@@ -1,0 +1,326 @@
+"""Progress: the tokens that requests give, and what is said of them.
+
+A token belongs to the request that gave it last; client and server have tokens of their own. It lives
+until the answer, and of a task-augmented request until the task is over. Order is certain only in one
+pipe or one stream, so over HTTP what comes elsewhere and soon after the answer is left alone.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, member, shortened, spelled
+from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.protocol.jsonrpc import JSON, Request, RequestId, Response, request_id
+from mcpproxy.protocol.revisions import is_stateless
+from mcpproxy.protocol.wording import kind, shown
+from mcpproxy.session.frame import CLIENT, Sender, other
+from mcpproxy.session.history import Asked, History, UsedIds, keep
+
+RACE_NS: Final = 1_000_000_000
+"""Over HTTP, what comes so soon after an answer on another stream may have been sent before it."""
+
+MAX_TOKENS: Final = 4096
+"""So many tokens are followed at once; of those before it is only known that they were given."""
+
+AUGMENTED: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
+"""What may be asked for as a task in 2025-11-25."""
+
+POLLS: Final = ("tasks/get", "tasks/cancel", "tasks/result")
+
+TERMINAL: Final = ("completed", "failed", "cancelled")
+
+RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
+
+UNKNOWN: Final = ("PROG-003", "R-118")
+GROWTH: Final = ("PROG-004", "R-119")
+COMPLETE: Final = ("PROG-005", "R-120")
+TASK: Final = ("PROG-007", "R-122")
+
+
+@slotted()
+class Tracked:
+    """A progress token in use: the request that gave it, and the latest that was said under it."""
+
+    token: RequestId
+    asked: Asked
+    exchange: int  # that carried the request over HTTP
+    shared: bool  # another request in flight gave the same one: nobody can tell which is meant
+    latest: float | None = None
+    latest_seq: int = 0
+    latest_exchange: int = 0
+    task: bool = False  # the answer was a task, which goes on
+    over_seq: int = 0  # the frame that showed the task to be over
+    over_ns: int = 0
+
+    @property
+    def in_flight(self) -> bool:
+        asked = self.asked
+        return not (asked.answered_seq or asked.cancelled or asked.taken_back)
+
+
+@slotted()
+class Progress:
+    """Every token that each side has given, and the recent ones with what became of them."""
+
+    given: dict[Sender, UsedIds] = field(default_factory=lambda: {"client": UsedIds(), "server": UsedIds()})
+    tracked: dict[Sender, dict[RequestId, Tracked]] = field(
+        default_factory=lambda: {"client": {}, "server": {}}
+    )  # by asker, then token
+    tasks: dict[tuple[Sender, str], Tracked] = field(
+        default_factory=dict[tuple[Sender, str], Tracked]
+    )  # by asker and task id
+
+
+# Of requests
+
+
+def given_token(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROG-001, PROG-002"""
+    message = context.message
+    assert isinstance(message, Request)
+    params = message.params
+    if not isinstance(params, dict):
+        return ()
+    meta = params.get("_meta")
+    if not isinstance(meta, dict) or "progressToken" not in meta:
+        return ()
+    return _given_token(context, history, message.method, request_id(meta["progressToken"]))
+
+
+def _given_token(
+    context: MessageContext, history: History, method: str, token: RequestId | None
+) -> Iterator[Violation]:
+    pointer = context.at + "/params/_meta/progressToken"
+    if token is None:
+        found = kind(member(context.message.value, "params", "_meta", "progressToken"))
+        found = "a fraction" if found == "a number" else found
+        said = f"{context.sender} gave {shortened(method)} a progress token that is {found}"
+        yield Violation("PROG-001", "R-116", f"{said}, not a string or an integer", pointer=pointer)
+        return
+    known = history.of(Progress).tracked[context.sender].get(token)
+    if known is None or not known.in_flight or history.blind:
+        return
+    if history.side(other(context.sender)).was_read:
+        first = f"{shortened(known.asked.method)} in frame {known.asked.seq}"
+        said = f"{context.sender} gave two requests in flight one progress token ({spelled(token)}): {first}"
+        yield Violation(
+            "PROG-002",
+            "R-117",
+            f"{said} and this {shortened(method)}",
+            pointer=pointer,
+            related=(known.asked.seq,),
+            at_most="warning" if history.over_http else None,  # The answer may be lost with its stream.
+        )
+
+
+def remember_token(context: MessageContext, history: History) -> None:
+    """Which request gave which token."""
+    message = context.message
+    assert isinstance(message, Request)
+    params = message.params
+    if not isinstance(params, dict):
+        return
+    meta = params.get("_meta")
+    if not isinstance(meta, dict) or "progressToken" not in meta:
+        return
+    token, progress = request_id(meta["progressToken"]), history.of(Progress)
+    if token is None:
+        return
+    progress.given[context.sender].add(token, context.seq)
+    tracked = progress.tracked[context.sender]
+    before = tracked.pop(token, None)
+    if context.asked is not None:
+        shared = before is not None and before.in_flight
+        one = Tracked(token, context.asked, context.frame.exchange, shared)
+        keep(tracked, token, one, MAX_TOKENS)
+
+
+# Of progress
+
+
+def reported_progress(context: MessageContext, history: History) -> Iterable[Violation]:
+    """PROG-003, PROG-004, PROG-005, PROG-007"""
+    params = context.contents
+    token = request_id(params.get("progressToken")) if isinstance(params, dict) else None
+    if token is None:
+        return ()
+    known = history.of(Progress).tracked[other(context.sender)].get(token)
+    if known is None or known.task or not known.in_flight:
+        return _of_what(context, history, token, known)
+    return () if known.shared else _no_advance(context, known)
+
+
+def _of_what(
+    context: MessageContext, history: History, token: RequestId, known: Tracked | None
+) -> Iterator[Violation]:
+    """Progress of what is not simply a request in flight."""
+    of_task = _of_task(context, history.of(Progress))
+    if of_task is not None and of_task is not known and not (known is not None and known.in_flight):
+        said = (
+            f"{context.sender} reported the progress of a task under {spelled(token)}; "
+            f"the request for it gave {spelled(of_task.token)}"
+        )
+        yield _violation(context, TASK, said, of_task.asked.seq)
+    elif known is None:
+        yield from _unknown(context, history, token)
+    elif not known.shared and not known.asked.taken_back:
+        yield from _too_late(context, history, known) or _no_advance(context, known)
+
+
+def _unknown(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
+    """A token that nobody gave; over HTTP a stateless request has its stream to itself, which tells."""
+    asker = other(context.sender)
+    given = history.of(Progress).given[asker]
+    if (
+        given.first_use(token) is not None
+        or history.blind
+        or history.scattered
+        or history.lasting is not None
+    ):
+        return
+    if not history.side(asker).was_read or (context.sender == CLIENT and is_stateless(context.candidates)):
+        return
+    said = f"{context.sender} reported progress under {spelled(token)}, which the {asker} never gave"
+    twin = twin_of(token)
+    if twin is not None and given.first_use(twin) is not None:
+        said = f"{said}: it gave {spelled(twin)}"
+    yield _violation(context, UNKNOWN, said)
+
+
+def twin_of(token: RequestId) -> RequestId | None:
+    """The same token or id as the other JSON type."""
+    if isinstance(token, int):
+        return str(token) if token.bit_length() < 64 else None
+    return int(token) if token.isascii() and token.isdecimal() and len(token) < 20 else None
+
+
+def _too_late(context: MessageContext, history: History, known: Tracked) -> list[Violation]:
+    """Progress of what is over: a request with its answer, a task with its last status."""
+    asked = known.asked
+    over_seq, over_ns = (
+        (known.over_seq, known.over_ns) if known.task else (asked.answered_seq, asked.answered_ns)
+    )
+    if not over_seq or asked.answers_due > 0:
+        return []
+    if history.over_http and (
+        context.frame.exchange == known.exchange  # More after the answer on its stream: HTTP-014 says so.
+        or context.frame.observed_at_ns - over_ns < RACE_NS
+    ):
+        return []
+    what = f"{shortened(asked.method)} ({spelled(asked.id)})"
+    said = f"{context.sender} reported progress of {what} after "
+    said += (
+        f"frame {over_seq} showed its task to be over" if known.task else f"answering it in frame {over_seq}"
+    )
+    violation = _violation(
+        context, TASK if known.task else COMPLETE, said, over_seq, uncertain=history.over_http
+    )
+    return [violation]
+
+
+def _no_advance(context: MessageContext, known: Tracked) -> tuple[Violation, ...]:
+    params, latest = context.contents, known.latest
+    if latest is None or not isinstance(params, dict):
+        return ()
+    value = _number(params.get("progress"))
+    if value is None or value > latest or context.frame.exchange != known.latest_exchange:
+        return ()
+    what = f"{shortened(known.asked.method)} ({spelled(known.asked.id)})"
+    said = f"{context.sender} reported progress {shown(value)} of {what} after {shown(latest)}"
+    return (_violation(context, GROWTH, said, known.latest_seq, part="progress"),)
+
+
+def _violation(
+    context: MessageContext,
+    broken: tuple[str, str],
+    said: str,
+    *related: int,
+    part: str = "progressToken",
+    uncertain: bool = False,
+) -> Violation:
+    pointer = f"{context.at}/params/{part}"
+    return Violation(
+        *broken, said, pointer=pointer, related=related, at_most="warning" if uncertain else None
+    )
+
+
+def _of_task(context: MessageContext, progress: Progress) -> Tracked | None:
+    """The request whose task a notification says it is about."""
+    task = member(context.message.value, "params", "_meta", RELATED_TASK, "taskId")
+    return progress.tasks.get((other(context.sender), task)) if isinstance(task, str) else None
+
+
+def remember_progress(context: MessageContext, history: History) -> None:
+    """How far a request has come."""
+    params = context.contents
+    if not isinstance(params, dict):
+        return
+    token, value = request_id(params.get("progressToken")), _number(params.get("progress"))
+    if token is None or value is None:
+        return
+    known = history.of(Progress).tracked[other(context.sender)].get(token)
+    if known is not None:
+        known.latest, known.latest_seq = value, context.seq
+        known.latest_exchange = context.frame.exchange
+
+
+def remember_task(context: MessageContext, history: History) -> None:
+    """Which task came of which request."""
+    asked, message = context.answers, context.message
+    if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
+        return
+    if asked.stateless or not isinstance(message, Response):
+        return
+    if not isinstance(member(message.result, "task"), dict):
+        return
+    token = request_id(member(asked.params, "_meta", "progressToken"))
+    known = None if token is None else history.of(Progress).tracked[asked.sender].get(token)
+    if known is not None and known.asked is asked:
+        known.task = True
+        task = member(message.result, "task", "taskId")
+        if isinstance(task, str):
+            keep(history.of(Progress).tasks, (asked.sender, task), known, MAX_TOKENS)
+
+
+def remember_status(context: MessageContext, history: History) -> None:
+    """That a task is over: its last status came, or its result."""
+    asked, value = context.answers, context.message.value
+    if asked is None:
+        asker, told = other(context.sender), member(value, "params")
+        task, status = member(told, "taskId"), member(told, "status")
+    else:
+        asker, task = asked.sender, member(asked.params, "taskId")
+        status = "completed" if asked.method == "tasks/result" else member(value, "result", "status")
+    known = history.of(Progress).tasks.get((asker, task)) if isinstance(task, str) else None
+    if known is not None and status in TERMINAL and not known.over_seq:
+        known.over_seq, known.over_ns = context.seq, context.frame.observed_at_ns
+
+
+def _number(value: JSON) -> float | None:
+    return value if type(value) is int or type(value) is float else None
+
+
+META: Final = ("_meta",)
+TOKEN: Final = (b'"progressToken"',)
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(("PROG-001", "PROG-002"), given_token, ("request",), members=META, mentions=TOKEN),
+        Check(
+            ("PROG-003", "PROG-004", "PROG-005", "PROG-007"),
+            reported_progress,
+            ("notification",),
+            ("notifications/progress",),
+        ),
+    ),
+    updates=(
+        StateUpdate(remember_token, ("request",), members=META, mentions=TOKEN),
+        StateUpdate(remember_progress, ("notification",), ("notifications/progress",)),
+        StateUpdate(remember_task, ("response",), AUGMENTED, members=("task",)),
+        StateUpdate(remember_status, ("notification",), ("notifications/tasks/status",)),
+        StateUpdate(remember_status, ("response",), POLLS),
+    ),
+)

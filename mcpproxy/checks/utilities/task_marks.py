@@ -1,0 +1,101 @@
+"""Which task a message belongs to: all but those that name it anyway say so in ``_meta``.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.checks.engine.context import MessageContext, Violation, member
+from mcpproxy.checks.utilities.task_reports import carries_task, in_force, named
+from mcpproxy.protocol.jsonrpc import Notification, Request, Response
+from mcpproxy.protocol.task_lifecycle import State
+from mcpproxy.session.frame import other
+from mcpproxy.session.history import History
+from mcpproxy.session.task_table import MAX_REMEMBERED, Tasks
+
+RELATED: Final = "io.modelcontextprotocol/related-task"
+
+QUESTIONS: Final = ("sampling/createMessage", "elicitation/create")
+"""What a receiver may have to ask before a task can go on."""
+
+
+def needless_mark(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASK-010: where the task is named anyway"""
+    message, where = context.message, "params"
+    if isinstance(message, Request | Notification):
+        value, what = message.params, message.method
+    else:
+        assert isinstance(message, Response)
+        assert context.answers is not None
+        value, what, where = message.result, f"the answer to {context.answers.method}", "result"
+    if member(value, "_meta", RELATED) is not None and in_force(context):
+        said = f"{context.sender} marked {what} as belonging to a task, which it names already"
+        yield Violation("TASK-010", "R-199", said, pointer=f"{context.at}/{where}/_meta", at_most="warning")
+
+
+def unmarked_request(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASK-010: a question that can only be for the one task that waits"""
+    message, tasks = context.message, history.of(Tasks)
+    assert isinstance(message, Request)
+    if not tasks.by_id or history.blind or not in_force(context):
+        return
+    waiting = tasks.open(context.sender)
+    if (
+        len(waiting) != 1
+        or waiting[0].state is not State.INPUT_REQUIRED
+        or len(tasks.by_id) == MAX_REMEMBERED
+    ):
+        return
+    busy = [a for a in history.side(other(context.sender)).pending.values() if a.method != "tasks/result"]
+    if not busy and member(message.params, "_meta", RELATED, "taskId") is None:
+        said = (
+            f"{context.sender} sent {message.method} for task {named(waiting[0].id)}, it seems,"
+            " without saying so in _meta"
+        )
+        yield Violation(
+            "TASK-010",
+            "R-199",
+            said,
+            pointer=context.at + "/params",
+            related=(waiting[0].seq,),
+            at_most="warning",
+        )
+
+
+def unmarked_answer(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TASK-010: the answer to a question for a task belongs to that task, too"""
+    asked, message = context.answers, context.message
+    id = member(asked.params, "_meta", RELATED, "taskId") if asked else None
+    if asked is None or id is None or not isinstance(message, Response) or not in_force(context):
+        return ()
+    if carries_task(context) or member(message.result, "_meta", RELATED, "taskId") == id:
+        return ()
+    said = (
+        f"{context.sender} answered {asked.method} for task {named(str(id))} without naming the task in _meta"
+    )
+    return (Violation("TASK-010", "R-199", said, pointer=context.at + "/result", related=(asked.seq,)),)
+
+
+def unmarked_progress(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TASK-010: progress of what has become a task"""
+    tokens = history.of(Tasks).tokens
+    if not tokens or history.over_http or not in_force(context):
+        return ()
+    message = context.message
+    assert isinstance(message, Notification)
+    token = member(message.params, "progressToken")
+    task = tokens.get((context.sender, type(token), token)) if isinstance(token, int | str) else None
+    if task is None or task.unmarked or member(message.params, "_meta", RELATED, "taskId") is not None:
+        return ()
+    said = f"{context.sender} reported progress of task {named(task.id)} without naming the task in _meta"
+    made = (task.made_by.seq,) if task.made_by else ()
+    return (
+        Violation("TASK-010", "R-199", said, pointer=context.at + "/params", related=made, at_most="warning"),
+    )
+
+
+def remember_progress(context: MessageContext, history: History) -> None:
+    for _ in unmarked_progress(context, history):
+        token = member(getattr(context.message, "params", None), "progressToken")
+        history.of(Tasks).tokens[context.sender, type(token), token].unmarked = True

@@ -1,0 +1,222 @@
+"""What a peer says of the tasks that it runs: in the answer that makes one, when asked, and unasked.
+
+All of these carry the same object, so they are read alike and judged by one table of states.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#behavior-requirements
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.rows import TASKS
+from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Response
+from mcpproxy.protocol.task_lifecycle import TRANSITIONS, State, instant, reported
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.history import History
+from mcpproxy.session.task_table import MAX_REMEMBERED, Task, Tasks, is_later
+
+REVISION: Final = "2025-11-25"
+"""The one revision that has these tasks."""
+
+MAKERS: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
+"""What can be asked for as a task."""
+
+STATUS: Final = "notifications/tasks/status"
+TOLD_BY: Final = (*MAKERS, "tasks/get", "tasks/cancel", "tasks/list")
+
+DRIFT_S: Final = 1.0
+"""A creation time may be written with less precision the second time."""
+
+
+@slotted(frozen=True)
+class Report:
+    """One task object on the wire, where it stands, and what is known of the task it speaks of.
+
+    ``makes`` is set in the answer that hands the task out.
+    """
+
+    value: JSONObject
+    id: str
+    state: State | None
+    pointer: str
+    known: Task | None
+    makes: bool = False
+
+
+def in_force(context: MessageContext) -> bool:
+    """Whether a message is judged by the revision that has these tasks."""
+    return context.candidates == (REVISION,)
+
+
+def reports(context: MessageContext, history: History) -> list[Report]:
+    """The task objects in a message, each with an id that is a string."""
+    message, asked = context.message, context.answers
+    values: list[tuple[str, object]] = []
+    if isinstance(message, Notification):
+        values = [("/params", message.params)]
+    elif isinstance(message, Response) and asked is not None and isinstance(message.result, dict):
+        if asked.method in MAKERS:
+            values = [("/result/task", message.result.get("task"))]
+        elif asked.method == "tasks/list":
+            listed = message.result.get("tasks")
+            items = listed if isinstance(listed, list) else []
+            values = [(f"/result/tasks/{index}", item) for index, item in enumerate(items[:MAX_REMEMBERED])]
+        else:
+            values = [("/result", message.result)]
+    if not values or not in_force(context):
+        return []
+    tasks, makes = history.of(Tasks), asked is not None and asked.method in MAKERS
+    found: list[Report] = []
+    for pointer, value in values:
+        task = as_object(value)
+        id = task.get("taskId") if task else None
+        if task is not None and isinstance(id, str):
+            known = tasks.get(context.sender, id)
+            state = reported(task.get("status"))
+            found.append(Report(task, id, state, context.at + pointer, known, makes))
+    return found
+
+
+def _later(context: MessageContext, report: Report, known: Task) -> bool:
+    """Whether a report certainly is newer than what is known."""
+    updated = instant(report.value.get("lastUpdatedAt"))
+    return is_later(context.answers, updated, known.seq, known.updated)
+
+
+def status_step(context: MessageContext, report: Report) -> Iterator[Violation]:
+    """What is final stays as it is."""
+    known = report.known
+    if known is None or report.state is None or not _later(context, report, known):
+        return
+    if known.state.final and context.answers is not None and context.answers.method == "tasks/cancel":
+        return  # That it was cancelled at all is the mistake, and told as such.
+    breaks = TRANSITIONS[known.state][report.state].breaks
+    if breaks is not None:
+        was = "over, since it had a result" if known.state is State.SETTLED else known.state.value
+        said = f"{context.sender} reported task {named(report.id)} as {report.state.value}; it was {was}"
+        yield Violation(*breaks, said, pointer=report.pointer + "/status", related=(known.seq,))
+
+
+def times(context: MessageContext, report: Report) -> Iterator[Violation]:
+    """Timestamps that are none, and a task that was created twice."""
+    for name in ("createdAt", "lastUpdatedAt"):
+        given = report.value.get(name)
+        if isinstance(given, str) and instant(given) is None:
+            said = f"{context.sender} reported {name} of a task as {shown(given)}, which is no ISO 8601 time"
+            yield Violation("TASK-007", "R-196", said, pointer=f"{report.pointer}/{name}")
+    created = instant(report.value.get("createdAt"))
+    first = report.known.created if report.known and not report.makes else None
+    if created is not None and first is not None and abs((created - first).total_seconds()) >= DRIFT_S:
+        said = f"{context.sender} changed the createdAt of task {named(report.id)}"
+        yield Violation("TASK-007", "R-196", said, pointer=report.pointer + "/createdAt")
+
+
+def reused(context: MessageContext, report: Report) -> Iterator[Violation]:
+    """An id that is given out a second time."""
+    known = report.known
+    if known is None or known.made_by in (None, context.answers) or known.deleted:
+        return
+    if known.expires_ns is not None and context.frame.observed_at_ns >= known.expires_ns:
+        return
+    if known.state is not State.CANCELLED:  # A cancelled one may be deleted at once.
+        said = f"{context.sender} gave out task id {named(report.id)} a second time"
+        related = (known.made_by.seq,) if known.made_by else ()
+        yield Violation("TASK-005", "R-194", said, pointer=report.pointer + "/taskId", related=related)
+
+
+def task_made(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TASK-004, TASK-005, TASK-007: the answer that hands a task out"""
+    return _made(context, history) if in_force(context) and carries_task(context) else ()
+
+
+def _made(context: MessageContext, history: History) -> Iterator[Violation]:
+    for report in reports(context, history):
+        state = report.state
+        if state is not None and state is not State.WORKING:
+            said = f"{context.sender} made task {named(report.id)} with status {state.value}, not working"
+            yield Violation("TASK-004", "R-193", said, pointer=report.pointer + "/status")
+        yield from reused(context, report)
+        yield from times(context, report)
+
+
+def task_told(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASK-006, TASK-007, TASK-008, TASK-011: what is heard of a task later"""
+    for report in reports(context, history):
+        yield from status_step(context, report)
+        yield from times(context, report)
+
+
+def carries_task(context: MessageContext) -> bool:
+    """Whether an answer has a member named task; most that could have one have none."""
+    message = context.message
+    return isinstance(message, Response) and isinstance(message.result, dict) and "task" in message.result
+
+
+def named(id: str) -> str:
+    return f'"{shortened(id)}"'
+
+
+# What is remembered
+
+
+def remember_made(context: MessageContext, history: History) -> None:
+    if in_force(context) and carries_task(context):
+        remember_reports(context, history)
+
+
+def remember_reports(context: MessageContext, history: History) -> None:
+    tasks = history.of(Tasks)
+    for report in reports(context, history):
+        history.facts |= TASKS
+        task = report.known
+        if task is None or (report.makes and task.made_by is not None):
+            task = Task(report.id)
+            tasks.add(context.sender, task)
+        if report.makes:
+            _remember_making(context, tasks, task, report)
+        if report.state is not None:
+            later = _later(context, report, task)
+            step = TRANSITIONS[task.state][report.state]
+            if later or (step.breaks is None and not report.makes) or task.state is State.UNSEEN:
+                task.state, task.seq = step.to, context.seq
+                task.updated = instant(report.value.get("lastUpdatedAt"))
+        if task.created is None:
+            task.created = instant(report.value.get("createdAt"))
+        task.deleted = False
+        poll_ms = report.value.get("pollInterval")
+        if isinstance(poll_ms, int | float) and not isinstance(poll_ms, bool):
+            task.poll_ms = poll_ms
+        if context.answers is not None and context.answers.method == "tasks/get":
+            task.got_seq = context.seq
+        else:
+            task.poll = None  # Whoever hears of a change may well look at once.
+
+
+def _remember_making(context: MessageContext, tasks: Tasks, task: Task, report: Report) -> None:
+    asked = task.made_by = context.answers
+    ttl = report.value.get("ttl")
+    if isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl < 1e15:
+        task.expires_ns = context.frame.observed_at_ns + int(ttl * 1_000_000)
+    token = member(asked.params, "_meta", "progressToken") if asked else None
+    if isinstance(token, int | str) and len(tasks.tokens) < MAX_REMEMBERED:
+        tasks.tokens[context.sender, type(token), token] = task
+
+
+def remember_answer(context: MessageContext, history: History) -> None:
+    """A task has given its result: it is over, whatever was heard of it last."""
+    asked = context.answers
+    task = history.of(Tasks).get(context.sender, member(asked.params, "taskId")) if asked else None
+    if task is not None and in_force(context):
+        step = TRANSITIONS[task.state][State.SETTLED]
+        task.state, task.seq, task.poll = step.to, context.seq, None
+
+
+def remember_refusal(context: MessageContext, history: History) -> None:
+    """A task that cannot be had any more may have been deleted, and its id with it."""
+    asked = context.answers
+    task = history.of(Tasks).get(context.sender, member(asked.params, "taskId")) if asked else None
+    if task is not None:
+        task.deleted = True
+        task.poll = None

@@ -1,0 +1,399 @@
+"""Tasks of 2025-11-25: requests that are answered with a promise, to be asked after later.
+
+Either peer may run tasks for the other. The requestor is who sent the request that became a task, the
+receiver is who runs it. What receivers say of their tasks is judged in ``task_reports``, and whether a
+message says which task it belongs to in ``task_marks``.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.rows import ASKS, AUGMENTED, TASKS, Check, RuleFamily, StateUpdate
+from mcpproxy.checks.utilities.task_marks import (
+    QUESTIONS,
+    RELATED,
+    needless_mark,
+    remember_progress,
+    unmarked_answer,
+    unmarked_progress,
+    unmarked_request,
+)
+from mcpproxy.checks.utilities.task_reports import (
+    MAKERS,
+    REVISION,
+    STATUS,
+    carries_task,
+    in_force,
+    named,
+    remember_answer,
+    remember_made,
+    remember_refusal,
+    remember_reports,
+    task_made,
+    task_told,
+)
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
+from mcpproxy.protocol.methods import declares
+from mcpproxy.protocol.shapes.lookup import violations
+from mcpproxy.protocol.task_lifecycle import State
+from mcpproxy.session.frame import CLIENT, SERVER, other
+from mcpproxy.session.history import Asked, History
+from mcpproxy.session.task_table import MAX_REMEMBERED, Listing, Tasks
+
+NAMING: Final = ("tasks/get", "tasks/result", "tasks/cancel")
+"""What is asked of one task, by its id."""
+
+DECLARED_BY: Final = {
+    "tools/call": "tasks.requests.tools.call",
+    "sampling/createMessage": "tasks.requests.sampling.createMessage",
+    "elicitation/create": "tasks.requests.elicitation.create",
+}
+
+LOST: Final = pattern(
+    r"task.*\b(not found|not exist|doesn't exist|unknown|expired|invalid)"
+    r"|(no such|unknown|invalid|expired) task",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The words of a receiver that does not know a task."""
+
+EARLY_NS: Final = 50_000_000
+"""Clocks and wires may make a poll that waited look so much too early."""
+
+
+# Asking for a task
+
+
+def task_support(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TASK-002: a call against what its tool was listed with"""
+    message = context.message
+    assert isinstance(message, Request)
+    support = _support(history, message.params)
+    if support not in ("required", "forbidden") or not in_force(context):
+        return ()
+    asks, tool = "task" in (as_object(message.params) or {}), _tool(message.params)
+    if asks == (support == "required") or not _declared(context.sender, message.method, history):
+        return ()
+    fault = f"called {tool} as a task" if asks else f"called {tool}, but not as a task"
+    said = f"{context.sender} {fault}; its taskSupport is {support}"
+    return (Violation("TASK-002", "R-191", said, pointer=context.at + "/params"),)
+
+
+def answered_call(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TASK-002, TASK-003: whether an answer is a task, and whether it should be one"""
+    asked = context.answers
+    if asked is None or not in_force(context):
+        return ()
+    asks = isinstance(asked.params, dict) and "task" in asked.params
+    if not asks and not carries_task(context) and _support(history, asked.params) != "required":
+        return ()
+    return _answered_call(context, asked, asks, history)
+
+
+def _answered_call(
+    context: MessageContext, asked: Asked, asks: bool, history: History
+) -> Iterator[Violation]:
+    message = context.message
+    assert isinstance(message, Response)
+    made = member(message.result, "task", "taskId") is not None and not _is_plain(message.result)
+    declared = _declared(asked.sender, asked.method, history)
+    support = _support(history, asked.params) if asked.method == "tools/call" else "optional"
+    related, pointer = (asked.seq,), context.at + "/result"
+    who, tool = context.sender, _tool(asked.params)
+    if made and not asks:
+        said = f"{who} answered {asked.method} with a task that nobody had asked for"
+        yield Violation("TASK-003", "R-192", said, pointer=pointer + "/task", related=related)
+    elif made and not declared:
+        said = f"{who} answered {asked.method} with a task, although it never declared tasks for that"
+        yield Violation("TASK-003", "R-192", said, pointer=pointer + "/task", related=related)
+    elif made and support == "forbidden":
+        said = f"{who} ran {tool} as a task instead of refusing with -32601; its taskSupport is forbidden"
+        yield Violation("TASK-002", "R-191", said, pointer=pointer, related=related, at_most="warning")
+    elif asks and not made and declared and support in ("optional", "required"):
+        said = f"{who} was asked for a task and answered {asked.method} with a plain result"
+        yield Violation("TASK-003", "R-192", said, pointer=pointer, related=related)
+    elif not asks and not made and declared and support == "required":
+        said = (
+            f"{who} served {tool} without a task instead of refusing with -32601; its taskSupport is required"
+        )
+        yield Violation("TASK-002", "R-191", said, pointer=pointer, related=related)
+
+
+def _is_plain(result: JSON) -> bool:
+    """Whether a result is what its method gives without a task, whatever else it holds."""
+    return isinstance(result, dict) and not result.keys().isdisjoint(("content", "action", "role"))
+
+
+def _declared(requestor: str, method: str, history: History) -> bool:
+    """Whether the receiver takes requests of this kind as tasks."""
+    capabilities = history.capabilities(SERVER if requestor == CLIENT else CLIENT)
+    return capabilities is not None and declares(capabilities, DECLARED_BY[method])
+
+
+def _support(history: History, params: object) -> str | None:
+    """What the tool of a call was listed with; ``None`` if that is not known."""
+    support = history.of(Tasks).support
+    name = member(as_object(params), "name") if support else None
+    return support.get(name) if isinstance(name, str) else None
+
+
+def _tool(params: object) -> str:
+    return f"tool {shortened(str(member(as_object(params), 'name')))}"
+
+
+# Asking after it
+
+
+def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASK-014"""
+    task = history.of(Tasks).get(other(context.sender), _task_id(context))
+    if task is None or task.hurried or not in_force(context):
+        return
+    before, wait_ms = task.poll, task.poll_ms
+    if before is None or wait_ms is None or not before.answered_seq or before.taken_back:
+        return
+    waited_ns = context.frame.observed_at_ns - before.at_ns
+    if waited_ns < wait_ms * 900_000 - EARLY_NS:
+        said = (
+            f"{context.sender} asked after task {named(task.id)} again after {waited_ns // 1_000_000} ms;"
+            f" its pollInterval is {wait_ms:g}"
+        )
+        yield Violation("TASK-014", "R-203", said, pointer=context.at + "/method", related=(before.seq,))
+
+
+def result_of_task(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASK-009"""
+    asked, message = context.answers, context.message
+    assert isinstance(message, Response)
+    id = member(asked.params, "taskId") if asked else None
+    if (
+        asked is None
+        or not isinstance(id, str)
+        or not isinstance(message.result, dict)
+        or not in_force(context)
+    ):
+        return
+    who, related, pointer = context.sender, (asked.seq,), context.at + "/result"
+    if (given := member(message.result, "_meta", RELATED, "taskId")) != id:
+        fault = "without naming it in _meta" if given is None else "under the name of another"
+        said = f"{who} gave the result of task {named(id)} {fault}"
+        yield Violation("TASK-009", "R-198", said, pointer=pointer + "/_meta", related=related)
+    task = history.of(Tasks).get(who, id)
+    if task is None or task.made_by is None:
+        return
+    method = task.made_by.method
+    if "task" in message.result and not _is_plain(message.result):
+        said = f"{who} gave another task for the result of task {named(id)}"
+        yield Violation("TASK-009", "R-198", said, pointer=pointer + "/task", related=related)
+        return
+    for wrong in violations(message.result, (method, "result"), REVISION):
+        fault = f"{wrong.pointer[1:]} {wrong.clause}"
+        said = f"{who} gave a result of task {named(id)} that is none of {method}: {fault}"
+        yield Violation("TASK-009", "R-198", said, pointer=context.at + wrong.pointer, related=related)
+        return
+    if method == "tools/call" and message.result.get("isError") is True and task.state is State.COMPLETED:
+        said = f"{who} called task {named(id)} completed, but its result is an error"
+        yield Violation(
+            "TASK-009", "R-198", said, pointer=pointer + "/isError", related=(task.seq,), at_most="warning"
+        )
+
+
+def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASK-011: a cancellation that is taken"""
+    asked, message = context.answers, context.message
+    task = history.of(Tasks).get(context.sender, member(asked.params, "taskId")) if asked else None
+    if asked is None or not isinstance(message, Response) or not in_force(context):
+        return
+    status = member(message.result, "status")
+    if task is not None and task.state.final and task.seq < asked.seq:
+        was = "over" if task.state is State.SETTLED else task.state.value
+        said = f"{context.sender} took the cancellation of task {named(task.id)}, which was {was} already"
+        yield Violation(
+            "TASK-011", "R-200", said, pointer=context.at + "/result", related=(task.seq, asked.seq)
+        )
+    elif isinstance(status, str) and status != "cancelled":
+        said = f"{context.sender} took a cancellation and reported the task as {shortened(status)}"
+        yield Violation(
+            "TASK-011", "R-200", said, pointer=context.at + "/result/status", related=(asked.seq,)
+        )
+
+
+def refusal_code(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASK-011, TASK-012: -32602 is the code for what cannot be asked of a task"""
+    asked, message = context.answers, context.message
+    assert isinstance(message, ErrorResponse)
+    error = as_object(message.error)
+    code, text = member(error, "code"), member(error, "message")
+    if asked is None or code in (-32602, -32601) or not isinstance(code, int) or not in_force(context):
+        return
+    pointer, related = context.at + "/error/code", (asked.seq,)
+    text = text if isinstance(text, str) else ""
+    task = history.of(Tasks).get(context.sender, member(asked.params, "taskId"))
+    if asked.method == "tasks/list":
+        if member(asked.params, "cursor") is not None and "cursor" in text.lower():
+            said = f"{context.sender} refused a cursor with {code} instead of -32602"
+            yield Violation("TASK-012", "R-201", said, pointer=pointer, related=related)
+    elif asked.method == "tasks/cancel" and task is not None and task.state.final and task.seq < asked.seq:
+        if code != -32603:  # Something else may have gone wrong first.
+            said = f"{context.sender} refused to cancel a task that is over with {code} instead of -32602"
+            yield Violation("TASK-011", "R-200", said, pointer=pointer, related=(task.seq, asked.seq))
+    elif LOST.search(text) and (task is None or asked.method != "tasks/result"):
+        said = f"{context.sender} refused an unknown task with {code} instead of -32602"
+        yield Violation("TASK-012", "R-201", said, pointer=pointer, related=related)
+
+
+def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASK-013"""
+    asked, tasks = context.answers, history.of(Tasks)
+    listing = tasks.listed.get(context.sender)
+    id = member(asked.params, "taskId") if asked else None
+    task = tasks.get(context.sender, id)
+    if asked is None or listing is None or task is None or task.id in listing.ids or not in_force(context):
+        return
+    if 0 < task.got_seq < listing.start_seq and listing.end_seq < asked.seq:
+        said = f"{context.sender} has task {named(task.id)}, but did not list it with the others"
+        yield Violation(
+            "TASK-013", "R-202", said, pointer=context.at + "/result", related=(task.got_seq, listing.end_seq)
+        )
+
+
+# What is remembered
+
+
+def remember_tools(context: MessageContext, history: History) -> None:
+    """What each tool says of tasks; of tools whose listings disagree, nothing is known."""
+    message = context.message
+    listed = member(message.result, "tools") if isinstance(message, Response) and in_force(context) else None
+    support = history.of(Tasks).support
+    for tool in listed if isinstance(listed, list) else []:
+        name, execution = member(tool, "name"), member(tool, "execution", "taskSupport")
+        said = "forbidden" if execution is None else execution
+        if isinstance(name, str) and isinstance(said, str) and len(support) < MAX_REMEMBERED:
+            support[name] = said if support.get(name, said) == said else None
+            if said == "required":
+                history.facts |= TASKS
+
+
+def forget_tools(context: MessageContext, history: History) -> None:
+    history.of(Tasks).support.clear()
+
+
+def remember_poll(context: MessageContext, history: History) -> None:
+    task = history.of(Tasks).get(other(context.sender), _task_id(context))
+    if task is not None:
+        task.hurried = task.hurried or any(True for _ in hasty_poll(context, history))
+        task.poll = context.asked
+
+
+def remember_listing(context: MessageContext, history: History) -> None:
+    """A page of tasks/list: goes on with the walk under way, or begins another."""
+    asked, message, tasks = context.answers, context.message, history.of(Tasks)
+    if asked is None or not isinstance(message, Response) or not in_force(context):
+        return
+    who, cursor = context.sender, member(asked.params, "cursor")
+    listing = Listing(asked.seq) if cursor is None else tasks.listing.pop(who, None)
+    listed, follows = member(message.result, "tasks"), member(message.result, "nextCursor")
+    if listing is None or listing.next != cursor or not isinstance(listed, list):
+        return
+    listing.ids.update(id for task in listed if isinstance(id := member(task, "taskId"), str))
+    listing.next = follows if isinstance(follows, str) else None
+    if len(listing.ids) > MAX_REMEMBERED:
+        return
+    if follows is not None:
+        tasks.listing[who] = listing
+    else:
+        listing.end_seq = context.seq
+        tasks.listed[who] = listing
+
+
+def remember_missing(context: MessageContext, history: History) -> None:
+    """What a listing left out was told once."""
+    for _ in unlisted(context, history):
+        id = member(context.answers.params, "taskId") if context.answers else None
+        history.of(Tasks).listed[context.sender].ids.add(str(id))
+
+
+def _task_id(context: MessageContext) -> JSON:
+    message = context.message
+    return member(message.params, "taskId") if isinstance(message, Request) else None
+
+
+LOOKS: Final = ("tasks/get", "tasks/cancel", "tasks/list")
+"""What is answered with tasks as they are."""
+
+NAMED_ANYWAY: Final = (*NAMING, "tasks/list", STATUS)
+
+WITHIN: Final = ("2025-11-25",)
+TASK: Final = ("task",)
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(
+            ("TASK-002",),
+            task_support,
+            ("request",),
+            ("tools/call",),
+            within=WITHIN,
+            given=AUGMENTED | TASKS,
+        ),
+        Check(
+            ("TASK-002", "TASK-003"),
+            answered_call,
+            ("response",),
+            MAKERS,
+            within=WITHIN,
+            given=AUGMENTED | TASKS,
+        ),
+        Check(
+            ("TASK-004", "TASK-005", "TASK-007"),
+            task_made,
+            ("response",),
+            MAKERS,
+            within=WITHIN,
+            members=TASK,
+        ),
+        Check(("TASK-006", "TASK-007", "TASK-008", "TASK-011"), task_told, ("notification",), (STATUS,)),
+        Check(
+            ("TASK-006", "TASK-007", "TASK-008", "TASK-011"),
+            task_told,
+            ("response",),
+            LOOKS,
+        ),
+        Check(("TASK-009",), result_of_task, ("response",), ("tasks/result",)),
+        Check(("TASK-010",), needless_mark, ASKS, NAMED_ANYWAY),
+        Check(("TASK-010",), needless_mark, ("response",), LOOKS),
+        Check(("TASK-010",), unmarked_request, ("request",), QUESTIONS),
+        Check(("TASK-010",), unmarked_answer, ("response",), QUESTIONS),
+        Check(
+            ("TASK-010",),
+            unmarked_progress,
+            ("notification",),
+            ("notifications/progress",),
+            within=WITHIN,
+            given=TASKS,
+        ),
+        Check(("TASK-011",), cancelled, ("response",), ("tasks/cancel",)),
+        Check(("TASK-011", "TASK-012"), refusal_code, ("error",), (*NAMING, "tasks/list")),
+        Check(("TASK-013",), unlisted, ("response",), ("tasks/get",)),
+        Check(("TASK-014",), hasty_poll, ("request",), ("tasks/get",)),
+    ),
+    updates=(
+        StateUpdate(remember_tools, ("response",), ("tools/list",)),
+        StateUpdate(forget_tools, ("notification",), ("notifications/tools/list_changed",)),
+        StateUpdate(remember_missing, ("response",), ("tasks/get",)),
+        StateUpdate(remember_reports, ("notification",), (STATUS,)),
+        StateUpdate(remember_made, ("response",), MAKERS, within=WITHIN, members=TASK),
+        StateUpdate(remember_reports, ("response",), LOOKS),
+        StateUpdate(remember_answer, ("response",), ("tasks/result",)),
+        StateUpdate(remember_refusal, ("error",), NAMING),
+        StateUpdate(remember_poll, ("request",), ("tasks/get",)),
+        StateUpdate(remember_listing, ("response",), ("tasks/list",)),
+        StateUpdate(
+            remember_progress, ("notification",), ("notifications/progress",), within=WITHIN, given=TASKS
+        ),
+    ),
+)

@@ -1,0 +1,413 @@
+"""The tasks extension of the stateless revisions: a call that is answered with a promise.
+
+The server alone decides which calls become tasks; the client asks after them with tasks/get, where it also
+finds what the server wants to know from it, and answers that with tasks/update.
+
+Source: https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/seps/2663-tasks-extension.md
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
+from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.checks.stateless.subscriptions import ID_KEY, belongs_to
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.methods import kind_of, names
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, is_stateless
+from mcpproxy.protocol.task_lifecycle import State, instant, reported
+from mcpproxy.protocol.wording import kind, shown
+from mcpproxy.session.extension_tasks import MAX_QUESTIONS, ExtensionTask, ExtensionTasks, Question
+from mcpproxy.session.frame import SERVER
+from mcpproxy.session.history import Asked, History
+from mcpproxy.session.task_table import is_later
+
+EXTENSION: Final = "io.modelcontextprotocol/tasks"
+
+STATUS: Final = "notifications/tasks"
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+CALLS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
+ELSEWHERE: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "request")
+
+FRESH_MS: Final = 60_000
+"""A task may be forgotten after its time to live, or without one after a while; not before."""
+
+EARLY_NS: Final = 50_000_000
+"""Clocks and wires may make a poll that waited look so much too early."""
+
+
+def _declares(params: object) -> bool:
+    """Whether a request declares the extension."""
+    return member(as_object(params), "_meta", CAPABILITIES_KEY, "extensions", EXTENSION) is not None
+
+
+# Who may get a task
+
+
+def task_handed_out(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TASKX-001: the answer is a task"""
+    asked, message = context.answers, context.message
+    if not context.stateless or asked is None or not isinstance(message, Response):
+        return ()
+    if not isinstance(message.result, dict) or message.result.get("resultType") != "task":
+        return ()
+    if asked.method != "tools/call":
+        said = f"server answered {asked.method} with a task; only tools/call may become one"
+    elif not _declares(asked.params):
+        said = f"server answered tools/call with a task, but the request did not declare {EXTENSION}"
+    else:
+        return ()
+    return (
+        Violation(
+            "TASKX-001", "R-267", said, pointer=context.at + "/result/resultType", related=(asked.seq,)
+        ),
+    )
+
+
+def task_served(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TASKX-001: the answer speaks of a task"""
+    asked = context.answers
+    if not context.stateless or asked is None or _declares(asked.params):
+        return ()
+    if member(asked.params, "_meta", CAPABILITIES_KEY, "tasks") is not None:
+        return ()  # A client of the experimental tasks, which a server may go on to serve.
+    said = f"server served {asked.method}, but the request did not declare {EXTENSION}"
+    return (Violation("TASKX-001", "R-267", said, pointer=context.at + "/result", related=(asked.seq,)),)
+
+
+# What a task looks like
+
+Test = Callable[[JSON], bool]
+
+
+def _is_time(value: JSON) -> bool:
+    return instant(value) is not None
+
+
+def _is_error(value: JSON) -> bool:
+    code = member(value, "code")
+    whole = isinstance(code, int) and not isinstance(code, bool)
+    return whole and isinstance(member(value, "message"), str)
+
+
+MEMBERS: Final[Mapping[str, tuple[str, Test]]] = {
+    "taskId": ("a string", lambda value: isinstance(value, str)),
+    "status": ("one of the five", lambda value: reported(value) is not None),
+    "createdAt": ("an ISO 8601 time", _is_time),
+    "lastUpdatedAt": ("an ISO 8601 time", _is_time),
+    "ttlMs": ("a number or null", lambda value: value is None or _number(value) is not None),
+}
+"""What every task has, and how it must be."""
+
+OWED: Final[Mapping[State, tuple[str, str, Test]]] = {
+    State.INPUT_REQUIRED: ("inputRequests", "an object", lambda value: isinstance(value, dict)),
+    State.COMPLETED: ("result", "an object", lambda value: isinstance(value, dict)),
+    State.FAILED: ("error", "a JSON-RPC error", _is_error),
+}
+"""What its status asks for besides."""
+
+
+def task_shape(context: MessageContext, history: History) -> Iterable[Violation]:
+    """TASKX-002: its members, and that what is final stays so"""
+    if context.answers is not None and not context.stateless:
+        return ()
+    task, pointer = _task(context)
+    return _misshapen(context, history, task, pointer) if task is not None else ()
+
+
+def _task(context: MessageContext) -> tuple[JSONObject | None, str]:
+    """The task object in a message of the server, and where it stands."""
+    message, asked = context.message, context.answers
+    if isinstance(message, Notification):
+        of_server = context.sender == SERVER and is_stateless(context.candidates)
+        return (as_object(message.params) if of_server else None), context.at + "/params"
+    if not context.stateless or asked is None or not isinstance(message, Response):
+        return None, ""
+    result = as_object(message.result)
+    if asked.method == "tools/call" and (result is None or result.get("resultType") != "task"):
+        return None, ""
+    return result, context.at + "/result"
+
+
+def _misshapen(
+    context: MessageContext, history: History, task: JSONObject, pointer: str
+) -> Iterator[Violation]:
+    owed = [(name, expected, test) for name, (expected, test) in MEMBERS.items()]
+    state = reported(task.get("status"))
+    if state in OWED and (context.answers is None or context.answers.method == "tasks/get"):
+        owed.append(OWED[state])
+    for name, expected, test in owed:
+        if name not in task:
+            said = f"server sent a task without {name}"
+            said += f", which its status {state.value} asks for" if state and name not in MEMBERS else ""
+        elif not test(task[name]):
+            given = kind(task[name]) if isinstance(task[name], dict | list) else shown(task[name])
+            said = f"server sent a task with {given} for {name}, which is {expected}"
+        else:
+            continue
+        yield Violation("TASKX-002", "R-268", said, pointer=f"{pointer}/{name}")
+    known = history.beyond(ExtensionTasks).get(history.caller, task.get("taskId"))
+    if known is None or state is None or not known.state.final or state is known.state:
+        return
+    if is_later(context.answers, instant(task.get("lastUpdatedAt")), known.seq, known.updated):
+        said = f"server reported task {_named(known.id)} as {state.value}; it was {known.state.value}"
+        yield Violation("TASKX-002", "R-268", said, pointer=f"{pointer}/status", related=(known.seq,))
+
+
+def _named(id: str) -> str:
+    return f'"{shortened(id)}"'
+
+
+# How it is asked after
+
+
+def lost_at_once(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASKX-003"""
+    asked, message = context.answers, context.message
+    assert isinstance(message, ErrorResponse)
+    if not context.stateless or asked is None or member(as_object(message.error), "code") != -32602:
+        return
+    task = history.beyond(ExtensionTasks).get(history.caller, member(asked.params, "taskId"))
+    if task is None or task.fetched or task.dropped or not 0 < task.made_seq < asked.seq:
+        return
+    lives_ms = FRESH_MS if task.ttl_ms is None else min(task.ttl_ms, FRESH_MS)
+    if context.frame.observed_at_ns - task.made_ns < lives_ms * 1_000_000:
+        said = f"server does not know task {_named(task.id)}, which it has just made"
+        yield Violation(
+            "TASKX-003", "R-269", said, pointer=context.at + "/error", related=(task.made_seq, asked.seq)
+        )
+
+
+def plain_answer(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASKX-004"""
+    asked, message = context.answers, context.message
+    assert isinstance(message, Response)
+    result = as_object(message.result)
+    if not context.stateless or asked is None or result is None:
+        return
+    if result.get("resultType") == "task":
+        said = f'server answered {asked.method} with resultType "task" instead of "complete"'
+        # The examples of the proposal do this for tasks/get themselves.
+        level = "warning" if asked.method == "tasks/get" else None
+        yield Violation(
+            "TASKX-004",
+            "R-270",
+            said,
+            pointer=context.at + "/result/resultType",
+            related=(asked.seq,),
+            at_most=level,
+        )
+    if asked.method != "tasks/get" and (extra := [name for name in MEMBERS if name in result]):
+        said = f"server answered {asked.method} with a task ({extra[0]}) instead of an empty result"
+        yield Violation(
+            "TASKX-004", "R-270", said, pointer=f"{context.at}/result/{extra[0]}", related=(asked.seq,)
+        )
+
+
+def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASK-014"""
+    message = context.message
+    assert isinstance(message, Request)
+    task = history.beyond(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
+    if not context.stateless or task is None or task.hurried or task.poll is None or task.poll_ms is None:
+        return
+    waited_ns = context.frame.observed_at_ns - task.poll.at_ns
+    if task.poll.answered_seq and not task.poll.taken_back and waited_ns < task.poll_ms * 900_000 - EARLY_NS:
+        waited = f"{waited_ns // 1_000_000} ms; its pollIntervalMs is {task.poll_ms:g}"
+        said = f"client asked after task {_named(task.id)} again after {waited}"
+        yield Violation("TASK-014", "R-203", said, pointer=context.at + "/method", related=(task.poll.seq,))
+
+
+# What it asks the client
+
+
+def reused_key(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASKX-005"""
+    task, pointer = _task(context)
+    known = history.beyond(ExtensionTasks).get(history.caller, member(task, "taskId")) if task else None
+    questions = as_object(member(task, "inputRequests"))
+    if known is None or questions is None:
+        return
+    for key, value in questions.items():
+        before = known.questions.get(key)
+        if before is None:
+            continue
+        said = f"server used the key {shown(key)} of task {_named(known.id)} for another request"
+        where = f"{pointer}/inputRequests"
+        if before.value != value:
+            yield Violation("TASKX-005", "R-271", said, pointer=where, related=(before.seq,))
+        elif context.answers is not None and 0 < before.gone_seq < context.answers.seq:
+            # The same words; reports of a slow server may fall behind themselves.
+            said = f"server asks under the key {shown(key)} of task {_named(known.id)} again after its answer"
+            yield Violation(
+                "TASKX-005", "R-271", said, pointer=where, related=(before.gone_seq,), at_most="warning"
+            )
+
+
+# What it tells by itself
+
+
+def off_subscription(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASKX-006: a report to nobody, or to whom did not ask"""
+    message = context.message
+    assert isinstance(message, Notification)
+    if context.sender != SERVER or history.blind:
+        return
+    found, id = belongs_to(context, history), member(message.params, "taskId")
+    if found is None:
+        if member(message.params, "_meta", ID_KEY) is None or history.over_http:
+            said = "server sent notifications/tasks outside of any subscription"
+            yield Violation("TASKX-006", "R-272", said, pointer=context.at + "/method", at_most="warning")
+        return
+    wanted = found.wanted.get("taskIds") if found.wanted is not None else None
+    if found.wanted is None or (isinstance(wanted, list) and id in wanted) or not isinstance(id, str):
+        return
+    said = f"server sent notifications/tasks of task {_named(id)}, which the subscription did not ask for"
+    yield Violation(
+        "TASKX-006",
+        "R-272",
+        said,
+        pointer=context.at + "/params/taskId",
+        related=(found.asked.seq,),
+        at_most="warning",
+        candidates=found.asked.candidates,
+    )
+
+
+def acknowledged_undeclared(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASKX-006: tasks are watched by a client that did not declare the extension"""
+    found = belongs_to(context, history)
+    if found is None or found.wanted is None or found.begun or _declares(found.asked.params):
+        return
+    if found.wanted.get("taskIds"):
+        said = f"server took a subscription to tasks that did not declare {EXTENSION}, instead of -32021"
+        related, candidates = (found.asked.seq,), found.asked.candidates
+        yield Violation(
+            "TASKX-006", "R-272", said, pointer=context.at + "/method", related=related, candidates=candidates
+        )
+
+
+def experimental_capability(context: MessageContext, history: History) -> Iterator[Violation]:
+    """TASKX-007"""
+    message = context.message
+    assert isinstance(message, Response)
+    declared = as_object(member(message.result, "capabilities"))
+    if declared is None or "tasks" not in declared or not context.stateless:
+        return
+    said = f"server declares the capability tasks of 2025-11-25; now it is the extension {EXTENSION}"
+    # A server without the extension may call an experiment of its own so.
+    level = None if member(declared, "extensions", EXTENSION) is not None else "warning"
+    yield Violation(
+        "TASKX-007", "R-273", said, pointer=context.at + "/result/capabilities/tasks", at_most=level
+    )
+
+
+# What is remembered
+
+
+def remember_task(context: MessageContext, history: History) -> None:
+    if context.answers is not None and not context.stateless:
+        return
+    task, _ = _task(context)
+    id = member(task, "taskId") if task is not None else None
+    if task is None or not isinstance(id, str):
+        return
+    known, asked = history.beyond(ExtensionTasks).known(history.caller, id), context.answers
+    state, updated = reported(task.get("status")), instant(task.get("lastUpdatedAt"))
+    later = known.state is State.UNSEEN or is_later(asked, updated, known.seq, known.updated)
+    if asked is not None and asked.method == "tools/call":
+        known.made_seq, known.made_ns = context.seq, context.frame.observed_at_ns
+    elif asked is not None:
+        known.fetched = True
+    else:
+        known.poll = None  # Whoever hears of a change may well look at once.
+    if state is not None and (later or not known.state.final):
+        known.state, known.seq, known.updated = state, context.seq, updated
+    known.ttl_ms, known.poll_ms = _number(task.get("ttlMs")), _number(task.get("pollIntervalMs"))
+    _remember_questions(known, as_object(task.get("inputRequests")) or {}, asked, context.seq)
+
+
+def _number(value: JSON) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _remember_questions(known: ExtensionTask, questions: JSONObject, asked: Asked | None, seq: int) -> None:
+    for key, value in questions.items():
+        if key not in known.questions and len(known.questions) < MAX_QUESTIONS:
+            known.questions[key] = Question(value, seq)
+    for key, question in known.questions.items():
+        if key in questions:
+            question.gone_seq = 0
+        elif question.answered and asked is not None and asked.seq > question.seq:
+            question.gone_seq = question.gone_seq or seq
+
+
+def remember_call(context: MessageContext, history: History) -> None:
+    """The client asks after a task, answers it, or wants it cancelled."""
+    message = context.message
+    assert isinstance(message, Request)
+    task = history.beyond(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
+    if task is None or not context.stateless:
+        return
+    match message.method:
+        case "tasks/get":
+            task.hurried = task.hurried or any(True for _ in hasty_poll(context, history))
+            task.poll = context.asked
+        case "tasks/update":
+            for key in as_object(member(message.params, "inputResponses")) or {}:
+                if key in task.questions:
+                    task.questions[key].answered = True
+            task.poll = None
+        case _:
+            task.dropped, task.poll = True, None
+
+
+RESULT_TYPE: Final = ("resultType",)
+TASK: Final = (b'"task"',)
+
+FAMILY: Final = RuleFamily(
+    checks=(
+        Check(
+            ("TASKX-001",),
+            task_handed_out,
+            ("response",),
+            ELSEWHERE,
+            within=STATELESS,
+            members=RESULT_TYPE,
+            mentions=TASK,
+        ),
+        Check(("TASKX-001",), task_served, ("response",), CALLS),
+        Check(
+            ("TASKX-002",),
+            task_shape,
+            ("response",),
+            ("tools/call",),
+            within=STATELESS,
+            members=RESULT_TYPE,
+            mentions=TASK,
+        ),
+        Check(("TASKX-002",), task_shape, ("response",), ("tasks/get",)),
+        Check(("TASKX-002",), task_shape, ("notification",), (STATUS,)),
+        Check(("TASKX-003",), lost_at_once, ("error",), ("tasks/get",)),
+        Check(("TASKX-004",), plain_answer, ("response",), CALLS),
+        Check(("TASKX-005",), reused_key, ("response",), ("tasks/get",)),
+        Check(("TASKX-005",), reused_key, ("notification",), (STATUS,)),
+        Check(("TASKX-006",), off_subscription, ("notification",), (STATUS,)),
+        Check(("TASKX-006",), acknowledged_undeclared, ("notification",), (ACKNOWLEDGED,)),
+        Check(("TASKX-007",), experimental_capability, ("response",), ("server/discover",)),
+        Check(("TASK-014",), hasty_poll, ("request",), ("tasks/get",)),
+    ),
+    updates=(
+        StateUpdate(
+            remember_task,
+            ("response",),
+            ("tools/call",),
+            within=STATELESS,
+            members=RESULT_TYPE,
+            mentions=TASK,
+        ),
+        StateUpdate(remember_task, ("response",), ("tasks/get",)),
+        StateUpdate(remember_task, ("notification",), (STATUS,)),
+        StateUpdate(remember_call, ("request",), CALLS),
+    ),
+)

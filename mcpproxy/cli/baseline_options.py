@@ -1,0 +1,70 @@
+"""The baseline of ``mcpproxy check`` and ``validate``: what is accepted, what is new, what is fixed."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from mcpproxy.base.style import count
+from mcpproxy.base.visible import visible
+from mcpproxy.cli import output
+from mcpproxy.cli.arguments import UsageError
+from mcpproxy.cli.terminal import tell
+from mcpproxy.protocol.rules import Catalogue
+
+if TYPE_CHECKING:
+    from mcpproxy.reports.baseline import Baseline, Entry
+    from mcpproxy.validate.outcome import Validation
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of a baseline."""
+    parser.add_argument("--baseline", metavar="FILE", help="the findings in FILE are known and do not count")
+    parser.add_argument(
+        "--write-baseline", action="store_true", help="accept all findings: write them to that FILE"
+    )
+
+
+def read(options: argparse.Namespace) -> "Baseline | None":
+    """The baseline that the arguments name, if any.
+
+    Raises:
+        UsageError: it cannot be read, or not be written.
+    """
+    if options.write_baseline and not options.baseline:
+        raise UsageError("--write-baseline", "goes together with --baseline FILE", "name the file to write")
+    if not options.baseline:
+        return None
+    from mcpproxy.reports import baseline  # most runs have none
+
+    if options.write_baseline:
+        output.check(options.baseline)
+    return baseline.read(options.baseline, may_be_missing=options.write_baseline)
+
+
+def compared(
+    result: "Validation", accepted: "Baseline", known: Catalogue, options: argparse.Namespace
+) -> "tuple[Validation, tuple[Entry, ...]]":
+    """The validation with what is known marked, and what is fixed; the file is written first if asked for.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    from mcpproxy.reports import validated  # of no use to a check of recordings
+
+    found = validated.located(result.checks)
+    judged = validated.judged(result, known.rules.__contains__)
+    if not options.write_baseline:
+        fixed = accepted.fixed(found, judged)
+        tell_fixed(accepted.path, fixed)
+        return validated.marked(result, accepted), fixed
+    renewed = accepted.renewed(found, judged)
+    output.write(accepted.path, renewed.lines())
+    tell(f"{accepted.path}: {count(len(renewed.entries), 'finding')} accepted")
+    return validated.marked(result, renewed), ()
+
+
+def tell_fixed(path: str, fixed: "tuple[Entry, ...]") -> None:
+    """What the baseline in ``path`` has and did not come up."""
+    for entry in fixed:
+        tell(f"{path}: fixed: {entry.rule} {visible(entry.message)}")
+    if fixed:
+        tell(f"{path}: --write-baseline takes out what is fixed")

@@ -1,0 +1,68 @@
+"""Where the report of ``mcpproxy check`` goes: to stdout or into a file, in one of its formats."""
+
+import os
+from collections.abc import Iterable
+from itertools import chain
+from typing import Final
+
+from mcpproxy.base.style import PLAIN, Style
+from mcpproxy.cli import output
+from mcpproxy.cli.terminal import emit
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.reports import text
+from mcpproxy.reports.verdict import Verdict
+
+FORMATS: Final = ("text", "json", "sarif", "junit", "github")
+
+LOCATED: Final = ("json", "sarif", "github")
+"""The formats that say where in the file a frame is."""
+
+
+def report(
+    verdict: Verdict, known: Catalogue, format: str, path: str | None, look: Style, *, streamed: bool
+) -> None:
+    """Print the report, or write it to ``path``. ``streamed``: but for its end it is printed already.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    if path:
+        output.deliver(path, _lines(verdict, known, format, PLAIN), text.summary_lines(verdict))
+    else:
+        emit(text.summary_lines(verdict, look) if streamed else _lines(verdict, known, format, look))
+    if format == "github":
+        from mcpproxy.reports import markdown
+
+        heading = f"mcpproxy: {next(iter(text.summary_lines(verdict)))}"
+        output.add_to_step_summary(markdown.lines(heading, verdict.located, verdict.remarks, known))
+
+
+def _lines(verdict: Verdict, known: Catalogue, format: str, look: Style) -> Iterable[str]:
+    match format:
+        case "json":
+            from mcpproxy.reports import json
+
+            return json.lines(verdict)
+        case "junit":
+            from mcpproxy.reports import junit, suites
+
+            return junit.lines(suites.suites(verdict, known))
+        case "sarif":
+            from mcpproxy.reports import sarif
+
+            return sarif.lines(
+                verdict.located,
+                verdict.remarks,
+                known,
+                base=os.getcwd(),
+                exit_code=verdict.exit_code,
+                fixed=verdict.fixed,
+            )
+        case "github":
+            from mcpproxy.reports import github
+
+            said = map(github.harmless, text.summary_lines(verdict))
+            found = github.lines(verdict.located, verdict.remarks, known, base=output.workspace())
+            return chain(found, said)
+        case _:
+            return text.lines(verdict, look)

@@ -1,0 +1,231 @@
+"""``mcpproxy check``: judge recordings again, from their frames alone.
+
+Findings that were recorded are not read: whoever records with an older mcpproxy gets the findings of
+this one, and nobody has to trust a trace about itself.
+"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mcpproxy import judging
+from mcpproxy.base.style import count
+from mcpproxy.checks.engine.rows import RuleFamily
+from mcpproxy.cli import (
+    baseline_options,
+    check_report,
+    find_traces,
+    http_sessions,
+    output,
+    parallel,
+    progress,
+)
+from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.progress import Progress
+from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.errors import McpProxyError
+from mcpproxy.opening import open_trace
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.reports import text
+from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
+from mcpproxy.ruleset import ruleset
+from mcpproxy.ruleset.ruleset import Ruleset
+from mcpproxy.ruleset.selection import Selection
+
+if TYPE_CHECKING:
+    from mcpproxy.reports.baseline import Baseline
+
+EPILOG = """\
+A RULE is a code (PROTO-007), a name (mismatched-response-id) or a family (PROTO).
+
+With --baseline, what FILE accepts is known and does not count; --write-baseline accepts what there is now.
+
+exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
+            2 a trace could not be judged, or the report not written
+
+  mcpproxy check recordings/ --strict
+  mcpproxy check session.jsonl --select PROTO,SCHEMA-004 --format json
+  mcpproxy check recordings/ --baseline mcp.json --format sarif -o mcp.sarif"""
+
+
+def run(argv: list[str]) -> int:
+    """Judge every trace named and report the findings."""
+    options = _arguments(argv)
+    rules, selection = _rules(options)
+    accepted = baseline_options.read(options)
+    if options.output:
+        output.check(options.output)
+    found = find_traces.whole([trace for path in options.paths for trace in find_traces.expand(path)])
+    streams = options.format == "text" and not options.output and not options.write_baseline
+    look = style()
+    verdict = judge_all(
+        list(dict.fromkeys(found)),
+        rules,
+        selection,
+        strict=options.strict,
+        session=options.session or "",
+        each=lambda judged: emit(text.trace_lines(judged, look)) if streams else None,
+        located=accepted is not None or options.format in check_report.LOCATED,
+        accepted=accepted,
+    )
+    if accepted is not None:
+        verdict = _compared(verdict, accepted, rules.catalogue, selection, options)
+    check_report.report(verdict, rules.catalogue, options.format, options.output, look, streamed=streams)
+    baseline_options.tell_fixed(options.baseline, verdict.fixed or ())
+    return verdict.exit_code
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = Parser("check", "Judge recordings by the rules of the protocol.", EPILOG)
+    parser.add_argument("paths", nargs="+", metavar="TRACE-or-folder", help="recordings, or folders of them")
+    parser.add_argument("--format", choices=check_report.FORMATS, default="text", help="what to print (text)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="put the report there, the summary on stderr")
+    baseline_options.add_options(parser)
+    parser.add_argument("--strict", action="store_true", help="let warnings count as errors do")
+    parser.add_argument("--select", action="append", metavar="RULE,...", help="judge by these rules only")
+    parser.add_argument(
+        "--extend-select", action="append", metavar="RULE,...", help="judge by these too, off by default"
+    )
+    parser.add_argument("--session", metavar="ID", help="report on this HTTP session alone (judging all)")
+    parser.add_argument("--ignore", action="append", metavar="RULE,...", help="leave these rules out")
+    parser.add_argument(
+        "--app-errors", action="store_true", help="judge error envelopes in tool results too (APP)"
+    )
+    parser.add_argument(
+        "--rules", action="append", default=[], metavar="DIR", help="judge by the rules in this folder too"
+    )
+    parser.add_argument("--versions", metavar="FILE", help="report peers outside the version ranges in FILE")
+    parser.add_argument("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
+    return parser.parse_args(argv)
+
+
+def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
+    """What to judge by."""
+    rules = ruleset.load(options.rules)
+    extend = [*(options.extend_select or ()), *(["APP"] if options.app_errors else ())]
+    families: list[RuleFamily] = []
+    if options.versions:
+        extend.append("VER")
+        from mcpproxy.checks.opt_in.implementations import pinned
+        from mcpproxy.cli import version_ranges
+
+        families.append(pinned(version_ranges.read(options.versions)))
+    if options.pins:
+        from mcpproxy.checks.opt_in.pins import held
+        from mcpproxy.reports import pins
+
+        extend.append("PIN")
+        families.append(held(pins.read(options.pins)))
+    selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)
+    return rules.and_also(selection.wanted or (), families), selection
+
+
+def _compared(
+    verdict: Verdict,
+    accepted: "Baseline",
+    known: Catalogue,
+    selection: Selection,
+    options: argparse.Namespace,
+) -> Verdict:
+    """The verdict against the baseline, which is written first if that was asked for."""
+
+    def judged(code: str) -> bool:
+        if options.session or verdict.unjudged or (rule := known.rules.get(code)) is None:
+            return False
+        return selection.takes(code) and (selection.wanted is not None or not rule.opt_in)
+
+    if not options.write_baseline:
+        return replace(verdict, fixed=accepted.fixed(verdict.located, judged))
+    if verdict.unjudged:
+        tell(f"{accepted.path}: not written; every trace must be judged first")
+        return replace(verdict, fixed=())
+    renewed = accepted.renewed(verdict.located, judged)
+    output.write(accepted.path, renewed.lines())
+    added, gone = (
+        len(renewed.entries.keys() - accepted.entries.keys()),
+        accepted.entries.keys() - renewed.entries.keys(),
+    )
+    tell(
+        f"{accepted.path}: {count(len(renewed.entries), 'finding')} accepted ({added} new, {len(gone)} gone)"
+    )
+    return replace(verdict, traces=tuple(_marked(trace, renewed) for trace in verdict.traces), fixed=())
+
+
+def _marked(judged: JudgedTrace, accepted: "Baseline") -> JudgedTrace:
+    located = accepted.marked(judged.located)
+    findings = tuple(one.finding for one in located if not one.is_known)
+    # What is only counted is known where all of its cause that is told is known.
+    new = {(finding.rule, finding.severity, finding.blame, finding.requirement) for finding in findings}
+    more = tuple(one for one in judged.more if (one.rule, one.severity, one.blame, one.requirement) in new)
+    return replace(judged, located=located, findings=findings, more=more)
+
+
+def judge_all(
+    paths: list[str],
+    rules: Ruleset,
+    selection: Selection,
+    *,
+    strict: bool,
+    each: Callable[[JudgedTrace], None],
+    session: str = "",
+    located: bool = False,
+    accepted: "Baseline | None" = None,
+) -> Verdict:
+    """Judge all, in their order; ``each`` gets a trace as soon as it is judged.
+
+    Findings are ``located`` if that is asked for; then those that are ``accepted`` are known.
+    """
+
+    def attempt(path: str) -> JudgedTrace | Unjudged:
+        try:
+            return judge(path, rules, selection, session, located=located, progress=shown)
+        except McpProxyError as error:
+            return Unjudged(path, str(error))
+
+    judged: list[JudgedTrace] = []
+    unjudged: list[Unjudged] = []
+    with progress.reading(paths) as shown:
+        for path, result in zip(paths, parallel.each(attempt, paths), strict=True):
+            shown.done(path)
+            if isinstance(result, Unjudged):
+                shown.clear()
+                tell(result.reason)
+                unjudged.append(result)
+            else:
+                judged.append(_marked(result, accepted) if accepted else result)
+                shown.clear()
+                each(judged[-1])
+                if result.unfolded:  # what is in the journal was not judged
+                    sentence = f"{path}: {result.unfolded}; the trace was judged without it"
+                    tell(sentence)
+                    unjudged.append(Unjudged(path, sentence))
+    return Verdict(tuple(judged), tuple(unjudged), strict)
+
+
+def judge(
+    path: str,
+    rules: Ruleset,
+    selection: Selection,
+    session: str = "",
+    *,
+    located: bool = False,
+    progress: Progress | None = None,
+) -> JudgedTrace:
+    """Judge the frames of one trace, as they were judged when they passed.
+
+    With ``session``, what is found elsewhere is not reported, nor what concerns no frame. ``located`` reads
+    a trace once more if something was found in it.
+
+    Raises:
+        TraceError: the trace cannot be read.
+        UsageError: there is no such session in it.
+    """
+    trace = open_trace(path)
+    only = http_sessions.only(trace, session) if session else None
+    judged = judging.judge(trace, rules, selection, only, progress.within if progress else None)
+    if not located:
+        return judged
+    from mcpproxy.reports.located import locate
+
+    return replace(judged, located=locate(trace, judged.findings))

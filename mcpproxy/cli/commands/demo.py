@@ -1,0 +1,115 @@
+"""``mcpproxy demo``: the real thing on a small scale, to watch.
+
+A bundled client starts a bundled server through the same command that any host would use. What is
+printed comes from the trace while it is written, exactly as ``mcpproxy show --follow`` does it.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import Final
+
+from mcpproxy.base import paths
+from mcpproxy.base.style import Style
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.demo.client import converse
+from mcpproxy.opening import follow
+from mcpproxy.reports.transcript import HEADING, Transcript
+
+DEADLINE_S: Final = 20.0
+SERVER: Final = [sys.executable, "-m", "mcpproxy.demo.server"]
+
+
+def run(argv: list[str]) -> int:
+    """Record a conversation, print it as it happens, and say what to try next."""
+    Parser("demo", "Watch mcpproxy record and judge a small server with three faults.").parse_args(argv)
+    folder = paths.state_dir()
+    try:
+        paths.make_private(folder)
+    except OSError as error:
+        reason = (error.strerror or "cannot be created").lower()
+        raise UsageError(folder, reason, "name a writable folder in XDG_STATE_HOME") from None
+    trace = os.path.join(folder, paths.trace_name("demo"))
+    look = style()
+    emit(_opening(look), flush=True)
+    with _wrapped_server(trace) as server:
+        # Whatever goes wrong, nobody is left waiting.
+        watchdog = threading.Timer(DEADLINE_S, server.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        failures: list[str] = []
+        client = threading.Thread(target=_converse, args=(server, failures), daemon=True)
+        client.start()
+        try:
+            _await_trace(trace, server)
+            transcript = Transcript(look)
+            for event in follow(trace, poll_s=0.02):
+                emit(transcript.lines(event), flush=True)
+            client.join()
+        finally:
+            watchdog.cancel()
+    emit(_closing(trace, look))
+    if failures:
+        tell(f"the demo did not go as it should: {failures[0]}; the recording shows how far it came")
+    return 1 if failures else 0
+
+
+def _wrapped_server(trace: str) -> subprocess.Popen[bytes]:
+    """The command in a host's configuration, with ``mcpproxy --`` before the server's own."""
+    proxy = [sys.executable, "-m", "mcpproxy", "--trace", trace, "--label", "demo", "--quiet", "--"]
+    return subprocess.Popen(
+        [*proxy, *SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def _converse(server: subprocess.Popen[bytes], failures: list[str]) -> None:
+    try:
+        converse(server)
+    except (EOFError, OSError) as error:
+        failures.append(str(error))
+        server.terminate()  # in order, so that the recording is closed as well
+
+
+def _await_trace(trace: str, server: subprocess.Popen[bytes]) -> None:
+    """Until the recorder has opened the trace.
+
+    Raises:
+        UsageError: the proxy ended first.
+    """
+    while not os.path.exists(trace):
+        if server.poll() is not None and not os.path.exists(trace):
+            said = server.stderr.read().decode(errors="replace") if server.stderr else ""
+            reason = said.strip().rpartition("\n")[2].removeprefix("mcpproxy: ")
+            raise UsageError(
+                "demo", reason or f"the proxy ended with {server.returncode}", "nothing was recorded"
+            )
+        time.sleep(0.005)
+
+
+def _opening(look: Style) -> list[str]:
+    return [
+        "A client talks to a small weather server that has three faults. mcpproxy sits between them:",
+        "",
+        look.paint("  mcpproxy -- python -m mcpproxy.demo.server", "bold"),
+        "",
+        look.paint(HEADING, "dim"),
+    ]
+
+
+def _closing(trace: str, look: Style) -> list[str]:
+    # The exact path, for whoever records more in the meantime.
+    steps = (
+        ("the findings and their sources", f"mcpproxy check {trace}"),
+        ("every message whole", f"mcpproxy show --full {trace}"),
+        ("what a rule means", "mcpproxy explain PROTO-007"),
+    )
+    lines = ["", f"Recorded in {trace}", "", "Try next:"]
+    lines += [f"  {look.paint(f'{what:<32}', 'dim')}{look.paint(command, 'bold')}" for what, command in steps]
+    return [
+        *lines,
+        "",
+        "For your own server, put mcpproxy -- before its command in the host's configuration.",
+    ]

@@ -1,0 +1,69 @@
+"""``mcpproxy diff A B``: what a server did in two recordings, compared."""
+
+from itertools import zip_longest
+from typing import Final
+
+from mcpproxy.cli import comparison_options, find_traces
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.errors import TraceError
+from mcpproxy.replay.diff.outcome import Comparison
+from mcpproxy.replay.recording import Session, load
+from mcpproxy.replay.server.source import material
+
+DESCRIPTION: Final = """\
+Compares what the server said in recording B with what it said in recording A: answers to the same requests
+(same method and params, equal ones in order), lists by name, notifications and requests of its own."""
+
+EPILOG: Final = f"""\
+{comparison_options.EPILOG}
+  mcpproxy diff before.jsonl after.jsonl
+  mcpproxy diff before.jsonl after.jsonl --alike timestamps,uuids --ignore notifications/message"""
+
+
+def run(argv: list[str]) -> int:
+    """Compare two recordings; 1 if they differ.
+
+    Raises:
+        McpProxyError: the arguments cannot be followed, or a trace cannot be read.
+    """
+    parser = Parser("diff", DESCRIPTION, EPILOG)
+    parser.add_argument("a", metavar="A", help="the recording that is right")
+    parser.add_argument("b", metavar="B", help="the recording to compare with it")
+    parser.add_argument(
+        "--session",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="compare this HTTP session alone; again for the one in B, if it is called otherwise there",
+    )
+    comparison_options.add_options(parser)
+    options = parser.parse_args(argv)
+    a, b = (find_traces.expand(path)[0] for path in (options.a, options.b))
+    comparison = Comparison(a, b)
+    how = comparison_options.counting(options)
+    ids: list[str] = options.session
+    if len(ids) > 2:
+        raise UsageError("--session", f"given {len(ids)} times", "give it once for A and once for B")
+    before, after = _sessions(a, comparison), _sessions(b, comparison)
+    if ids:
+        before = [comparison_options.chosen(a, before, ids[0])]
+        after = [_counterpart(b, after, ids)]
+    for expected, found in zip_longest(before, after):
+        comparison_options.compare(comparison, expected, found, how)
+    return comparison_options.report(comparison, options.format)
+
+
+def _counterpart(path: str, sessions: list[Session], ids: list[str]) -> Session:
+    """The session of B: the one that was named for it, else its only one, else the one called as in A."""
+    return (
+        sessions[0] if len(ids) == 1 == len(sessions) else comparison_options.chosen(path, sessions, ids[-1])
+    )
+
+
+def _sessions(path: str, comparison: Comparison) -> list[Session]:
+    found = material(load(path))
+    comparison.notes += [f"{path}: {note}" for note in found.notes]
+    sessions = comparison_options.sessions_of(found)
+    if not sessions:
+        raise TraceError(path, None, "holds no message", "record a session first")
+    return sessions

@@ -1,0 +1,110 @@
+"""``mcpproxy explain``: one rule, told to whoever has just been shown its code."""
+
+import textwrap
+from collections.abc import Iterator
+
+from mcpproxy.base.style import PLAIN, SEVERITY_COLOUR, Style
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.commands.rules import level_word
+from mcpproxy.cli.terminal import emit, style
+from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
+from mcpproxy.protocol.rules import Requirement, Rule
+from mcpproxy.ruleset.selection import known_rules, resolve, unknown
+
+PROSE_COLUMNS = 96
+
+
+def run(argv: list[str]) -> int:
+    """Explain each rule named."""
+    parser = Parser("explain", "Explain a rule: what it means, why it matters, what to do instead.")
+    parser.add_argument("rules", nargs="+", metavar="RULE", help="a code (PROTO-007) or a name")
+    parser.add_argument(
+        "--rules", dest="folders", action="append", default=[], metavar="DIR", help="and those in this folder"
+    )
+    options = parser.parse_args(argv)
+    known = known_rules(options.folders)
+    chosen: list[Rule] = []
+    for named in options.rules:
+        codes = resolve(known, named)
+        if not codes:
+            raise unknown("explain", known, named)
+        if len(codes) > 1:
+            raise UsageError(
+                "explain", f"{named} is a family of rules", f"see mcpproxy rules --family {named}"
+            )
+        chosen += (known.rules[code] for code in codes)
+    look = style()
+    for number, rule in enumerate(chosen):
+        emit([""] * bool(number))
+        emit(lines(rule, look))
+    return 0
+
+
+def lines(rule: Rule, look: Style = PLAIN) -> Iterator[str]:
+    """The page on ``rule``."""
+    columns = min(look.width or PROSE_COLUMNS, PROSE_COLUMNS)
+    yield f"{look.paint(rule.code, 'bold')} {look.paint(rule.name, 'bold')}"
+    yield ""
+    yield from _prose(rule.summary, columns)
+    yield from _heading("Levels", look)
+    for first, last, severity, keywords in _spans(rule):
+        span = first if first == last else f"{first} to {last}"
+        said = f"  {look.paint(f'({keywords})', 'dim')}" if keywords else ""
+        colour = SEVERITY_COLOUR.get(severity or "", "dim")
+        word = look.paint(f"{severity:<7}" if severity else "does not apply", colour)
+        yield f"  {span:<24}  {word}{said}"
+    yield from _heading("Why it matters", look)
+    yield from _prose(rule.why, columns)
+    yield from _heading("Breaks it", look)
+    yield from (f"  {line}" for line in rule.example.splitlines())
+    yield from _heading("Do instead", look)
+    yield from _prose(rule.instead, columns)
+    yield from _heading("Rests on", look)
+    for requirement in rule.requirements:
+        yield from _requirement(requirement, columns, look)
+
+
+def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
+    """Runs of revisions that are equally strict: first, last, level, the words they use.
+
+    A protocol that the rule does not speak of at all is left out.
+    """
+    spans: list[tuple[str, str, str | None, str]] = []
+    for versions in (REVISIONS, ACP):
+        runs: list[tuple[str, str, str | None, str]] = []
+        for revision in versions:
+            severity, keywords = level_word(rule, revision), ", ".join(rule.keywords(revision))
+            if runs and runs[-1][2:] == (severity, keywords):
+                runs[-1] = runs[-1][0], revision, severity, keywords
+            else:
+                runs.append((revision, revision, severity, keywords))
+        spans += runs if any(severity for _, _, severity, _ in runs) else []
+    return spans
+
+
+def _requirement(requirement: Requirement, columns: int, look: Style) -> Iterator[str]:
+    """Its sentence, who is bound by it, and every page that says so, the newest first."""
+    bound = "both peers" if requirement.blame == "either" else f"the {requirement.blame}"
+    yield from _prose(f"{requirement.id} (binds {bound}): {requirement.text}", columns)
+    if requirement.unobservable:
+        yield from _prose(f"Not checked: {requirement.unobservable}", columns, indent="    ")
+    for source in dict.fromkeys(
+        requirement.sources[r] for r in reversed(VERSIONS) if r in requirement.sources
+    ):
+        yield f"    {look.paint(source, 'cyan')}"
+
+
+def _heading(text: str, look: Style) -> Iterator[str]:
+    yield ""
+    yield look.paint(text, "bold")
+
+
+def _prose(text: str, columns: int, indent: str = "  ") -> list[str]:
+    """``text`` wrapped; blank lines in it keep paragraphs apart."""
+    wrapped: list[str] = []
+    for number, paragraph in enumerate(text.split("\n\n")):
+        wrapped += [""] * bool(number)
+        wrapped += textwrap.wrap(
+            paragraph, columns, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )
+    return wrapped

@@ -1,0 +1,50 @@
+"""``mcpproxy import``: a recording that somebody else made, as a trace."""
+
+import os
+
+from mcpproxy.cli.arguments import Parser, UsageError, positive
+from mcpproxy.cli.terminal import tell
+from mcpproxy.errors import TraceError
+from mcpproxy.importers.detect import FORMATS, open_foreign, recognised
+from mcpproxy.trace.copy import write_trace
+
+DESCRIPTION = (
+    "Make a trace of a recording by mcpsnoop (JSONL) or mcp-rec (JSONL), or of an HTTP Archive (HAR 1.2)."
+)
+
+EPILOG = """\
+What the other format did not keep is not made up: the trace says what is missing, and check concludes
+nothing from it. check, show, versions, trim, redact and replay take such files directly, too.
+
+  mcpproxy import session.har -o session.jsonl
+  mcpproxy import recorded.jsonl --session 2 -o second.jsonl"""
+
+
+def run(argv: list[str]) -> int:
+    """Write one trace."""
+    parser = Parser("import", DESCRIPTION, EPILOG)
+    parser.add_argument("file", metavar="FILE", help="the recording, which stays as it is")
+    parser.add_argument("-o", "--output", metavar="TRACE", help="the new trace (FILE.mcpproxy.jsonl)")
+    parser.add_argument(
+        "--format", choices=("auto", *FORMATS), default="auto", help="what FILE is (auto: found out)"
+    )
+    parser.add_argument(
+        "--session", type=positive, default=0, metavar="N", help="which, where it holds several"
+    )
+    options = parser.parse_args(argv)
+    path: str = options.file
+    if not os.path.exists(path):
+        raise UsageError(path, "no such file", "name a recording")
+    if not os.path.isfile(path):
+        raise UsageError(path, "is not a regular file", "name a recording")
+    format: str | None = options.format if options.format != "auto" else recognised(path)
+    if format is None:
+        known = ", ".join(FORMATS)
+        raise TraceError(path, None, f"none of the formats that can be read ({known})", "name its --format")
+    trace = open_foreign(path, format, options.session)
+    output: str = options.output or f"{path}.mcpproxy.jsonl"
+    tally = write_trace(output, trace.header, trace.lines())
+    tell(f"{output}: {sum(tally.frames.values())} frames")
+    for note in trace.notes:
+        tell(f"{output}: {note}")
+    return 0

@@ -1,0 +1,196 @@
+"""``mcpproxy list``: the recordings in a folder, the latest first.
+
+Only the head and the tail of each file are read: the header says what was recorded, the close record
+how it ended. A recording without a close record is running or was cut.
+"""
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import Final, cast
+
+from mcpproxy.base import paths
+from mcpproxy.base.files import Folder, open_regular
+from mcpproxy.base.style import Style, count, duration, tally
+from mcpproxy.base.visible import visible
+from mcpproxy.cli import find_traces
+from mcpproxy.cli.arguments import Parser, UsageError, positive
+from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.relay import journal
+from mcpproxy.reports.table import table
+
+HEAD_BYTES: Final = 1 << 16
+TAIL_BYTES: Final = 1 << 14
+
+_LARGEST: Final = 1 << 63
+
+_RECORD: Final = re.compile(rb'^\{"type":"\w+",(?:"seq":(\d{1,18}),)?"t":(\d{1,18})', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One line of the list. Counts are ``None`` where only the whole file could tell."""
+
+    path: str
+    started_at: str
+    label: str
+    ended: str
+    duration_ns: int | None = None
+    frames: int | None = None
+    findings: dict[str, int] | None = None
+    transport: str = ""
+    upstream: str = ""
+
+
+def run(argv: list[str]) -> int:
+    """List the state directory, or the folder named."""
+    parser = Parser("list", "List recordings, the latest first.")
+    parser.add_argument(
+        "folder", nargs="?", metavar="DIR", help="where to look; without it the state directory"
+    )
+    parser.add_argument(
+        "-n", "--limit", type=positive, default=20, metavar="N", help="at most N of them (20)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    options = parser.parse_args(argv)
+    folder: str = options.folder or paths.state_dir()
+    if options.folder and not os.path.isdir(folder):
+        fact = "not a folder" if os.path.exists(folder) else "no such folder"
+        raise UsageError(folder, fact, "mcpproxy list without a name looks in the state directory")
+    found = find_traces.recent(folder)
+    if options.folder and not found:
+        raise UsageError(
+            folder, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded"
+        )
+    recordings = [summarise(path) for path in found[: options.limit]]
+    if options.json:
+        emit([json.dumps({"folder": folder, "traces": [as_object(r) for r in recordings]}, indent=2)])
+    elif not found:
+        tell(f"nothing recorded yet in {folder}; wrap a server with mcpproxy -- SERVER, or try mcpproxy demo")
+    else:
+        emit(as_table(recordings, style()))
+        if len(found) > len(recordings):
+            tell(f"{count(len(found) - len(recordings), 'older recording')} not listed; see --limit")
+    return 0
+
+
+def summarise(path: str) -> Recording:
+    """What head and tail of the file ``path`` say. Never raises for what is in it."""
+    try:
+        head, tail = _ends(path)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)  # a journal that nobody has filed yet
+        reason = _unfinished(path) if missing else (error.strerror or "unreadable").lower()
+        return Recording(path, "", "", reason)
+    header = _record(head.partition(b"\n")[0], "header")
+    if header is None:
+        return Recording(path, "", "", "not a trace")
+    started_at, label = str(header.get("started_at", "")), str(header.get("label", ""))
+    transport, upstream = str(header.get("transport", "")), str(header.get("upstream", ""))
+    last_line = tail.rstrip(b"\n").rpartition(b"\n")[2] if tail.endswith(b"\n") else b""
+    if close := _record(last_line, "close"):
+        counts = _counts(close.get("frames"))
+        return Recording(
+            path,
+            started_at,
+            label,
+            _ended(close),
+            _int(close.get("t")),
+            sum(counts.values()),
+            _counts(close.get("findings")),
+            transport,
+            upstream,
+        )
+    if goes_on := _record(last_line, "continued"):
+        counts, found = _counts(goes_on.get("frames")), _counts(goes_on.get("findings"))
+        ended = f"goes on in {goes_on.get('in')}"
+        t = _int(goes_on.get("t"))
+        return Recording(path, started_at, label, ended, t, sum(counts.values()), found, transport, upstream)
+    seen = [(seq, t) for seq, t in _RECORD.findall(tail)]
+    frames = next((int(seq) for seq, _ in reversed(seen) if seq), None)
+    since = int(seen[-1][1]) if seen else None
+    return Recording(path, started_at, label, _unfinished(path), since, frames, None, transport, upstream)
+
+
+def as_object(recording: Recording) -> dict[str, object]:
+    """For machines; times in nanoseconds, ``null`` for what is not known."""
+    return {
+        "path": recording.path,
+        "transport": recording.transport or None,
+        "upstream": recording.upstream or None,
+        "label": recording.label or None,
+        "started_at": recording.started_at or None,
+        "duration_ns": recording.duration_ns,
+        "frames": recording.frames,
+        "findings": recording.findings,
+        "ended": recording.ended,
+    }
+
+
+def as_table(recordings: list[Recording], style: Style) -> list[str]:
+    """For people."""
+    rows = [("STARTED (UTC)", "LABEL", "DURATION", "FRAMES", "FINDINGS", "ENDED", "TRACE")]
+    for r in recordings:
+        found = r.findings
+        rows.append(
+            (
+                visible(r.started_at[:19].replace("T", " ")) or "-",
+                visible(r.upstream or r.label) or "-",
+                "-" if r.duration_ns is None else duration(r.duration_ns),
+                "-" if r.frames is None else f"{r.frames:,}",
+                "-" if found is None else tally(*(found.get(s, 0) for s in ("error", "warning", "info"))),
+                visible(r.ended),
+                visible(r.path),
+            )
+        )
+    return table(rows, style, right=(2, 3))
+
+
+def _ends(path: str) -> tuple[bytes, bytes]:
+    with open(open_regular(path, follows=True), "rb") as file:
+        head = file.read(HEAD_BYTES)
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - TAIL_BYTES, 0))
+        return head, file.read()
+
+
+def _record(line: bytes, kind: str) -> dict[str, object] | None:
+    """``line`` as a trace record of the type ``kind``, ``None`` if it is something else."""
+    if not line.startswith(b'{"type":"%s"' % kind.encode()):
+        return None
+    try:
+        return cast("dict[str, object]", json.loads(line))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _ended(close: dict[str, object]) -> str:
+    match close.get("ending"):
+        case "exited":
+            return f"exit {close.get('exit_code')}"
+        case "signalled":
+            return f"signal {close.get('signal')}"
+        case ending:
+            return str(ending)
+
+
+def _unfinished(path: str) -> str:
+    """A recorder holds the lock of the journal while it lives, and nobody does after a kill."""
+    # Not at the top: most recordings are over.
+    from mcpproxy.recorder.lock import is_held
+
+    try:
+        return "running" if is_held(Folder(journal.folder(path))) else "cut"
+    except OSError:
+        return "cut"
+
+
+def _counts(value: object) -> dict[str, int]:
+    if not isinstance(value, dict):
+        return {}
+    return {str(name): _int(number) for name, number in cast("dict[object, object]", value).items()}
+
+
+def _int(value: object) -> int:
+    return value if isinstance(value, int) and abs(value) < _LARGEST else 0

@@ -1,0 +1,196 @@
+"""``mcpproxy pin``: approve of the tools of a server as they are now.
+
+What is approved is a file that people keep, read and review; ``check --pins`` holds recordings to it. It is
+never changed by the way: where something is not as approved, that is told, and written only if asked for.
+"""
+
+import argparse
+import os
+import tempfile
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.base.style import count
+from mcpproxy.base.visible import visible
+from mcpproxy.checks.opt_in.pins import Pins
+from mcpproxy.cli import async_main, find_traces, output
+from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command
+from mcpproxy.cli.terminal import emit, tell
+from mcpproxy.errors import McpProxyError
+from mcpproxy.opening import open_trace
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.recorder.secret_arguments import shown
+from mcpproxy.reports import pins
+from mcpproxy.reports.pins import Gathered
+
+if TYPE_CHECKING:
+    from mcpproxy.validate import Client
+
+DESCRIPTION: Final = """\
+Writes down how the tools of a server are defined, and its instructions: from recordings, or from the server
+itself. check --pins then reports whatever is not as it was approved."""
+
+EPILOG: Final = """\
+exit codes: 0 pinned, or nothing has changed, 1 something has changed and --update was not given,
+            2 there is nothing to pin, or recordings contradict each other
+
+  mcpproxy pin -o pins.json -- python server.py
+  mcpproxy pin session.jsonl other.jsonl -o pins.json
+  mcpproxy pin http://127.0.0.1:3000/mcp -o pins.json --update
+  mcpproxy check recordings/ --pins pins.json"""
+
+STDOUT: Final = "-"
+
+_LISTINGS: Final = 5
+"""So often the tools are listed again if the server says that they have changed meanwhile."""
+
+
+def run(argv: list[str]) -> int:
+    """Pin the tools of a server; 1 if they are not as they were pinned before.
+
+    Raises:
+        McpProxyError: the arguments cannot be followed, a recording shows no tools, or the server fails.
+    """
+    options, command = _arguments(argv)
+    where, found = _found(options, command)
+    if found.contradictions:
+        for said in found.contradictions:
+            tell(said)
+        raise UsageError(where, "the lists contradict each other", "pin from one that holds one of them")
+    for server in sorted(found.partial):
+        whose = f"the list of {visible(server)}" if server else "the list"
+        tell(f"{where}: {whose} may lack tools, for a page is missing or it changed meanwhile")
+    return _write(options.output, found, update=options.update)
+
+
+def _write(path: str, found: Gathered, *, update: bool) -> int:
+    now: Pins = found.pins
+    if path == STDOUT:
+        emit(pins.dumps(now).splitlines())
+        return 0
+    if not os.path.lexists(path):
+        _save(path, now)
+        emit([f"{path}: {_summary(now)}"])
+        return 0
+    was, partial = pins.read(path), frozenset(found.partial)
+    changed = pins.differences(was, now, partial)
+    emit(changed)
+    if not changed:
+        emit([f"{path}: nothing has changed, {_summary(now)}"])
+        return 0
+    if not update:
+        emit([f"{path}: {count(len(changed), 'change')}, not approved; approve with --update"])
+        return 1
+    _save(path, pins.updated(was, now, partial))
+    emit([f"{path}: {count(len(changed), 'change')} approved, {_summary(now)}"])
+    return 0
+
+
+def _summary(now: Pins) -> str:
+    number = sum(len(approved.tools) for approved in now.values())
+    return f"{count(number, 'tool')} of {count(len(now), 'server')} pinned"
+
+
+def _save(path: str, approved: Pins) -> None:
+    output.write(path, pins.dumps(approved).splitlines())
+
+
+# Where the tools are
+
+
+def _found(options: argparse.Namespace, command: list[str]) -> tuple[str, Gathered]:
+    """What recordings or the server show, and how people call them."""
+    named: list[str] = options.paths
+    urls = [one for one in named if one.startswith(("http://", "https://"))]
+    if bool(command) + bool(urls) + bool(set(named) - set(urls)) != 1 or len(urls) > 1:
+        raise UsageError(
+            "pin",
+            "recordings, -- COMMAND or one URL is needed",
+            "mcpproxy pin -o pins.json -- python server.py",
+        )
+    if options.header and not urls:
+        raise UsageError("--header", "goes together with a URL", "leave it out")
+    if command or urls:
+        return _live(command, urls[0] if urls else "", options)
+    found, seen = (
+        Gathered(),
+        find_traces.whole([trace for path in named for trace in find_traces.expand(path)]),
+    )
+    for path in dict.fromkeys(seen):
+        found.add(pins.gather(open_trace(path)), path)
+    return (seen[0] if len(seen) == 1 else "pin"), found
+
+
+def _live(command: list[str], url: str, options: argparse.Namespace) -> tuple[str, Gathered]:
+    name = shown((url,) if url else command)
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
+        tries = (options.revision,) if options.revision else (STATEFUL[-1], STATELESS[-1])
+        faults: list[str] = []
+        for revision in tries:
+            trace = os.path.join(folder, f"{revision}.jsonl")
+            client = _client(command, url, revision, trace, options)
+            try:
+                async_main.run_until_terminated(_list(client))
+            except McpProxyError as fault:
+                faults.append(str(fault))
+                if not _is_refusal(fault):
+                    break
+            else:
+                return name, pins.gather(open_trace(trace))
+    said = "; without a handshake ".join(faults)
+    raise McpProxyError(said if said.startswith(url or command[0]) else f"{name}: {said}")
+
+
+def _is_refusal(fault: McpProxyError) -> bool:
+    """Whether the server may speak another revision than the one it was asked in."""
+    from mcpproxy.validate.errors import HttpStatusError, RefusedError, UnsupportedVersionError
+
+    return isinstance(fault, HttpStatusError | RefusedError | UnsupportedVersionError)
+
+
+def _client(
+    command: list[str], url: str, revision: str, trace: str, options: argparse.Namespace
+) -> "AbstractAsyncContextManager[Client]":
+    from mcpproxy.validate import connected_http, connected_stdio
+
+    if url:
+        return connected_http(
+            url, headers=options.header, revision=revision, timeout_s=options.timeout, trace=trace
+        )
+    return connected_stdio(command, revision=revision, timeout_s=options.timeout, trace=trace)
+
+
+async def _list(connection: "AbstractAsyncContextManager[Client]") -> None:
+    """List the tools, again if they change meanwhile; what is said is recorded."""
+    async with connection as client:
+        await client.connect()
+        capabilities = client.server.get("capabilities")
+        if not isinstance(capabilities, dict) or capabilities.get("tools") is None:
+            raise McpProxyError("the server declares no tools; there is nothing to pin")
+        for _ in range(_LISTINGS):
+            before = _announced(client)
+            await client.list("tools/list")
+            if _announced(client) == before:
+                return
+
+
+def _announced(client: "Client") -> int:
+    """How many changes of the list the server has announced."""
+    return sum(b"notifications/tools/list_changed" in frame.raw for frame in client.strays)
+
+
+# The command line
+
+
+def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    argv, command = split_command(argv)
+    parser = Parser("pin", DESCRIPTION, EPILOG)
+    parser.usage = "mcpproxy pin -o FILE [--update] [OPTION...] (TRACE... | -- COMMAND [ARG...] | URL)"
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="TRACE-or-URL", help="recordings, folders of them, or an MCP endpoint")
+    add("-o", "--output", metavar="FILE", required=True, help="the file of pins; - prints it")
+    add("--update", action="store_true", help="approve of what has changed")
+    add("--revision", choices=REVISIONS, help="the protocol revision to speak (one that the server does)")
+    add("--timeout", metavar="S", type=seconds, default=10.0, help="how long an answer may take (10)")
+    add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")
+    return parser.parse_args(argv), command

@@ -1,0 +1,193 @@
+"""``mcpproxy replay server``: a recording stands in for the server. ``replay client`` is beside it."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import Final
+
+from mcpproxy.cli import find_traces, http_sessions
+from mcpproxy.cli.arguments import Parser, UsageError, nearest, split_command
+from mcpproxy.cli.commands.http import split_listen
+from mcpproxy.cli.terminal import tell
+from mcpproxy.errors import TraceError
+from mcpproxy.replay.recording import Recording, load
+from mcpproxy.replay.server.engine import Engine, summary
+from mcpproxy.replay.server.matching import LEVELS
+from mcpproxy.replay.server.messages import Options
+from mcpproxy.replay.server.source import Material, material, one_after_another
+from mcpproxy.replay.server.stdio import StdioServer
+
+PARTS: Final = {
+    "server": "answer a live client from a recording",
+    "client": "play a recorded client against a live server, and compare",
+}
+
+DESCRIPTION: Final = "Answer a live client from a recording, as the recorded server did."
+
+EPILOG: Final = """\
+Requests match by method and params; what is volatile (_meta, progress tokens, cursors, what a client says
+of itself) does not count unless --match strict. Equal requests are answered in the recorded order. What
+the server said of its own accord comes after the message that it followed.
+
+A request that was not recorded, or not so often, is a miss: it is answered with an error that names the
+nearest recorded request, told on stderr, and the exit code is 1 in the end.
+
+  mcpproxy replay server session.jsonl                         on stdin and stdout, for any client
+  mcpproxy replay server session.jsonl --http 127.0.0.1:8800   over Streamable HTTP
+  mcpproxy replay server session.jsonl --on-miss passthrough -- python server.py"""
+
+
+def run(argv: list[str]) -> int:
+    """Hand over to one of the two halves."""
+    part = argv[0] if argv else "--help"
+    if part in ("-h", "--help"):
+        parser = Parser("replay", "A recording stands in for the server, or for the client.", _parts())
+        parser.usage = "mcpproxy replay {server,client} TRACE [OPTION...]"
+        parser.print_help()
+        return 0
+    if part == "client":
+        code: int = import_module("mcpproxy.cli.commands.replay_client").run(argv[1:])
+        return code
+    if part == "server":
+        return serve(argv[1:])
+    guess = nearest(part, PARTS)
+    raise UsageError(
+        f"replay {part}",
+        "neither server nor client",
+        f"did you mean {guess}?" if guess else "say mcpproxy replay server TRACE",
+    )
+
+
+def serve(argv: list[str]) -> int:
+    """Serve one recording; 1 if a request was missed.
+
+    Raises:
+        McpProxyError: the arguments cannot be followed, the trace cannot be read, or the port is taken.
+    """
+    options, command = _arguments(argv)
+    found = _all_of([load(find_traces.expand(trace)[0]) for trace in options.trace])
+    how = Options(
+        level=options.match,
+        ignore=tuple(options.ignore),
+        factor=options.timing,
+        repeats=options.repeat,
+        passes=bool(command),
+        complete=found.complete,
+        over_http=bool(options.http),
+    )
+    if options.session:
+        known = {session.name: session for session in found.sessions}
+        found = replace(found, sessions=(http_sessions.called(options.trace[0], options.session, known),))
+    if options.http:
+        return _over_http(options.http, found, how, command)
+    session = found.as_one()
+    if len(found.sessions) > 1:
+        tell(f"{len(found.sessions)} sessions are in it; the first is replayed, --session takes another")
+    server = StdioServer(Engine(session, how), tell, command)
+    server.run()
+    return ended([server.engine], server.passed_on)
+
+
+def _all_of(recordings: Sequence[Recording]) -> Material:
+    """What can be replayed of them, and what cannot is told."""
+    found = [material(recording) for recording in recordings]
+    for recording, each in zip(recordings, found, strict=True):
+        if not each.unnamed.messages and not each.sessions:
+            raise TraceError(recording.path, None, "holds no message", "record a session first")
+        if len(found) > 1 and recording.transport != "stdio":
+            raise UsageError(
+                recording.path,
+                "recorded over HTTP, and so replayed alone",
+                "name one recording, or --session",
+            )
+        for note in each.notes:
+            tell(f"{recording.path}: {note}")
+    return found[0] if len(found) == 1 else one_after_another(found)
+
+
+def ended(engines: Sequence[Engine], passed: int) -> int:
+    """Say how it went; the exit code."""
+    tell(summary(engines, passed))
+    return 1 if any(engine.misses for engine in engines) else 0
+
+
+def _over_http(where: str, found: Material, how: Options, command: Sequence[str]) -> int:
+    host, port = split_listen(where, "--http")
+    from mcpproxy.replay.server.http import HttpServer  # a web server, which stdio has no use for
+
+    try:
+        server = HttpServer(host, port, found, how, tell, command)
+    except OSError as fault:
+        raise UsageError(where, f"cannot listen there ({fault.strerror})", "choose another port") from None
+    tell(f"replaying at {server.url}")
+    server.run()
+    return ended(server.engines, server.passed_on)
+
+
+def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    argv, command = split_command(argv)
+    parser = Parser("replay server", DESCRIPTION, EPILOG)
+    add = parser.add_argument
+    add(
+        "trace",
+        metavar="TRACE",
+        nargs="+",
+        help="the recording; several where the client started the server several times",
+    )
+    add("--http", metavar="HOST:PORT", default="", help="serve Streamable HTTP there; port 0 picks one")
+    add(
+        "--timing",
+        type=_factor,
+        default="immediate",
+        metavar="immediate|recorded|FACTOR",
+        help="no pauses (default), those of the recording, or so many times those",
+    )
+    add("--match", choices=LEVELS, default="default", help="how alike a request must be")
+    add(
+        "--ignore",
+        metavar="POINTER",
+        type=_pointer,
+        action="append",
+        default=[],
+        help="what else does not count in a request: /params/arguments/now, with * for one step",
+    )
+    add("--repeat", action="store_true", help="give the last answer again when the recorded ones are used up")
+    add("--session", metavar="ID", default="", help="which HTTP session, where there are several")
+    add(
+        "--on-miss",
+        choices=("error", "passthrough"),
+        default="error",
+        help="what becomes of a miss: an error (default), or -- COMMAND answers it",
+    )
+    options = parser.parse_args(argv)
+    if (options.on_miss == "passthrough") != bool(command):
+        raise UsageError(
+            "--on-miss passthrough",
+            "goes together with -- COMMAND",
+            "mcpproxy replay server TRACE --on-miss passthrough -- python server.py",
+        )
+    return options, command
+
+
+def _factor(text: str) -> float:
+    if text in ("immediate", "recorded"):
+        return float(text == "recorded")
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = -1
+    if not 0 <= factor <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither immediate, recorded nor a factor such as 0.5")
+    return factor
+
+
+def _pointer(text: str) -> str:
+    if not text.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no JSON Pointer such as /params/arguments/now")
+    return text
+
+
+def _parts() -> str:
+    return os.linesep.join(f"  {name:<8}{line}" for name, line in PARTS.items())

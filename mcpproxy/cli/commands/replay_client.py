@@ -1,0 +1,129 @@
+"""``mcpproxy replay client``: a recording stands in for the client, and a live server is compared."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+from mcpproxy.cli import async_main, comparison_options, find_traces, replay_update
+from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command, url
+from mcpproxy.cli.comparison_options import Counting
+from mcpproxy.cli.terminal import tell
+from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.recorder.secret_arguments import shown
+from mcpproxy.replay.client.driver import TIMEOUT_S, Link, play
+from mcpproxy.replay.client.player import Player
+from mcpproxy.replay.client.stdio import StdioLink
+from mcpproxy.replay.diff.outcome import Comparison
+from mcpproxy.replay.recording import Recording, Session, load
+from mcpproxy.replay.server.source import material
+
+DESCRIPTION: Final = """\
+Plays the recorded client against a live server, and compares what the server says now with what it said then.
+A message is sent when everything that the recorded client had seen before it has been seen again."""
+
+EPILOG: Final = f"""\
+{comparison_options.EPILOG}
+  mcpproxy replay client session.jsonl -- python server.py
+  mcpproxy replay client session.jsonl --url http://127.0.0.1:3000/mcp --format junit > report.xml
+  mcpproxy replay client session.jsonl --update -- python server.py"""
+
+
+def run(argv: list[str]) -> int:
+    """Play one recording; 1 if the server differs from the recorded one.
+
+    Raises:
+        McpProxyError: the arguments cannot be followed, the trace cannot be read, or the server cannot be
+            reached or says nothing at all.
+    """
+    options, command = _arguments(argv)
+    path = find_traces.expand(options.trace)[0]
+    recording = load(path)
+    how = comparison_options.counting(options)
+    comparison = Comparison(path, shown((options.url,) if options.url else command))
+    with replay_update.renewing(recording, options.url or "", command, wanted=options.update) as renewed:
+        whole = _play_all(recording, comparison, how, options, renewed.url, renewed.command)
+        renewed.keeps = whole
+    code = comparison_options.report(comparison, options.format)
+    if options.update:
+        if not whole:
+            tell(f"{path} stays as it is: the server did not come to the end of it")
+            return code
+        tell(f"{path} now holds what the server said this time")
+        return 0
+    return code
+
+
+def _play_all(
+    recording: Recording,
+    comparison: Comparison,
+    how: Counting,
+    options: argparse.Namespace,
+    url: str,
+    command: Sequence[str],
+) -> bool:
+    """Play every session; whether all came to their end."""
+    found = material(recording)
+    sessions = comparison_options.sessions_of(found)
+    if options.session:
+        sessions = [comparison_options.chosen(recording.path, sessions, options.session)]
+    comparison.notes += [f"{recording.path}: {note}" for note in found.notes]
+    if not sessions:
+        raise TraceError(recording.path, None, "holds no message", "record a session first")
+    heard, whole = 0, True
+    for session in sessions:
+        player = Player(session)
+        link: Link = _http(url, session, options.header) if url else StdioLink(command)
+        async_main.run_until_terminated(play(player, link, options.timeout))
+        heard += player.heard
+        comparison.notes += player.notes
+        whole = whole and not player.is_stopped
+        comparison_options.compare(comparison, session, player.live, how, player.pairing)
+    if not heard:
+        why = "; ".join(dict.fromkeys(comparison.notes[-1:])) or "the server said nothing"
+        raise McpProxyError(f"{comparison.found}: {why}; nothing could be compared")
+    return whole
+
+
+def _http(url: str, session: Session, headers: Sequence[tuple[str, str]]) -> Link:
+    from mcpproxy.replay.client.http import HttpLink  # httpx, which stdio has no use for
+
+    return HttpLink(url, session, headers)
+
+
+def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    argv, command = split_command(argv)
+    parser = Parser("replay client", DESCRIPTION, EPILOG)
+    parser.usage = "mcpproxy replay client TRACE [OPTION...] (-- COMMAND [ARG...] | --url URL)"
+    add = parser.add_argument
+    add("trace", metavar="TRACE", help="the recording")
+    add("--url", metavar="URL", type=url, help="the MCP endpoint of a live server over HTTP")
+    add(
+        "--header",
+        metavar="'NAME: VALUE'",
+        type=header,
+        action="append",
+        default=[],
+        help="a header for every HTTP request, such as a credential, which no recording holds",
+    )
+    add("--session", metavar="ID", default="", help="play this HTTP session alone: its eight digits, or some")
+    comparison_options.add_options(parser)
+    add("--update", action="store_true", help="put what the server says now in the place of the recording")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=seconds,
+        default=TIMEOUT_S,
+        help="how long an answer may take (30)",
+    )
+    options = parser.parse_args(argv)
+    if bool(options.url) == bool(command):
+        raise UsageError(
+            "replay client",
+            "one of -- COMMAND and --url URL is needed",
+            "mcpproxy replay client TRACE -- python server.py",
+        )
+    if options.header and not options.url:
+        raise UsageError("--header", "goes together with --url", "leave it out for a command")
+    if options.session and options.update:
+        raise UsageError("--session", "is not for --update, which replaces all", "leave one of them out")
+    return options, command

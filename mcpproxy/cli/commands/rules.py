@@ -1,0 +1,118 @@
+"""``mcpproxy rules``: every rule, and how strict each protocol revision is about it."""
+
+from collections.abc import Iterable
+
+from mcpproxy.base.style import SEVERITY_COLOUR, Style, count
+from mcpproxy.cli.arguments import Parser
+from mcpproxy.cli.terminal import emit, style
+from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
+from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Requirement, Rule
+from mcpproxy.reports.table import table
+from mcpproxy.ruleset.selection import family, known_rules, unknown
+
+EPILOG = """\
+error    the specification says MUST, or its schema fixes it
+warning  it says SHOULD, or the rule follows from other sentences
+info     legal but worth knowing
+allowed  it says MAY: a permission, which keeps other rules quiet
+-        the revision has no such requirement
+
+acp-1 and acp-2 are the versions of the Agent Client Protocol, which is recognised by itself."""
+
+
+def run(argv: list[str]) -> int:
+    """Print the catalogue, or one family of it."""
+    parser = Parser("rules", "List the rules and their levels per protocol revision.", EPILOG)
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
+    parser.add_argument("--family", metavar="NAME", help="only one family, such as PROTO")
+    parser.add_argument(
+        "--coverage", action="store_true", help="the map instead: each requirement, and what decides it"
+    )
+    parser.add_argument(
+        "--rules", dest="folders", action="append", default=[], metavar="DIR", help="and those in this folder"
+    )
+    options = parser.parse_args(argv)
+    known = known_rules(options.folders)
+    as_json = options.format == "json"
+    if options.coverage:
+        return _coverage(known, as_json=as_json)
+    rules = sorted(known.rules.values(), key=lambda rule: rule.code)
+    if options.family is not None:
+        rules = [rule for rule in rules if family(rule.code).casefold() == options.family.strip().casefold()]
+        if not rules:
+            raise unknown("--family", known, options.family)
+    if as_json:
+        import json
+
+        emit([json.dumps({"rules": [as_object(rule) for rule in rules]}, indent=2)])
+    else:
+        emit(as_table(rules, style()))
+        emit(
+            ["", f"{count(len(rules), 'rule')}. What one means: mcpproxy explain {rules[0].code}"]
+            if rules
+            else []
+        )
+    return 0
+
+
+def _coverage(known: Catalogue, *, as_json: bool) -> int:
+    import json
+
+    from mcpproxy.reports import coverage
+
+    rows = coverage.rows(known)
+    emit([json.dumps(coverage.as_objects(rows), indent=2)] if as_json else coverage.lines(rows, style()))
+    return 0
+
+
+def level(rule: Rule, revision: str) -> Level | None:
+    """The gravest level that a breach of ``rule`` can have in ``revision``."""
+    keywords = rule.keywords(revision)
+    return SEVERITY[keywords[0]] if keywords else None
+
+
+def level_word(rule: Rule, revision: str) -> str | None:
+    """The level as people read it; a permission has none, but is worth a word."""
+    return level(rule, revision) or ("allowed" if rule.keywords(revision) else None)
+
+
+def as_table(rules: Iterable[Rule], look: Style) -> list[str]:
+    """Code, name and a column per revision of each protocol that one of ``rules`` speaks of."""
+    rules = tuple(rules)
+    spoken = [v for versions in (REVISIONS, ACP) if _speak_of(rules, versions) for v in versions]
+    rows = [("RULE", "NAME", *spoken)]
+    rows += [(rule.code, rule.name, *(level_word(rule, r) or "-" for r in spoken)) for rule in rules]
+
+    def paint(column: int, cell: str, padded: str) -> str:
+        return look.paint(padded, SEVERITY_COLOUR[cell]) if column > 1 and cell in SEVERITY_COLOUR else padded
+
+    return table(rows, look, paint=paint)
+
+
+def _speak_of(rules: Iterable[Rule], versions: Iterable[str]) -> bool:
+    return any(rule.keywords(version) for rule in rules for version in versions)
+
+
+def as_object(rule: Rule) -> dict[str, object]:
+    """One rule for machines. ``levels`` has a member for every revision, ``null`` where it is silent."""
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "summary": rule.summary,
+        "why": rule.why,
+        "example": rule.example,
+        "instead": rule.instead,
+        "levels": {revision: level(rule, revision) for revision in VERSIONS},
+        "requirements": [_requirement(requirement) for requirement in rule.requirements],
+    }
+
+
+def _requirement(requirement: Requirement) -> dict[str, object]:
+    return {
+        "id": requirement.id,
+        "text": requirement.text,
+        "blame": requirement.blame,
+        "keywords": dict(requirement.keywords),
+        "sources": dict(requirement.sources),
+        "unobservable": requirement.unobservable or None,
+    }

@@ -1,0 +1,55 @@
+"""``mcpproxy trim``: the smallest part of a recording that still replays."""
+
+import argparse
+
+from mcpproxy.cli import find_traces
+from mcpproxy.cli.arguments import Parser, UsageError, positive
+from mcpproxy.cli.terminal import tell
+from mcpproxy.edit.trim import trimmed
+from mcpproxy.opening import open_trace
+from mcpproxy.trace.copy import write_trace
+
+DESCRIPTION = "Write the smallest recording that holds some frames of another and still replays."
+
+EPILOG = """\
+With the frames go their requests and answers, what was said on the way to an answer, and the handshake.
+Frames keep their numbers. check judges what is there and concludes nothing from what is not.
+
+  mcpproxy trim session.jsonl --around 57 -o bug.jsonl
+  mcpproxy trim session.jsonl --frames 12-40,57 -o part.jsonl"""
+
+
+def run(argv: list[str]) -> int:
+    """Write a part of one recording."""
+    parser = Parser("trim", DESCRIPTION, EPILOG)
+    parser.add_argument("trace", metavar="TRACE", help="the recording, which stays as it is")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--frames", type=_ranges, metavar="A-B,C", help="these frames: 12-40,57 or 40-")
+    which.add_argument("--around", type=positive, metavar="FRAME", help="this frame and what it belongs to")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the new file")
+    options = parser.parse_args(argv)
+    ranges: list[range] = options.frames or [range(options.around, options.around + 1)]
+    named = find_traces.expand(options.trace)
+    if len(named) > 1:
+        raise UsageError(options.trace, f"holds {len(named)} traces", "name one of them")
+    trace = open_trace(named[0])
+    header, lines = trimmed(trace, lambda seq: any(seq in wanted for wanted in ranges))
+    tally = write_trace(options.output, header, lines)
+    tell(f"{options.output}: {sum(tally.frames.values())} frames; {header.partial or 'nothing to leave out'}")
+    return 0
+
+
+def _ranges(text: str) -> list[range]:
+    return [_range(part, text) for part in text.split(",")]
+
+
+def _range(part: str, text: str) -> range:
+    first, dash, last = part.strip().partition("-")
+    digits = [number for number in (first, last) if number]
+    if not digits or not all(number.isdecimal() and len(number) < 19 for number in digits):
+        raise argparse.ArgumentTypeError(f"{text!r} are no frame numbers such as 12-40,57")
+    start = int(first or 1)
+    end = int(last or 10**18) if dash else start
+    if end < start:
+        raise argparse.ArgumentTypeError(f"{part.strip()!r} ends before it begins")
+    return range(start, end + 1)

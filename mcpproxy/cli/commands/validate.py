@@ -1,0 +1,186 @@
+"""``mcpproxy validate``: connect to a server as a client, probe it, and report."""
+
+import argparse
+import json
+import sys
+from typing import Final
+
+from mcpproxy.base import paths
+from mcpproxy.checks.engine.context import as_object
+from mcpproxy.checks.opt_in.pins import held
+from mcpproxy.cli import async_main, baseline_options, check_report, output, validation_report
+from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command, url
+from mcpproxy.cli.terminal import style
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.reports import pins
+from mcpproxy.reports.baseline import Entry
+from mcpproxy.ruleset import ruleset
+from mcpproxy.ruleset.selection import Selection
+from mcpproxy.validate.connection import TIMEOUT_S
+from mcpproxy.validate.context import Options
+from mcpproxy.validate.outcome import CheckResult, Validation
+from mcpproxy.validate.probe import Probe
+from mcpproxy.validate.probes import chosen
+from mcpproxy.validate.recordings import Recordings, Target
+from mcpproxy.validate.run import Progress, validate
+
+DESCRIPTION: Final = """\
+Connects to an MCP server as a client, walks through what it has, tries what good clients do and what bad ones
+might, and judges every message. Tools are called only if they declare readOnlyHint, or as --call says."""
+
+EPILOG: Final = """\
+exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 it could not be run
+
+  mcpproxy validate -- python server.py
+  mcpproxy validate http://127.0.0.1:3000/mcp --header 'Authorization: Bearer ...'
+  mcpproxy validate --revision all --only tools,errors --call 'add={"a": 1, "b": 2}' -- python server.py"""
+
+
+def run(argv: list[str]) -> int:
+    """Validate one server.
+
+    Raises:
+        McpProxyError: the arguments cannot be followed, or there is no server.
+    """
+    options, command = _arguments(argv)
+    probes = chosen(options.only, options.skip)
+    target = _target(options, command)
+    label = paths.label_for(command) if command else "http"
+    accepted = baseline_options.read(options)
+    if options.output:
+        output.check(options.output)
+    rules = _rules(options)
+    result = _run(target, probes, Recordings(rules, options.trace or "", label), options)
+    fixed: tuple[Entry, ...] | None = None
+    if accepted is not None:
+        result, fixed = baseline_options.compared(result, accepted, rules.catalogue, options)
+    validation_report.report(result, rules.catalogue, options.format, options.output, style(), fixed=fixed)
+    return 0 if result.is_valid else 1
+
+
+def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
+    """What to judge by: the built-in rules, and the pins."""
+    rules = ruleset.load()
+    if not options.pins:
+        return rules
+    wanted = Selection.of(rules.catalogue, extend=["PIN"]).wanted
+    return rules.and_also(wanted or (), [held(pins.read(options.pins))])
+
+
+def _run(
+    target: Target, probes: tuple[Probe, ...], recordings: Recordings, options: argparse.Namespace
+) -> Validation:
+    how = Options(options.timeout, options.time_limit, tuple(options.call), options.call_all)
+    showing = _Showing()
+    try:
+        return async_main.run_until_terminated(
+            validate(
+                target,
+                probes,
+                recordings,
+                revision=options.revision,
+                options=how,
+                strict=options.strict,
+                progress=Progress(showing.begins, showing.ends),
+            )
+        )
+    finally:
+        showing.clear()
+
+
+class _Showing:
+    """A line that says what is being done, on a terminal only."""
+
+    def __init__(self) -> None:
+        self._is_on = sys.stderr.isatty()
+        self._done = 0
+
+    def begins(self, name: str) -> None:
+        """A check begins."""
+        if self._is_on:
+            sys.stderr.write(f"\r\033[K{self._done} checks, now {name}")
+            sys.stderr.flush()
+
+    def ends(self, _: CheckResult) -> None:
+        """A check is done."""
+        self._done += 1
+
+    def clear(self) -> None:
+        """The line goes."""
+        if self._is_on:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def _target(options: argparse.Namespace, command: list[str]) -> Target:
+    if bool(options.url) == bool(command):
+        raise UsageError(
+            "validate", "one of -- COMMAND and URL is needed", "mcpproxy validate -- python server.py"
+        )
+    if command:
+        if options.header:
+            raise UsageError("--header", "goes together with a URL", "use --env for a command")
+        return Target(tuple(command), env=dict(options.env))
+    if options.env:
+        raise UsageError("--env", "goes together with -- COMMAND", "use --header for a URL")
+    return Target(url=options.url, headers=tuple(options.header), insecure=options.insecure)
+
+
+def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    argv, command = split_command(argv)
+    parser = Parser("validate", DESCRIPTION, EPILOG)
+    parser.usage = "mcpproxy validate [OPTION...] (-- COMMAND [ARG...] | URL)"
+    add = parser.add_argument
+    add("url", metavar="URL", nargs="?", type=url, help="the MCP endpoint of a server over HTTP")
+    add(
+        "--revision",
+        choices=("auto", "all", *REVISIONS),
+        default="auto",
+        help="the protocol revision to test: one, all, or those of the server's era (auto)",
+    )
+    add("--timeout", metavar="S", type=seconds, default=TIMEOUT_S, help="how long an answer may take (10)")
+    add("--time-limit", metavar="S", type=seconds, default=300.0, help="how long all may take (300)")
+    add("--strict", action="store_true", help="let warnings count as failures do")
+    add("--only", metavar="GROUP,...", action="append", default=[], help="categories or checks to run")
+    add("--skip", metavar="GROUP,...", action="append", default=[], help="categories or checks to leave out")
+    add(
+        "--call",
+        metavar="NAME=JSON",
+        action="append",
+        type=_call,
+        default=[],
+        help="call this tool with these arguments",
+    )
+    add(
+        "--call-all",
+        action="store_true",
+        help="call every tool, whatever it declares, with made-up arguments",
+    )
+    add("--format", choices=check_report.FORMATS, default="text", help="what to print (text)")
+    add("-o", "--output", metavar="FILE", help="put the report there, the summary on stderr")
+    baseline_options.add_options(parser)
+    add("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
+    add("--trace", metavar="FILE", help="record the first session here, others beside it")
+    add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")
+    add("--env", metavar="NAME=VALUE", action="append", type=_env, default=[], help="for a command")
+    add("--insecure", action="store_true", help="do not check the server's certificate")
+    return parser.parse_args(argv), command
+
+
+def _env(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise argparse.ArgumentTypeError(f"{name!r} is no variable such as NAME=VALUE")
+    return name, value
+
+
+def _call(text: str) -> tuple[str, JSONObject]:
+    name, _, written = text.partition("=")
+    try:
+        arguments = as_object(json.loads(written or "{}"))
+    except ValueError:
+        arguments = None
+    if not name or arguments is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no tool with arguments such as 'add={{\"a\": 1}}'")
+    return name, arguments

@@ -1,0 +1,101 @@
+"""``mcpproxy versions``: which implementation spoke which protocol revision, gathered from recordings."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from mcpproxy.base import paths
+from mcpproxy.base.style import Style
+from mcpproxy.base.visible import visible
+from mcpproxy.checks.engine.dispatch import Dispatch
+from mcpproxy.checks.opt_in.implementations import Spoken, collected
+from mcpproxy.cli import find_traces
+from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.errors import McpProxyError
+from mcpproxy.observer import Observer
+from mcpproxy.opening import open_trace
+from mcpproxy.protocol import catalogue
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.reports.table import table
+from mcpproxy.session.frame import Finding
+
+EPILOG: Final = """\
+The numbers count recordings. To hold peers to versions, write the ranges that you have tested into
+a file, one table per revision (or any), and let check read it:
+
+  ["2025-11-25"]
+  files = ">=1.2,<3"
+
+  mcpproxy check recordings/ --versions ranges.toml"""
+
+Key = tuple[str, str, str]
+Matrix = Mapping[Key, Mapping[str, int]]
+"""(name, version, role) -> revision -> in how many recordings."""
+
+
+def run(argv: list[str]) -> int:
+    """Print the matrix of the recordings named, or of the state directory."""
+    parser = Parser("versions", "List which implementation spoke which protocol revision.", EPILOG)
+    parser.add_argument("paths", nargs="*", metavar="TRACE-or-folder", help="recordings, or folders of them")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
+    options = parser.parse_args(argv)
+    named: list[str] = options.paths or find_traces.recent(paths.state_dir())
+    if not named:
+        raise UsageError("versions", "nothing has been recorded yet", "name a trace, or record one first")
+    found = find_traces.whole([trace for path in named for trace in find_traces.expand(path)])
+    matrix, unreadable = gather(list(dict.fromkeys(found)))
+    emit(as_json(matrix) if options.format == "json" else as_table(matrix, style()))
+    return 2 if unreadable else 0
+
+
+def gather(named: list[str]) -> tuple[Matrix, int]:
+    """The matrix of these recordings, and how many could not be read."""
+    matrix: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    unreadable = 0
+    for path in named:
+        try:
+            seen = implementations(path)
+        except McpProxyError as error:
+            tell(str(error))
+            unreadable += 1
+            continue
+        for one in {(s.name, s.version, s.role, s.revision) for s in seen}:
+            matrix[one[:3]][one[3]] += 1
+    return matrix, unreadable
+
+
+def implementations(path: str) -> set[Spoken]:
+    """Everyone who speaks in one recording.
+
+    Raises:
+        TraceError: it cannot be read.
+    """
+    trace, seen = open_trace(path), set[Spoken]()
+    observer = Observer(catalogue.load(), Dispatch([collected(seen.add)]), joined_late=trace.joined_late)
+    for event in trace.events():
+        if not isinstance(event, Finding):
+            observer.observe(event)
+    return seen
+
+
+def as_table(matrix: Matrix, look: Style) -> Iterator[str]:
+    """A line per implementation, a column per revision."""
+    if not matrix:
+        yield "no implementation presented itself in these recordings"
+        return
+    rows: list[tuple[str, ...]] = [("NAME", "VERSION", "ROLE", *REVISIONS)]
+    for (name, version, role), spoken in sorted(matrix.items()):
+        counts = (str(spoken[revision]) if revision in spoken else "-" for revision in REVISIONS)
+        rows.append((visible(name), visible(version), role, *counts))
+    yield from table(rows, look)
+
+
+def as_json(matrix: Matrix) -> list[str]:
+    """The same for machines; revisions that were not spoken are left out."""
+    listed = [
+        {"name": name, "version": version, "role": role, "revisions": dict(sorted(spoken.items()))}
+        for (name, version, role), spoken in sorted(matrix.items())
+    ]
+    return [json.dumps({"implementations": listed}, indent=2)]

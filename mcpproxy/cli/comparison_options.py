@@ -1,0 +1,127 @@
+"""What ``mcpproxy diff`` and ``mcpproxy replay client`` share: what counts, and how it is reported."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mcpproxy.cli.http_sessions import called
+from mcpproxy.cli.terminal import emit, style, tell
+from mcpproxy.protocol.jsonrpc import Request
+from mcpproxy.replay.diff.outcome import Comparison
+from mcpproxy.replay.diff.sessions import Pairing, contrast, paired
+from mcpproxy.replay.diff.values import MATCHERS, Rules
+from mcpproxy.replay.recording import Session
+from mcpproxy.replay.server.source import Material, merged
+from mcpproxy.reports import comparison as reports
+
+EPILOG: Final = """\
+What differs each time counts for nothing: ids, _meta of a message, progress tokens, the version in
+serverInfo, and of cursors, request states, names and times of tasks all but that they are there.
+
+exit codes: 0 all the same, 1 differences, 2 it could not be run
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What counts: rules for values, and methods that are left out."""
+
+    rules: Rules
+    leaves_out: tuple[str, ...] = ()
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of a comparison."""
+    add = parser.add_argument
+    add(
+        "--ignore",
+        metavar="POINTER|METHOD",
+        action="append",
+        default=[],
+        type=_ignored,
+        help="what does not count: /result/structuredContent/now, with * for one step and /** at the end for "
+        "all below; or a method, such as notifications/progress",
+    )
+    add(
+        "--alike",
+        metavar="KIND,...",
+        action="append",
+        default=[],
+        type=_alike,
+        help="texts may differ in these: timestamps, uuids, paths",
+    )
+    add("--format", choices=("text", "json", "junit"), default="text", help="what to print (text)")
+
+
+def counting(options: argparse.Namespace) -> Counting:
+    """What the arguments say about it."""
+    ignored: list[str] = options.ignore
+    alike = tuple(dict.fromkeys(name for names in options.alike for name in names))
+    rules = Rules(tuple(each for each in ignored if each.startswith("/")), alike)
+    return Counting(rules, tuple(each for each in ignored if not each.startswith("/")))
+
+
+def sessions_of(material: Material) -> list[Session]:
+    """What was recorded, session by session; what came before a session had an id goes with the first."""
+    unnamed = material.unnamed
+    if not material.sessions:
+        return [unnamed] if unnamed.messages else []
+    if not unnamed.messages:
+        return list(material.sessions)
+    asked = any(isinstance(said.message, Request) for said in unnamed.messages)
+    if not asked:
+        return [merged([unnamed, material.sessions[0]]), *material.sessions[1:]]
+    return sorted((unnamed, *material.sessions), key=lambda session: session.messages[0].seq)
+
+
+def chosen(path: str, sessions: Sequence[Session], id: str) -> Session:
+    """The one of ``sessions`` whose name begins with ``id``; ``path`` is where they come from.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    return called(path, id, {session.name: session for session in sessions if session.name})
+
+
+def compare(
+    into: Comparison,
+    expected: Session | None,
+    found: Session | None,
+    how: Counting,
+    pairing: Pairing | None = None,
+) -> None:
+    """Add the items of two sessions; ``None`` for one that is not there."""
+    expected, found = expected or Session(), found or Session()
+    pairing = pairing or paired(expected, found, how.rules)
+    name = expected.name or found.name
+    items = contrast(expected, found, pairing, how.rules, how.leaves_out)
+    into.items += [replace(item, session=name) for item in items] if name else items
+
+
+def report(comparison: Comparison, format: str) -> int:
+    """Print a comparison, its notes on stderr; the exit code."""
+    match format:
+        case "json":
+            emit(reports.as_json(comparison))
+        case "junit":
+            emit(reports.junit(comparison))
+        case _:
+            emit(reports.text(comparison, style()))
+    for note in comparison.notes:
+        tell(note)
+    return 1 if comparison.differs else 0
+
+
+def _ignored(text: str) -> str:
+    if text.startswith("/") or ("/" in text and " " not in text) or text in ("ping", "initialize"):
+        return text
+    raise argparse.ArgumentTypeError(f"{text!r} is neither a JSON Pointer such as /result/now nor a method")
+
+
+def _alike(text: str) -> list[str]:
+    names = [name for name in text.split(",") if name]
+    for name in names:
+        if name not in MATCHERS:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(MATCHERS)}")
+    return names

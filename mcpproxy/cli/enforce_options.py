@@ -1,0 +1,111 @@
+"""``--enforce RULE,...``: which rules are refused instead of only flagged, on ``run`` and on ``http``.
+
+Imported only when something is enforced, for all of the judge comes with it. A rule of the user's own is
+enforced like any other; where it fails, that is told, and requests pass it from then on.
+"""
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from mcpproxy.cli.arguments import UsageError
+from mcpproxy.enforce.policy import Enforcer, enforceable
+from mcpproxy.ruleset.rule_options import Terms
+from mcpproxy.ruleset.selection import resolve, unknown
+
+if TYPE_CHECKING:
+    import socket
+
+    from mcpproxy.enforce.http import GatedProxy
+    from mcpproxy.enforce.stdio import GatedRelay
+    from mcpproxy.relay.http.proxy import Settings
+    from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.stdio.signals import Signals
+    from mcpproxy.ruleset.guards import CustomRuleError
+
+
+def enforced(where: str, values: Iterable[str], terms: Terms | None = None) -> frozenset[str]:
+    """The rules that the values of ``--enforce`` name: codes or names, comma-separated.
+
+    ``terms`` say by which rules the session is judged, where those are not the usual ones.
+
+    Raises:
+        UsageError: a name that is no single rule, or a rule that cannot be enforced.
+    """
+    rules, selection = (terms or Terms()).resolve()
+    known, possible = rules.catalogue, enforceable(rules.dispatch)
+    found: set[str] = set()
+    for named in filter(None, (name.strip() for name in ",".join(values).split(","))):
+        codes = resolve(known, named)
+        if not codes:
+            raise unknown(f"{where}: --enforce", known, named)
+        if len(codes) > 1:
+            raise UsageError(where, f"--enforce {named} is a family", "name the rules one by one")
+        if not codes <= possible:
+            raise UsageError(
+                where,
+                f"--enforce {named}: it is not decided by a request alone, so nothing could be refused",
+                f"what can be: {', '.join(sorted(possible))}",
+            )
+        if not all(map(selection.takes, codes)):
+            raise UsageError(
+                where, f"--enforce {named}: --select or --ignore leaves it out", "judge by it as well"
+            )
+        found |= codes
+    if not found:
+        raise UsageError(where, "--enforce names no rule", "see mcpproxy rules")
+    return frozenset(found)
+
+
+def gated(
+    where: str, values: Iterable[str], terms: Terms | None = None
+) -> "Callable[[Journal | None, Signals, float, bool], GatedRelay]":
+    """What makes the relay of a stdio session in which the rules in ``values`` are enforced.
+
+    Raises:
+        UsageError: as ``enforced``, or where stdio is pumped by threads.
+    """
+    if sys.platform == "win32":
+        raise UsageError(
+            where, "--enforce is not available on Windows", "leave it out: rules are still flagged"
+        )
+    rules = enforced(where, values, terms)
+
+    def make(journal: "Journal | None", signals: "Signals", grace_s: float, quiet: bool) -> "GatedRelay":
+        from mcpproxy.enforce.stdio import GatedRelay
+
+        relay = GatedRelay(
+            journal, signals, grace_s, quiet, lambda: _enforcer(rules, terms, lambda said: relay.say(said))
+        )
+        return relay
+
+    return make
+
+
+def gated_http(
+    where: str, values: Iterable[str], endpoint: str, terms: Terms | None = None
+) -> "Callable[[Settings, socket.socket, Journal | None], GatedProxy]":
+    """As ``gated``, for the proxy before an HTTP server.
+
+    Raises:
+        UsageError: as ``enforced``.
+    """
+    rules = enforced(where, values, terms)
+
+    def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "GatedProxy":
+        from mcpproxy.enforce.http import GatedProxy
+
+        enforcer = _enforcer(rules, terms, lambda said: proxy.voice.say(said))
+        proxy = GatedProxy(settings, listener, journal, enforcer, endpoint)
+        return proxy
+
+    return make
+
+
+def _enforcer(rules: frozenset[str], terms: Terms | None, say: "Callable[[str], None]") -> Enforcer:
+    def leave_out(codes: tuple[str, ...], fault: "CustomRuleError") -> None:
+        if lost := ", ".join(sorted(rules.intersection(codes))):
+            say(f"{lost} is not enforced any more: {' '.join(str(fault).split())}")
+
+    known, _ = (terms or Terms()).resolve(leave_out)
+    return Enforcer(known.catalogue, rules, known.dispatch)

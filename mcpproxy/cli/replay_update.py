@@ -1,0 +1,116 @@
+"""``--update``: a live server is recorded while a recording is played to it, and takes the recording's place.
+
+The server is wrapped the way a user would wrap it. The old recording is replaced in one step, when the new
+one is whole; until then, and if it never is, nothing happens to it.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.cli.arguments import UsageError
+from mcpproxy.errors import McpProxyError
+from mcpproxy.opening import open_trace
+from mcpproxy.relay import journal
+from mcpproxy.replay.recording import Recording
+from mcpproxy.trace import chain
+
+_DEADLINE_S: Final = 30.0
+_HEADER: Final = b'{"type":"header"'
+_LISTENING: Final = re.compile(r"listening on (http://\S+)")
+
+
+@dataclass(slots=True)
+class Renewal:
+    """Where the server is to be reached; ``keeps`` is set when what was recorded is to be kept."""
+
+    url: str
+    command: Sequence[str]
+    keeps: bool = False
+
+
+@contextmanager
+def renewing(recording: Recording, url: str, command: Sequence[str], *, wanted: bool) -> Generator[Renewal]:
+    """The same server, recorded if that is ``wanted``.
+
+    Raises:
+        McpProxyError: the recording cannot be replaced, or the server cannot be wrapped.
+    """
+    if not wanted:
+        yield Renewal(url, command)
+        return
+    path = os.path.realpath(recording.path)
+    if not _is_ours(path):
+        raise UsageError("--update", f"{recording.path} was not recorded by mcpproxy", "import it first")
+    if len(chain.files_of(path)) > 1:
+        raise UsageError("--update", f"{recording.path} goes on in other files", "leave --update out")
+    try:
+        folder = tempfile.mkdtemp(prefix=".renewed-", dir=os.path.dirname(path))
+    except OSError as fault:
+        raise UsageError(
+            "--update", f"nothing can be written beside {recording.path} ({fault.strerror})", "copy it first"
+        ) from None
+    new = os.path.join(folder, "new.jsonl")
+    proxy = [sys.executable, "-m", "mcpproxy"]
+    try:
+        if url:
+            with _standing_before(url, [*proxy, "http", "--trace", new]) as here:
+                renewal = Renewal(here, ())
+                yield renewal
+        else:
+            renewal = Renewal("", [*proxy, "run", "--trace", new, "--quiet", "--", *command])
+            yield renewal
+        if renewal.keeps:
+            _await_recorder(new)
+            open_trace(new)  # finishes what a recorder may have left
+            os.replace(new, path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ours(path: str) -> bool:
+    """Whether it is a trace, and nothing that somebody else recorded."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_HEADER)) == _HEADER
+    except OSError:
+        return False
+
+
+@contextmanager
+def _standing_before(url: str, command: list[str]) -> Generator[str]:
+    """A proxy before ``url`` as long as it is needed; where it listens."""
+    command = [*command, "--upstream", url, "--listen", "127.0.0.1:0", "--live", "off"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        said: list[str] = []
+        for line in process.stderr:
+            said.append(line)
+            if found := _LISTENING.search(line):
+                yield found[1]
+                break
+        else:
+            raise McpProxyError(f"{url}: {said[-1].strip() if said else 'cannot be recorded'}; see --url")
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=_DEADLINE_S)
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def _await_recorder(trace: str) -> None:
+    """Until the recorder has written all: then the journal is gone."""
+    until = time.monotonic() + _DEADLINE_S
+    while os.path.isdir(journal.folder(trace)) and time.monotonic() < until:
+        time.sleep(0.01)

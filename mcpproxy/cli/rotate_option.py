@@ -1,0 +1,31 @@
+"""``--rotate SIZE|DURATION``: how people write it, and how the START record says it."""
+
+import re
+
+from mcpproxy.cli.arguments import UsageError
+
+_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+_LEAST_BYTES = 64 << 10
+
+
+def rotation_member(text: str, command: str) -> str:
+    """``100M`` or ``12h`` as JSON for the START record; ``null`` if nothing was asked for.
+
+    Raises:
+        UsageError: it is neither a size nor a duration.
+    """
+    if not text:
+        return "null"
+    found = re.fullmatch(r"([1-9][0-9]{0,9})(k|m|g|s|min|h|d)(?:i?b)?", text.strip().lower())
+    if found is not None:
+        number, unit = int(found[1]), found[2]
+        if unit in _SECONDS:
+            return f'{{"ns":{number * _SECONDS[unit] * 1_000_000_000}}}'
+        if number * _BYTES[unit] >= _LEAST_BYTES:
+            return f'{{"bytes":{number * _BYTES[unit]}}}'
+    raise UsageError(
+        command,
+        f"--rotate {text} is no size of at least 64k and no duration",
+        "for example 100M, 90min or 1d",
+    )

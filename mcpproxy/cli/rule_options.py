@@ -1,0 +1,48 @@
+"""``--rules``, ``--select``, ``--extend-select``, ``--ignore`` and ``--app-errors`` of a recording.
+
+Imported only when one of them is given, for all of the judge comes with it: what is wrong with them is told
+before the server starts.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from mcpproxy.cli.arguments import UsageError
+from mcpproxy.ruleset.rule_options import Terms
+
+
+def terms(
+    where: str,
+    folders: Sequence[str] = (),
+    select: Sequence[str] = (),
+    extend: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    *,
+    app_errors: bool = False,
+) -> Terms:
+    """By which rules to judge, found to be possible; the lists are the values as they were given.
+
+    Rules of the user's own are code, which may print. From here on that goes to stderr: stdout may be a
+    peer's.
+
+    Raises:
+        CustomRuleError: what a folder holds cannot be used.
+        UsageError: something named is no rule.
+    """
+    if app_errors:
+        extend = (*extend, "APP")
+    if folders:
+        sys.stdout = sys.stderr
+    wanted = Terms(tuple(map(os.path.abspath, folders)), tuple(select) or None, tuple(extend), tuple(ignore))
+    _, selection = wanted.resolve()
+    if selection.wanted is not None and not selection.wanted - selection.ignored:
+        raise UsageError(where, "no rule is left to judge by", "see mcpproxy rules")
+    return wanted.sealed()
+
+
+def member(terms: Terms) -> str:
+    """``terms`` as JSON, for the START record."""
+    import json
+
+    return json.dumps(terms.to_json())

@@ -1,0 +1,74 @@
+"""A file of version ranges: which versions of an implementation may speak which revision.
+
+    ["2025-11-25"]
+    files = ">=1.2,<3"
+
+    [any]
+    host = "!=1.4.0"
+
+A table per protocol revision, or ``any``; in it, the name under which an implementation presents itself
+and a range as in Python requirements.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from typing import Final
+
+from mcpproxy.base import files
+from mcpproxy.checks.opt_in.implementations import ANY, Range, Ranges
+from mcpproxy.cli.arguments import UsageError, nearest
+from mcpproxy.protocol.revisions import REVISIONS
+
+_LIMIT_BYTES: Final = 1 << 20
+
+
+def read(path: str) -> Ranges:
+    """The ranges in a file.
+
+    Raises:
+        UsageError: it cannot be read, or means nothing.
+    """
+    try:
+        tables = tomllib.loads(files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(path, f"not readable as TOML: {error}", "see mcpproxy versions --help") from None
+    return compiled(path, tables)
+
+
+def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
+    """The ranges that ``tables`` mean; ``path`` is where they stand, for the error.
+
+    Raises:
+        UsageError: a table is no revision, or a range is none.
+    """
+    found: dict[str, Mapping[str, Range]] = {}
+    for revision, table in tables.items():
+        if revision not in (*REVISIONS, ANY) or not isinstance(table, dict):
+            guess = nearest(revision, [*REVISIONS, ANY])
+            raise UsageError(
+                path,
+                f"[{revision}] is no protocol revision",
+                f"did you mean {guess}?" if guess else f"use one of {', '.join(REVISIONS)} or {ANY}",
+            )
+        found[revision] = {name: _range(path, name, text) for name, text in table.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return found
+
+
+def _range(path: str, name: str, text: object) -> Range:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        allowed = SpecifierSet(text if isinstance(text, str) else "no text", prereleases=True)
+    except InvalidSpecifier:
+        raise UsageError(
+            path, f"{name}: {text!r} is no range of versions", "write it as '>=1.2,<3'"
+        ) from None
+
+    def fault(version: str) -> str:
+        try:
+            return "" if Version(version) in allowed else f"outside the range {allowed}"
+        except InvalidVersion:
+            return f"which cannot be compared with the range {allowed}"
+
+    return fault

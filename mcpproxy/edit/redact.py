@@ -1,0 +1,375 @@
+"""A copy of a recording in which values are masked; all other bytes stay as they are.
+
+A mask is the one that a recording puts in the place of credentials (see
+``mcpproxy.session.masked_values``): equal values have equal masks in one file, with a key of that file alone
+that is thrown away. So what went together still does,
+replay leaves masked values out of what must be equal, and the judge says nothing of a
+value that it cannot see.
+
+The members that make a message what it is (``jsonrpc``, ``id``, ``method``, versions) are never masked.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mcpproxy.base.secret_values import TEXTS, beside, names_a_secret
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.protocol.jsontext import unescaped
+from mcpproxy.protocol.wording import token
+from mcpproxy.recorder.masking import Masker
+from mcpproxy.recorder.secret_arguments import Masking, arguments, names_option
+from mcpproxy.session.frame import (
+    Close,
+    Event,
+    Finding,
+    Frame,
+    Gap,
+    Headers,
+    Note,
+    RequestHead,
+    ResponseHead,
+    SseEvent,
+    Stderr,
+)
+from mcpproxy.session.masked_values import MARK, is_masked, mask
+from mcpproxy.trace.format import Header, encode, encode_finding
+from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.session_labels import SessionNames
+
+PROTECTED: Final = (
+    "/jsonrpc",
+    "/id",
+    "/method",
+    "/error/code",
+    "/params/requestId",
+    "/params/protocolVersion",
+    "/result/protocolVersion",
+    "/params/_meta/io.modelcontextprotocol~1protocolVersion",
+)
+"""Without these a message would be another."""
+
+_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
+_QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
+_DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+_ARGUMENT: Final = "mcp-param-"
+_NESTED: Final = 3
+"""JSON in a string of JSON is looked at so many levels down."""
+
+
+@dataclass(frozen=True, slots=True)
+class What:
+    """What is to be masked.
+
+    ``keys`` are names of members, headers and parameters, in any case. Of a match of ``values``, the first
+    group that matched is masked, or all of it. In ``pointers``, ``*`` stands for one step, ``**`` for any.
+    """
+
+    keys: Sequence[str] = ()
+    values: Sequence[re.Pattern[str]] = ()
+    pointers: Sequence[str] = ()
+    secrets: bool = False
+
+    def __str__(self) -> str:
+        kinds = {"keys": self.keys, "values": self.values, "pointers": self.pointers, "secrets": self.secrets}
+        return ",".join(kind for kind, given in kinds.items() if given)
+
+
+class Redaction:
+    """Masks the records of one trace, in order."""
+
+    def __init__(self, what: What) -> None:
+        self.masked = 0
+        """How many values were masked."""
+        self.in_pieces = 0
+        """How many pieces of messages too long to be read were seen: there, only texts are looked for."""
+        self._what = what
+        self._key: Final = os.urandom(32)
+        self._keys: Final = frozenset(key.lower() for key in what.keys)
+        texts = [*what.values, *(TEXTS if what.secrets else ())]
+        self._texts: Final = [*texts, beside(what.keys)] if what.keys else texts
+        self._pointers: Final = [re.compile(_expression(pointer)) for pointer in what.pointers]
+        self._credentials: Final = Masker(self._key, keep=not what.secrets)
+        self._altered: Final[set[int]] = set()
+        self._before: Final = SessionNames()
+        self._after: Final = SessionNames()
+
+    def header(self, header: Header) -> Header:
+        """The header of the copy, which says what kinds of values are masked."""
+        before = () if header.redaction == "none" else (header.redaction,)
+        urls = {name: self._url(getattr(header, name)) for name in ("listen", "upstream")}
+        command = tuple(self._command(header.command))
+        label, cwd = self.text(header.label), self.text(header.cwd)
+        redaction = ",".join((*before, str(self._what)))
+        return replace(header, redaction=redaction, command=command, label=label, cwd=cwd, boot="", **urls)
+
+    def lines(self, trace: Trace) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
+        """The records of the copy, each with its line. Compressed bodies are there as they were decoded.
+
+        Raises:
+            TraceError: the trace cannot be read.
+        """
+        for record, line in trace.lines():
+            if isinstance(record, Encoded):
+                continue
+            new = self.record(record)
+            session = self._after.of(new)
+            if new is record and session == self._before.of(record):
+                yield record, line
+            elif isinstance(new, Finding):
+                yield new, encode_finding(new)
+            else:
+                assert not isinstance(new, Close)
+                yield new, encode(new, session)
+
+    def record(self, record: Event | Finding) -> Event | Finding:
+        """The same record if nothing in it is to be masked, else another."""
+        match record:
+            case Frame():
+                new = self._frame(record)
+                if new is not record:
+                    self._altered.add(record.seq)
+            case Stderr():
+                raw = self._plain(record.raw)
+                return record if raw == record.raw else replace(record, raw=raw)
+            case RequestHead():
+                headers, target = self._headers(record.headers), self._url(record.target)
+                same = (headers, target) == (record.headers, record.target)
+                new = record if same else replace(record, headers=headers, target=target)
+            case ResponseHead():
+                headers = self._headers(record.headers)
+                new = record if headers == record.headers else replace(record, headers=headers)
+            case Finding():
+                return self._finding(record)
+            case Note():
+                why = self._url(record.why)
+                return record if why == record.why else replace(record, why=why)
+            case Gap():
+                reason = self.text(record.reason)
+                return record if reason == record.reason else replace(record, reason=reason)
+            case _:
+                return record
+        if new is not record:
+            self._altered.add(record.seq)
+        return new
+
+    # Texts
+
+    def text(self, text: str) -> str:
+        """A text, with what is to be masked in it masked."""
+        for pattern in self._texts:
+            text = pattern.sub(self._found, text)
+        return text
+
+    def _found(self, found: re.Match[str]) -> str:
+        group = next((n for n in range(1, found.re.groups + 1) if found[n] is not None), 0)
+        if found[group].startswith(MARK):
+            return found[0]
+        start, end = (index - found.start() for index in found.span(group))
+        return found[0][:start] + self._mask(found[group]) + found[0][end:]
+
+    def _mask(self, value: str) -> str:
+        if not value or is_masked(value):
+            return value
+        self.masked += 1
+        return str(mask(value, self._key))
+
+    def _named(self, name: str) -> bool:
+        return name.lower() in self._keys or (self._what.secrets and names_a_secret(name))
+
+    def _url(self, text: str) -> str:
+        return self.text(self._counted(text, self._credentials.url(text)))
+
+    def _counted(self, before: str, after: str) -> str:
+        self.masked += before != after
+        return after
+
+    def _command(self, command: tuple[str, ...]) -> Iterator[str]:
+        how = Masking(self._credentials, self._names_option, self._mask, self.text)
+        for before, after in zip(command, arguments(command, how), strict=True):
+            yield self._counted(before, after)
+
+    def _names_option(self, name: str) -> bool:
+        named = self._named(name) or self._named(name.replace("-", "_"))
+        return named or (self._what.secrets and names_option(name))
+
+    def _headers(self, headers: Headers) -> Headers:
+        credentials = self._credentials.headers(headers)
+        return tuple(
+            (name, self._mask(value) if self._hides(name) else self.text(self._counted(old, value)))
+            for (_, old), (name, value) in zip(headers, credentials, strict=True)
+        )
+
+    def _hides(self, header: str) -> bool:
+        """Whether the value of a header is masked; an argument of a tool may have one of its own."""
+        name = header.lower()
+        return name in self._keys or (name.startswith(_ARGUMENT) and self._named(name[len(_ARGUMENT) :]))
+
+    def _plain(self, raw: bytes) -> bytes:
+        """Bytes that are no JSON."""
+        try:
+            text, coding = raw.decode("utf-8"), "utf-8"
+        except UnicodeDecodeError:
+            text, coding = raw.decode("latin-1"), "latin-1"
+        new = self.text(text)
+        return raw if new == text else new.encode(coding)
+
+    def _finding(self, finding: Finding) -> Finding:
+        said = self.text(finding.message)
+        if self._altered.intersection((finding.frame, *finding.related)):
+            said = _QUOTED.sub(r"\1…\1", said)  # It quotes what must not be read any more.
+        return finding if said == finding.message else replace(finding, message=said)
+
+    # Frames
+
+    def _frame(self, frame: Frame) -> Frame:
+        event = frame.event
+        is_endpoint = event is not None and event.name == "endpoint"
+        if is_endpoint:
+            raw = self._plain(self._credentials.endpoint(frame.raw))
+        elif isinstance(frame.message, Malformed) and frame.message.flaw in _NO_JSON:
+            self.in_pieces += frame.continues
+            raw = self._plain(frame.raw if frame.exchange == 0 else self._credentials.body(frame.raw))
+        else:
+            raw = self._json_bytes(frame.raw)
+        if event is not None:
+            event = self._event(event, frame.raw, raw)
+        if raw == frame.raw and event == frame.event:
+            return frame
+        return _with(frame, raw, event)
+
+    def _event(self, event: SseEvent, before: bytes, after: bytes) -> SseEvent:
+        """What stands around the data of an event, and the data itself if that is on several lines."""
+        around = event.before
+        if event.after is None and before != after:
+            lines = [line for line in around.splitlines(keepends=True) if line.strip(b"\r\n")]
+            kept = [line for line in lines if not line.startswith(b"data")]
+            around = b"".join(kept) + b"".join(b"data: %b\n" % line for line in after.split(b"\n")) + b"\n"
+        around = self._plain(around)
+        id = event.id if event.id is None else self.text(event.id)
+        return event if (around, id) == (event.before, event.id) else replace(event, before=around, id=id)
+
+    def _json_bytes(self, raw: bytes) -> bytes:
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return self._plain(raw)
+        new = self._json(text, self._pointers, 0, PROTECTED if b'"jsonrpc"' in raw else ())
+        return raw if new is text else new.encode("utf-8")
+
+    def _json(
+        self, text: str, pointers: Sequence[re.Pattern[str]], depth: int, protected: Sequence[str] = ()
+    ) -> str:
+        """JSON, with what is to be masked in it masked; the very same text if that is nothing."""
+        parts: list[str] = []
+        copied = 0
+        names: list[str | int] = []  # where we are: of each container, the member or the element
+        called: list[str] = [""]  # of each container, the closest name around what stands in it
+        hidden: int | None = None  # how deep what is masked as a whole begins
+        is_name = False  # the next string is the name of a member
+        for found in _TOKEN.finditer(text):
+            match found[0][0]:
+                case "}" | "]":
+                    if names:
+                        names.pop()
+                        called.pop()
+                    hidden = None if hidden is not None and len(names) <= hidden else hidden
+                    is_name = False
+                case ",":
+                    is_name = bool(names) and isinstance(names[-1], str)
+                    if names and isinstance(names[-1], int):
+                        names[-1] += 1
+                case ":":
+                    is_name = False
+                case '"' if is_name:
+                    names[-1] = called[-1] = unescaped(found[1])
+                case first:
+                    safe = _protected(names, protected)
+                    whole = not safe and (hidden is not None or self._is_named(called[-1], names, pointers))
+                    if first in "{[":
+                        if whole and hidden is None and not _is_described(names):
+                            hidden = len(names)
+                        names.append("" if first == "{" else 0)
+                        called.append("" if first == "{" else called[-1])
+                        is_name = first == "{"
+                        continue
+                    if safe or (new := self._value(found, whole, depth)) == found[0]:
+                        continue
+                    parts += (text[copied : found.start()], new)
+                    copied = found.end()
+        return "".join((*parts, text[copied:])) if parts else text
+
+    def _is_named(self, name: str, names: list[str | int], pointers: Sequence[re.Pattern[str]]) -> bool:
+        """Whether the value here is masked for its name or its place."""
+        if name and self._named(name):
+            return True
+        if not pointers:
+            return False
+        path = names[1:] if names and isinstance(names[0], int) else names  # in a batch: of its element
+        pointer = "".join(map(token, path))
+        return any(pattern.fullmatch(pointer) for pattern in pointers)
+
+    def _value(self, found: re.Match[str], whole: bool, depth: int) -> str:
+        """What is written for a string, a number or a word."""
+        if found[1] is None:
+            is_number = found[0][0] in "-0123456789"
+            return f'"{self._mask(found[0])}"' if whole and is_number else found[0]
+        value = unescaped(found[1])
+        if whole:
+            return f'"{self._mask(value)}"' if value and not is_masked(value) else found[0]
+        new = value
+        if depth < _NESTED and value[:1] in ("{", "[") and _is_json(value):
+            new = self._json(value, (), depth + 1)
+        new = self.text(new)
+        if new == value:
+            return found[0]
+        is_plain = found[1].isascii() or any("\ud800" <= char <= "\udfff" for char in new)
+        return json.dumps(new, ensure_ascii=is_plain)
+
+
+_NO_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
+
+
+def _with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
+    return Frame(
+        frame.seq,
+        frame.sender,
+        raw,
+        frame.observed_at_ns,
+        frame.terminated,
+        frame.continues,
+        frame.exchange,
+        frame.connection,
+        event,
+        frame.by_proxy,
+        frame.refused,
+    )
+
+
+def _protected(names: list[str | int], protected: Sequence[str]) -> bool:
+    if not protected or len(names) > 4:
+        return False
+    path = names[1:] if names and isinstance(names[0], int) else names
+    return "".join(map(token, path)) in protected
+
+
+def _is_described(names: list[str | int]) -> bool:
+    """Whether the value here is the schema of a member of that name, and no value."""
+    return len(names) > 1 and names[-2] in _DESCRIBED
+
+
+def _expression(pointer: str) -> str:
+    steps = {"*": "/[^/]*", "**": "(?:/[^/]*)*"}
+    return "".join(steps.get(step, "/" + re.escape(step)) for step in pointer.split("/")[1:])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,330 @@
+"""The smallest recording that still replays: what was asked for, and all that it depends on.
+
+What is kept of a frame's surroundings:
+
+- the answer to a request and the request of an answer; over HTTP the heads and bodies of its exchange, of a
+  stream that was opened with GET only what is needed;
+- what the server said of its own accord while it dealt with a request: notifications and requests of its own,
+  with their answers; the request that a progress token or a subscription belongs to; cancellations;
+- what issued a name that is used: cursors, request states, tasks, sessions of an agent;
+- the handshake of its session, or what a session without one began with (``server/discover``);
+- what a recorded finding about it refers to.
+
+Frames keep their numbers and times. Nothing is concluded from what is missing: the header says that the
+recording is partial, and the judge goes by that.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from mcpproxy.errors import UsageError
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Batch,
+    ErrorResponse,
+    JSONObject,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    Single,
+)
+from mcpproxy.session.frame import (
+    CLIENT,
+    Event,
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Note,
+    Opaque,
+    RequestHead,
+    ResponseHead,
+    Sender,
+    Stderr,
+    other,
+)
+from mcpproxy.trace.conversation import Conversation
+from mcpproxy.trace.format import Header
+from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.session_labels import exchanges_of
+
+Wanted: TypeAlias = Callable[[int], bool]
+"""Whether the frame or head with this number was asked for."""
+
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+
+_ISSUED: Final = (("nextCursor",), ("requestState",), ("taskId",), ("task", "taskId"), ("sessionId",))
+_USED: Final = ("cursor", "requestState", "taskId", "sessionId")
+_OPENING: Final = ("initialize", "server/discover")
+
+
+@dataclass(slots=True)
+class _Exchange:
+    method: str
+    session: str
+    seqs: list[int] = field(default_factory=list[int])  # of its heads
+    frames: list[int] = field(default_factory=list[int])
+
+
+@dataclass(slots=True)
+class _Frame:
+    sender: Sender
+    exchange: int
+    session: str
+    needs: list[int] = field(default_factory=list[int])
+
+
+class _Index:
+    """What depends on what, from one reading of the trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.frames: Final[dict[int, _Frame]] = {}
+        self.exchanges: Final[dict[int, _Exchange]] = {}
+        self.heads: Final[dict[int, int]] = {}  # head -> exchange
+        self.related: Final[defaultdict[int, list[int]]] = defaultdict(list)
+        self.openings: Final[defaultdict[str, list[int]]] = defaultdict(list)
+        self._names: Final = {x: name for name, xs in exchanges_of(trace.events()).items() for x in xs}
+        self._conversation: Final = Conversation()
+        self._open: Final[dict[tuple[str, Sender], dict[int, list[Request]]]] = {}
+        self._issued: Final[dict[tuple[str, str], int]] = {}
+        self._pieces: Final[dict[tuple[int, Sender], int]] = {}
+        self._broken: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was no message
+        for event in trace.events():
+            self._take(event)
+
+    def _take(self, event: Event | Finding) -> None:
+        self._conversation.look(event)
+        match event:
+            case RequestHead():
+                name = self._names.get(event.exchange, "")
+                self.exchanges[event.exchange] = _Exchange(event.method, name, [event.seq])
+                self.heads[event.seq] = event.exchange
+            case ResponseHead() if exchange := self.exchanges.get(event.exchange):
+                exchange.seqs.append(event.seq)
+                self.heads[event.seq] = event.exchange
+            case Frame():
+                self._frame(event)
+            case Finding():
+                self.related[event.frame] += event.related
+            case _:
+                pass
+
+    def _frame(self, frame: Frame) -> None:
+        session = self._names.get(frame.exchange, "")
+        known = self.frames[frame.seq] = _Frame(frame.sender, frame.exchange, session)
+        if exchange := self.exchanges.get(frame.exchange):
+            exchange.frames.append(frame.seq)
+        if self._in_pieces(frame):
+            return
+        if frame.event is not None and frame.event.name == "endpoint":
+            self.openings[session].append(frame.seq)
+        message = frame.message
+        if not frame.exchange:
+            self._line(frame)
+        singles = message.items if isinstance(message, Batch) else (message,)
+        for single, turn in zip(singles, self._conversation.turns(frame), strict=True):
+            if turn.answers is None and isinstance(_at(_result(single), "protocolVersion"), str):
+                self.openings[session].append(frame.seq)  # An answer to initialize with a wrong id.
+            if turn.answers is not None:
+                self._bind(turn.answers, frame.seq)
+                if turn.method in _OPENING and isinstance(single, Response):
+                    self.openings[session].append(frame.seq)
+                self._answered(turn.answers, frame, session)
+            self._single(single, frame, known)
+
+    def _in_pieces(self, frame: Frame) -> bool:
+        """Whether it is a piece of a longer message: they go together."""
+        stream = (frame.exchange, frame.sender)
+        before = self._pieces.pop(stream, None)
+        if before is not None:
+            self._bind(before, frame.seq)
+        if frame.continues:
+            self._pieces[stream] = frame.seq
+        return frame.continues or before is not None
+
+    def _line(self, frame: Frame) -> None:
+        """Several lines that are no messages may be one, cut in pieces: they go together."""
+        before = self._broken.pop(frame.sender, None)
+        if isinstance(frame.message, Malformed):
+            self._broken[frame.sender] = frame.seq
+            if before is not None:
+                self._bind(before, frame.seq)
+
+    def _bind(self, one: int, another: int) -> None:
+        """Neither is kept without the other."""
+        if one in self.frames and one != another:
+            self.frames[one].needs.append(another)
+            self.frames[another].needs.append(one)
+
+    def _single(self, message: Single, frame: Frame, known: _Frame) -> None:
+        session, seq = known.session, frame.seq
+        mine = self._open.setdefault((session, frame.sender), {})
+        theirs = self._open.setdefault((session, other(frame.sender)), {})
+        if isinstance(message, Request | Notification):
+            if message.method == "notifications/initialized":
+                self.openings[session].append(seq)
+            params = message.params if isinstance(message.params, dict) else {}
+            for name in _USED:
+                if isinstance(value := params.get(name), str) and (at := self._issued.get((session, value))):
+                    known.needs.append(at)
+                    if name == "taskId":  # All that became of a task counts.
+                        self._issued[session, value] = seq
+            if message.method == "notifications/cancelled":
+                for asked, requests in mine.items():
+                    if any(request.id == params.get("requestId") for request in requests):
+                        self._bind(asked, seq)
+            for asked, requests in theirs.items():
+                if self._concerns(message, params, requests):
+                    self._bind(asked, seq)
+                elif self._may_concern(message, params, requests, frame):
+                    self.frames[asked].needs.append(seq)
+                    if len(theirs) == 1:
+                        known.needs.append(asked)
+        if isinstance(message, Request):
+            mine.setdefault(seq, []).append(message)
+            uri = _at(message.params, "uri")
+            if message.method == "resources/subscribe" and isinstance(uri, str):
+                self._issued[session, uri] = seq
+        elif isinstance(message, Notification) and message.method == "notifications/resources/updated":
+            uri = _at(message.params, "uri")
+            if isinstance(uri, str) and (at := self._issued.get((session, uri))):
+                known.needs.append(at)
+        elif isinstance(message, Response):
+            for path in _ISSUED:
+                if isinstance(value := _at(message.result, *path), str):
+                    self._issued[session, value] = seq
+
+    def _concerns(self, message: Request | Notification, params: JSONObject, requests: list[Request]) -> bool:
+        """Whether ``message`` names one of those requests."""
+        if (id := _at(params, "_meta", SUBSCRIPTION)) is not None:
+            return any(request.id == id for request in requests)
+        if message.method != "notifications/progress":
+            return False
+        token = params.get("progressToken")
+        return any(_at(request.params, "_meta", "progressToken") == token for request in requests)
+
+    def _may_concern(
+        self, message: Request | Notification, params: JSONObject, requests: list[Request], frame: Frame
+    ) -> bool:
+        """Whether the server said ``message`` while it dealt with those requests, and names no other.
+
+        Over HTTP it stands in the exchange of its request, which is kept as a whole.
+        """
+        names = message.method == "notifications/progress" or _at(params, "_meta", SUBSCRIPTION) is not None
+        lasting = all(request.method.startswith("subscriptions/") for request in requests)
+        return not (names or lasting or frame.exchange or frame.sender == CLIENT)
+
+    def _answered(self, asked: int, answer: Frame, session: str) -> None:
+        message = answer.message
+        singles = message.items if isinstance(message, Batch) else (message,)
+        ids = [single.id for single in singles if isinstance(single, Response | ErrorResponse)]
+        waiting = self._open.get((session, other(answer.sender)), {})
+        if asked in waiting:
+            waiting[asked] = [request for request in waiting[asked] if request.id not in ids]
+            if not waiting[asked]:
+                del waiting[asked]
+
+    # What is kept
+
+    def kept(self, wanted: Iterable[int]) -> tuple[set[int], set[int]]:
+        """The numbers of frames and heads to keep, and of the exchanges."""
+        kept: set[int] = set()
+        exchanges: set[int] = set()
+        sessions: set[str] = set()
+        todo = [seq for one in wanted for seq in (one, *self.related[one])]
+        while todo:
+            seq = todo.pop()
+            frame = self.frames.get(seq)
+            number = frame.exchange if frame else self.heads.get(seq)
+            if seq in kept or number is None:
+                continue
+            kept.add(seq)
+            todo += frame.needs if frame else ()
+            exchange = self.exchanges.get(number)
+            if exchange is not None and number not in exchanges:
+                exchanges.add(number)
+                todo += exchange.seqs
+                todo += () if exchange.method == "GET" else exchange.frames
+            session = frame.session if frame else exchange.session if exchange else ""
+            if session not in sessions:
+                sessions.add(session)
+                todo += self.openings[session]
+        return kept, exchanges
+
+
+def trimmed(trace: Trace, wanted: Wanted) -> tuple[Header, Iterator[tuple[Event | Finding | Encoded, bytes]]]:
+    """The header and the records, each with its line, of a recording with what is wanted and what it needs.
+
+    The trace is read while the iterator is.
+
+    Raises:
+        TraceError: the trace cannot be read.
+        UsageError: none of its frames is wanted.
+    """
+    index = _Index(trace)
+    numbers = sorted({*index.frames, *index.heads})
+    asked = [seq for seq in numbers if wanted(seq)]
+    if not asked:
+        there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has none at all"
+        raise UsageError(trace.path, "none of these frames is in it", there)
+    kept, exchanges = index.kept(asked)
+    if len(kept) == len(numbers):
+        return trace.header, trace.lines()
+    said = f"trimmed to frames {spans(kept, numbers)} of {numbers[-1]}"
+    partial = "; ".join(filter(None, (trace.header.partial, said)))
+    return replace(trace.header, partial=partial), _lines(trace, index, kept, exchanges)
+
+
+def spans(kept: set[int], numbers: list[int]) -> str:
+    """``1-4,9``: the kept ones of ``numbers``, shortly."""
+    runs: list[tuple[int, int]] = []
+    before = False
+    for seq in numbers:
+        if seq not in kept:
+            before = False
+            continue
+        runs = [*runs[:-1], (runs[-1][0], seq)] if before else [*runs, (seq, seq)]
+        before = True
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _lines(
+    trace: Trace, index: _Index, kept: set[int], exchanges: set[int]
+) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
+    connections: set[int] = set()
+    before = False  # whether what stood before was kept
+    for record, line in trace.lines():
+        match record:
+            case Frame() | RequestHead() | ResponseHead():
+                takes = before = record.seq in kept
+                if takes and record.exchange:
+                    connections.add(record.connection)
+            case ExchangeEnd():
+                takes = record.exchange in exchanges
+            case Encoded():
+                # Of a stream that is not kept whole, the decoded frames alone say what was kept.
+                whole = index.exchanges.get(record.exchange)
+                takes = record.exchange in exchanges and whole is not None and kept.issuperset(whole.frames)
+            case Note() | Opaque():
+                takes = record.connection in connections
+            case Finding():
+                takes = record.frame in kept
+            case Stderr():
+                takes = before
+            case _:
+                takes = True  # How it ended, and what was lost.
+        if takes:
+            yield record, line
+
+
+def _result(message: Single) -> object:
+    return message.result if isinstance(message, Response) else None
+
+
+def _at(value: object, *path: str) -> JSON:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return value  # pyright: ignore[reportReturnType, reportUnknownVariableType] # JSON inside JSON

@@ -1,0 +1,1 @@
+"""Refuse requests that break a rule, instead of only reporting them."""

@@ -1,0 +1,229 @@
+"""The proxy before an HTTP server, where rules are enforced: each POST is held until it is judged.
+
+Imported with ``--enforce`` alone. A POST with a JSON body is held until it is whole. If it breaks an enforced
+rule it is answered here, the server never sees it, and the connection ends; all else passes as it came.
+The answer is what a server of the revision would give: 200 with a JSON-RPC error where there is a session,
+400 where each request stands alone.
+
+What the judge needs to know of the session it learns from the journal's own records: a second assembly makes
+events of them here as the recorder does. The bytes of a held request are shown to it ahead of their record.
+
+*Bounds.* A body over ``LIMIT_BYTES``, and one whose client waits to be asked for it (``Expect``), passes
+unjudged, and a note in the trace says so. *Faults* of the judge let everything pass, which is told once.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.recorder.http.assembly import HttpAssembly
+from mcpproxy.relay import journal as journals
+from mcpproxy.relay.http.body_end import body_of
+from mcpproxy.relay.http.proxy import Proxy, Settings
+from mcpproxy.relay.http.reply import reply
+from mcpproxy.relay.http.request_head import LIMIT_BYTES as HEAD_BYTES
+from mcpproxy.relay.http.request_head import Refusal, check_beginning
+from mcpproxy.relay.http.tunnel import LONGEST_BYTES, Tunnel
+from mcpproxy.session.frame import CLIENT, Frame
+from mcpproxy.trace.http import Encoded
+
+if TYPE_CHECKING:
+    import socket
+
+    from mcpproxy.enforce.policy import Enforcer, Verdict
+    from mcpproxy.relay.http.body_end import Body
+    from mcpproxy.relay.http.dial import Sock
+    from mcpproxy.relay.http.route import Route
+    from mcpproxy.relay.journal import Journal
+
+LIMIT_BYTES: Final = 16 << 20
+"""The longest body that is held."""
+
+
+class GatedProxy(Proxy):
+    """A proxy that asks ``enforcer`` about what clients POST to ``endpoint``, a path."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        listener: socket.socket,
+        journal: Journal | None,
+        enforcer: Enforcer,
+        endpoint: str,
+    ) -> None:
+        super().__init__(settings, listener, journal)
+        self.tunnel = GatedTunnel
+        self._enforcer: Enforcer | None = enforcer
+        start = {"endpoint": endpoint, "mode": "reverse", "keep_credentials": True}
+        self._assembly = HttpAssembly(json.dumps(start).encode())
+        self._ahead: dict[int, int] = {}
+        """Bytes of each connection's client that were shown before they are journaled."""
+        self._journaled = self.record
+        self.record = self._record
+        self._held = self.hold
+        self.hold = self._hold
+        self._recorded: bytes | None = None
+        """What was journaled before it is sent."""
+
+    def judge(self, data: bytes, at_ns: int, number: int) -> Verdict | None:
+        """Show the judge what a client is about to say on a connection; how to answer, if it may not."""
+        self._ahead[number] = self._ahead.get(number, 0) + len(data)
+        return self._show(journals.CLIENT, at_ns, data, number)
+
+    def _hold(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
+        """A request that was held may be too long for the hand: it is journaled before it goes on."""
+        if len(payload) <= LONGEST_BYTES:
+            self._held(kind, at_ns, payload, number)
+            return
+        for at in range(0, len(payload), LONGEST_BYTES):
+            self._record(kind, at_ns, payload[at : at + LONGEST_BYTES], number)
+        self._recorded = payload
+
+    def _record(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
+        if payload is self._recorded:
+            self._recorded = None
+            return
+        self._journaled(kind, at_ns, payload, number)
+        if kind == journals.CLIENT and (ahead := self._ahead.get(number)):
+            self._ahead[number] = max(0, ahead - len(payload))
+            payload = payload[ahead:]
+            if not payload:
+                return
+        elif kind == journals.CLIENT_EOF:
+            self._ahead.pop(number, None)
+        if number:
+            self._show(kind, at_ns, payload, number)
+
+    def _show(self, kind: int, at_ns: int, payload: bytes, number: int) -> Verdict | None:
+        verdict = None
+        if self._enforcer is not None:
+            try:
+                for event in self._assembly.take(kind, payload, at_ns, number):
+                    if isinstance(event, Frame) and event.sender == CLIENT and kind == journals.CLIENT:
+                        verdict = self._enforcer.look(event) or verdict
+                    elif not isinstance(event, Encoded):
+                        self._enforcer.observe(event)
+            except Exception as fault:
+                self._enforcer = verdict = None
+                said = f"{type(fault).__name__}: {fault}"
+                self.voice.say(f"a fault of mcpproxy, nothing is refused any more: {said}")
+        return verdict
+
+
+class GatedTunnel(Tunnel):
+    """A tunnel whose client is heard out before its requests go on."""
+
+    __slots__ = ("_counted", "_gate", "_head", "_is_open", "_own_body", "_request", "_request_bytes")
+
+    def __init__(self, proxy: Proxy, sock: Sock, peer: str) -> None:
+        assert isinstance(proxy, GatedProxy)
+        super().__init__(proxy, sock, peer)
+        self._gate = proxy
+        self._is_open = False  # nothing is held any more: it is no HTTP that we could refuse
+        self._head = b""  # the beginning of a head
+        self._counted: Body | None = None  # of the request that comes in
+        self._request: list[bytes] | None = None  # what is held of it
+        self._request_bytes = 0
+        self._own_body = b""
+
+    def _take(self, data: bytes, now: int) -> None:
+        if self._is_open:
+            super()._take(data, now)
+            return
+        buffer, self._head = self._head + data, b""
+        at = 0
+        passing: list[bytes] = []
+        shown = 0
+        try:
+            while at < len(buffer):
+                if self._counted is None:
+                    stop = self._find_head(buffer, at, now)
+                    if stop == at:
+                        self._head = buffer[at:]
+                        break
+                else:
+                    stop = self._counted.feed(buffer, at)
+                piece, at = buffer[at:stop], stop
+                if self._request is None:
+                    passing.append(piece)
+                else:
+                    self._request.append(piece)
+                    self._request_bytes += len(piece)
+                    if self._request_bytes > LIMIT_BYTES + HEAD_BYTES:
+                        passing += self._let_go("a body over 16 MiB", now)
+                if self._counted is not None and self._counted.is_over:
+                    self._counted = None
+                if self._counted is None and self._request is not None:
+                    request, self._request = b"".join(self._request), None
+                    before, shown = b"".join(passing[shown:]), len(passing) + 1
+                    self._records.begin(now, self._where())
+                    if before:
+                        self._gate.judge(before, now, self._records.number)
+                    verdict = self._gate.judge(request, now, self._records.number)
+                    if verdict is not None:
+                        self._turn_away(passing, request, buffer[at:], verdict, now)
+                        return
+                    passing.append(request)
+        except Refusal:  # the tunnel itself comes to the same conclusion
+            self._is_open = True
+            passing += [*(self._request or ()), buffer[at:]]
+            self._request = None
+        if passing:
+            super()._take(b"".join(passing), now)
+
+    def _find_head(self, buffer: bytes, at: int, now: int) -> int:
+        """Where the head that begins at ``at`` stops; ``at`` if it is not whole."""
+        if buffer.startswith(b"\r\n", at):
+            return at + 2
+        stop = buffer.find(b"\r\n\r\n", at) + 4
+        if stop < 4:
+            check_beginning(buffer[at:])
+            return at
+        route = self._proxy.router.route(buffer[at:stop])
+        if route.is_last:
+            self._is_open = True
+            return len(buffer)
+        self._counted = body_of(route.length)
+        if self._counted is not None and route.asked.method == b"POST" and _is_json(route):
+            if route.asked.value(b"expect") is not None:
+                self._note("unjudged", "a body that waits to be asked for", now)
+            elif route.length > LIMIT_BYTES:
+                self._note("unjudged", "a body over 16 MiB", now)
+            else:
+                self._request, self._request_bytes = [], 0
+        return stop
+
+    def _let_go(self, why: str, now: int) -> list[bytes]:
+        self._note("unjudged", why, now)
+        held, self._request = self._request or [], None
+        return held
+
+    def _turn_away(
+        self, passing: list[bytes], request: bytes, rest: bytes, verdict: Verdict, now: int
+    ) -> None:
+        """Answer ``request`` here. What came before it goes on, what comes after it is not wanted."""
+        if passing:
+            super()._take(b"".join(passing), now)
+        if self._is_over:
+            return
+        self._own_body = verdict.body
+        self._record(journals.CLIENT, now, request + rest)
+        status = 400 if verdict.is_stateless else 200
+        self._refuse(Refusal(status, f"{', '.join(verdict.rules)}: {verdict.why}"), now, has_body=True)
+
+    def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
+        body, self._own_body = self._own_body, b""
+        return reply(status, why, has_body=has_body, body=body)
+
+    def _on_client_end(self, now: int) -> None:
+        held = b"".join(self._request or ()) + self._head
+        self._request, self._head, self._is_open = None, b"", True
+        if held:
+            super()._take(held, now)
+        super()._on_client_end(now)
+
+
+def _is_json(route: Route) -> bool:
+    kind = (route.asked.value(b"content-type") or b"").partition(b";")[0].strip(b" \t").lower()
+    return kind in (b"", b"application/json")

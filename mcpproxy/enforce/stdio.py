@@ -1,0 +1,218 @@
+"""The relay of a session in which rules are enforced: each line is held until it is judged.
+
+Imported with ``--enforce`` alone. A chunk is cut into lines; those that may pass go on as they came, and a
+request that breaks an enforced rule is answered here, so the other side never sees it. The rest of the relay
+is as ever: what passed is journaled after it was forwarded, what was refused and what we answered as records
+of their own.
+
+*Order.* What a chunk became waits in a queue per sink while there is no room. An answer of ours goes to the
+end of the queue of whoever asked, and never into the middle of a line: what passes there is whole lines,
+or a line too long to hold, after whose end it goes.
+
+*Bounds.* A line longer than ``LIMIT_BYTES`` passes as it comes, and unjudged: it is told once.
+
+*Faults.* If the judge raises or cannot be made, that is our fault and the peers' business goes on: from then
+on everything passes, which is told once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.framing.lines import LineFramer
+from mcpproxy.relay import journal as journals
+from mcpproxy.relay.stdio.relay import CHUNK_BYTES, NOT_JOURNALED, Relay, Source
+from mcpproxy.session.frame import CLIENT, SERVER, Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mcpproxy.enforce.policy import Enforcer
+    from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.stdio.signals import Signals
+    from mcpproxy.relay.stdio.sinks import Sink
+    from mcpproxy.session.frame import Sender
+
+LIMIT_BYTES: Final = 16 << 20
+"""The longest line that is held."""
+
+_SENDERS: Final[dict[int, Sender]] = {journals.CLIENT: CLIENT, journals.SERVER: SERVER}
+_REFUSED: Final = {CLIENT: journals.CLIENT_REFUSED, SERVER: journals.SERVER_REFUSED}
+_OWN: Final = {CLIENT: journals.SERVER_OWN, SERVER: journals.CLIENT_OWN}
+"""What our answer to a sender's request stands in the place of."""
+
+
+class Gate:
+    """Cuts what both peers send into lines and asks the enforcer about each. ``say`` tells people."""
+
+    def __init__(self, enforcer: Enforcer | None, say: Callable[[str], None]) -> None:
+        self._enforcer = enforcer
+        self._say = say
+        self._framers: dict[Sender, LineFramer] = {
+            CLIENT: LineFramer(LIMIT_BYTES),
+            SERVER: LineFramer(LIMIT_BYTES),
+        }
+        self._in_pieces: set[Sender] = set()
+        self._told_long = False
+        self._seq = 0
+
+    def is_between_lines(self, sender: Sender) -> bool:
+        """Whether all that ``sender`` was let through by now are whole lines."""
+        return sender not in self._in_pieces
+
+    def take(self, sender: Sender, data: bytes, at_ns: int) -> list[tuple[bytes, bytes | None]]:
+        """The lines that ``data`` completes, in order, each with our answer if it is refused."""
+        return self._judged(sender, self._framers[sender].feed(data, at_ns))
+
+    def end(self, sender: Sender) -> list[tuple[bytes, bytes | None]]:
+        """The stream is over: what was held, though no line feed ended it."""
+        return self._judged(sender, self._framers[sender].end())
+
+    def _judged(
+        self, sender: Sender, lines: list[tuple[bytes, int, bool, bool]]
+    ) -> list[tuple[bytes, bytes | None]]:
+        return [
+            (
+                raw + b"\n" if terminated else raw,
+                self._answer(Frame(0, sender, raw, at_ns, terminated, continues)),
+            )
+            for raw, at_ns, terminated, continues in lines
+        ]
+
+    def _answer(self, frame: Frame) -> bytes | None:
+        self._seq += 1
+        frame.seq = self._seq
+        is_whole = not frame.continues and frame.sender not in self._in_pieces
+        if frame.continues:
+            self._in_pieces.add(frame.sender)
+            if not self._told_long:
+                self._told_long = True
+                self._say(f"a line over {LIMIT_BYTES >> 20} MiB passes without being judged")
+        else:
+            self._in_pieces.discard(frame.sender)
+        if self._enforcer is None:
+            return None
+        try:
+            if not is_whole:
+                self._enforcer.observe(frame)
+                return None
+            verdict = self._enforcer.refusal(frame)
+        except Exception as fault:
+            self._enforcer = None
+            self._say(f"a fault of mcpproxy, nothing is refused any more: {type(fault).__name__}: {fault}")
+            return None
+        if verdict is None:
+            return None
+        self._seq += 1  # our answer is a frame, too
+        return verdict.body + b"\n"
+
+
+Piece = tuple[int, int, bytes]
+"""``(kind, read_ns, bytes)``: what is to be done for a sink next, in its turn."""
+
+
+def _pieces(kind: int, read_ns: int, lines: list[bytes]) -> Iterator[Piece]:
+    """Lines that pass, as one run of bytes in chunks."""
+    data = b"".join(lines)
+    for at in range(0, len(data), CHUNK_BYTES):
+        yield kind, read_ns, data[at : at + CHUNK_BYTES]
+
+
+class GatedRelay(Relay):
+    """A relay with a gate in both directions. ``make_enforcer`` is called when the server has started."""
+
+    def __init__(
+        self,
+        journal: Journal | None,
+        signals: Signals,
+        grace_s: float,
+        quiet: bool,
+        make_enforcer: Callable[[], Enforcer],
+    ) -> None:
+        super().__init__(journal, signals, grace_s, quiet)
+        self._make_enforcer = make_enforcer
+        self._gate: Gate | None = None
+        self._queues: dict[Sink, deque[Piece]] = {}
+        self._waiting: dict[Sink, list[Piece]] = {}
+        """Answers for a peer to whom a line too long to hold is on its way."""
+
+    def hold(self) -> None:
+        """Make the judge, while the server starts."""
+        super().hold()
+        enforcer: Enforcer | None = None
+        try:
+            enforcer = self._make_enforcer()
+        except Exception as fault:
+            self.say(f"a fault of mcpproxy, nothing is refused: {type(fault).__name__}: {fault}")
+        self._gate = Gate(enforcer, self.say)
+
+    def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
+        sender = _SENDERS.get(kind)
+        # A view is the rest of what was let through before.
+        if sender is None or self._gate is None or isinstance(data, memoryview):
+            return super()._deliver(sink, kind, read_ns, data)
+        self._admit(sink, kind, read_ns, self._gate.take(sender, data, read_ns))
+        return self._work_off(sink)
+
+    def _admit(self, sink: Sink, kind: int, read_ns: int, lines: list[tuple[bytes, bytes | None]]) -> None:
+        """Queue what may pass; refuse the rest."""
+        assert self._gate is not None
+        sender, queue = _SENDERS[kind], self._queues.setdefault(sink, deque())
+        passing: list[bytes] = []
+        for line, answer in lines:
+            if answer is None:
+                passing.append(line)
+                continue
+            queue.extend(_pieces(kind, read_ns, passing))
+            passing = []
+            queue.append((_REFUSED[sender], read_ns, line))
+            queue.append((_OWN[sender], 0, answer))
+        queue.extend(_pieces(kind, read_ns, passing))
+        if self._gate.is_between_lines(sender):
+            queue.extend(self._waiting.pop(sink, ()))
+
+    def _work_off(self, sink: Sink) -> bool:
+        """Do what is queued for ``sink``; whether that is all done."""
+        queue = self._queues.get(sink)
+        while queue and sink.open:
+            kind, read_ns, data = queue.popleft()
+            if kind in _REFUSED.values():
+                self._record(kind, read_ns, data)
+            elif kind in _OWN.values():
+                self._answer(sink, kind, data)
+            elif not super()._deliver(sink, kind, read_ns, data):
+                return False
+        return True
+
+    def _answer(self, asked: Sink, kind: int, data: bytes) -> None:
+        """Answer who asked for ``asked``: journaled as one record, however it goes out."""
+        self._record(kind, time.monotonic_ns(), data)
+        back = self.peers[1] if asked is self.peers[0] else self.peers[0]
+        sender = CLIENT if back is self.peers[0] else SERVER  # whose lines pass there
+        piece = (NOT_JOURNALED, 0, data)
+        assert self._gate is not None
+        if not self._gate.is_between_lines(sender):
+            self._waiting.setdefault(back, []).append(piece)
+            return
+        self._queues.setdefault(back, deque()).append(piece)
+        if back.rest is None and not self._work_off(back):
+            self._pause(back)
+
+    def _resume(self, sink: Sink) -> None:
+        if self._work_off(sink):
+            super()._resume(sink)
+
+    def _on_end(self, source: Source, now_ns: int) -> None:
+        sender = _SENDERS.get(source.kind)
+        if sender is not None and self._gate is not None and (lines := self._gate.end(sender)):
+            self._admit(source.sink, source.kind, now_ns, lines)
+            if not self._work_off(source.sink):
+                self._pause(source.sink)  # its end is read again when there is room
+                return
+        super()._on_end(source, now_ns)
+
+    def _on_broken(self, sink: Sink) -> None:
+        self._queues.pop(sink, None)
+        super()._on_broken(sink)

@@ -1,0 +1,315 @@
+"""HTTP Archives (HAR 1.2) with MCP traffic, as browsers and other proxies write them.
+
+Kept are requests to addresses that were posted JSON-RPC to, the streams and the metadata beside them; the
+rest is left out. An archive has one time for a whole answer, so events of a stream come at its end, unless
+the client answered one of them before. Connections are often missing, credentials and bodies of streams may
+be. Without headers there are messages alone.
+
+Source: http://www.softwareishard.com/blog/har-12-spec/
+"""
+
+import binascii
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from mcpproxy.base.files import open_regular
+from mcpproxy.checks.engine.context import member
+from mcpproxy.errors import TraceError
+from mcpproxy.importers.source import Clock, Source, choose, refuse, unix_ns
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Batch,
+    ErrorResponse,
+    JSONObject,
+    Malformed,
+    Request,
+    Response,
+    parse,
+)
+from mcpproxy.recorder.http.bodies import EventBody, WholeBody
+from mcpproxy.recorder.masking import Masker
+from mcpproxy.session.frame import (
+    CLIENT,
+    SERVER,
+    ExchangeEnd,
+    Frame,
+    Gap,
+    Headers,
+    RequestHead,
+    ResponseHead,
+)
+from mcpproxy.trace.format import Header, Recorded
+
+NAME: Final = "HAR"
+
+MAX_BYTES: Final = 512 << 20
+"""A longer archive is not read: it is one JSON value."""
+
+_LOST: Final = "from HAR: times within answers, connections and the end are not in it"
+_PARTIAL: Final = "a HAR keeps no order among the messages of streams"
+_WELL_KNOWN: Final = "/.well-known/"
+_VERSION: Final = re.compile(r"(?:HTTP/|h)([0-9.]+)$", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Entry:
+    url: str
+    request: JSONObject
+    response: JSONObject
+    body: bytes
+    start_ns: int
+    end_ns: int
+    connection: str
+
+    @property
+    def address(self) -> str:
+        return self.url.partition("?")[0].partition("#")[0]
+
+    @property
+    def origin(self) -> str:
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def is_stream(self) -> bool:
+        kind = member(self.response, "content", "mimeType")
+        return isinstance(kind, str) and kind.lower().startswith("text/event-stream")
+
+
+def read(path: str, session: int) -> Source:
+    """Open an archive. Its sessions are told by their ids, as in any recording of HTTP.
+
+    Raises:
+        TraceError: it is no archive, or holds no MCP.
+    """
+    choose(path, session, 1)
+    entries = _entries(path)
+    addresses = {entry.address for entry in entries if _is_mcp(entry)}
+    origins = {entry.origin for entry in entries if entry.address in addresses}
+    if not addresses:
+        refuse(path, None, "holds no MCP: nothing in it is posted JSON-RPC over HTTP")
+    kept = [
+        entry
+        for entry in entries
+        if entry.address in addresses
+        or (entry.origin in origins and (entry.is_stream or _WELL_KNOWN in entry.address))
+    ]
+    clock = Clock()
+    clock.since(kept[0].start_ns)
+    upstream = next(entry.address for entry in kept if entry.address in addresses)
+    left_out = len(entries) - len(kept)
+    header = Header(
+        mcpproxy="",
+        transport="http",
+        label=os.path.basename(path),
+        started_at=clock.started_at,
+        redaction="credentials",
+        upstream=upstream,
+        partial=_PARTIAL,
+        imported=_LOST + (f"; {left_out} exchanges that are no MCP were left out" if left_out else ""),
+    )
+    key = os.urandom(32)
+    return Source(header, lambda: _events(kept, addresses, Masker(key)))
+
+
+def _entries(path: str) -> list[_Entry]:
+    """All exchanges with a URL and a time, in the order in which they began."""
+    try:
+        if os.path.getsize(path) > MAX_BYTES:
+            refuse(path, None, "is too long for a HAR to be read")
+        with open(open_regular(path, follows=True), "rb") as file:
+            archive: JSON = orjson.loads(file.read().removeprefix(b"\xef\xbb\xbf"))
+    except OSError as fault:
+        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+    except orjson.JSONDecodeError as fault:
+        refuse(path, fault.lineno, "not a whole HAR: the JSON stops or is damaged there")
+    listed = member(archive, "log", "entries")
+    if not isinstance(listed, list):
+        refuse(path, None, "not a HAR: there are no entries in it")
+    found = [entry for one in listed if (entry := _entry(one)) is not None]
+    return sorted(found, key=lambda entry: entry.start_ns)
+
+
+def _entry(one: JSON) -> _Entry | None:
+    request, response, url = member(one, "request"), member(one, "response"), member(one, "request", "url")
+    start = unix_ns(member(one, "startedDateTime"))
+    if not isinstance(request, dict) or not isinstance(url, str) or start is None:
+        return None
+    try:
+        urlsplit(url)
+    except ValueError:
+        return None
+    took = member(one, "time")
+    took_ns = round(took * 1e6) if isinstance(took, int | float) and 0 < took < 1e10 else 0
+    text = member(request, "postData", "text")
+    return _Entry(
+        url,
+        request,
+        response if isinstance(response, dict) else {},
+        text.encode("utf-8", "replace") if isinstance(text, str) else b"",
+        start,
+        start + took_ns,
+        str(member(one, "connection") or ""),
+    )
+
+
+def _is_mcp(entry: _Entry) -> bool:
+    if entry.request.get("method") != "POST" or not entry.url.startswith(("http://", "https://")):
+        return False
+    message = parse(entry.body)
+    values = [item.value for item in message.items] if isinstance(message, Batch) else [message.value]
+    return any(isinstance(value, dict) and value.get("jsonrpc") == "2.0" for value in values)
+
+
+def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterator[Recorded]:
+    """The events of all exchanges, in the order of their times, numbered."""
+    has_heads = all(_headers(entry.request) for entry in entries if _is_mcp(entry))
+    connections: dict[str, int] = {}
+    timed: list[tuple[int, int, Recorded]] = []
+    order = count()
+    for number, entry in enumerate(entries, start=1):
+        # Without a name for it, each exchange has a connection of its own: none is known to be shared.
+        connection = connections.setdefault(entry.connection or f"#{number}", len(connections) + 1)
+        for at_ns, event in _exchange(entry, number, connection, entries, addresses, mask):
+            if has_heads:
+                timed.append((at_ns, next(order), event))
+            elif isinstance(event, Frame) and event.raw and not isinstance(event.message, Malformed):
+                event.exchange, event.connection, event.event = 0, 0, None
+                timed.append((at_ns, next(order), event))
+    timed.sort(key=lambda one: one[:2])
+    clock = Clock()
+    seq = 0
+    for unix, _, event in timed:
+        at_ns = clock.since(unix)
+        match event:
+            case Frame():
+                seq += 1
+                event.seq, event.observed_at_ns = seq, at_ns
+                yield event
+            case RequestHead() | ResponseHead():
+                seq += 1
+                yield replace(event, seq=seq, observed_at_ns=at_ns)
+            case ExchangeEnd() | Gap():
+                yield replace(event, observed_at_ns=at_ns)
+            case _:
+                yield event
+
+
+def _exchange(
+    entry: _Entry, number: int, connection: int, entries: list[_Entry], addresses: set[str], mask: Masker
+) -> Iterator[tuple[int, Recorded]]:
+    request, response = entry.request, entry.response
+    is_endpoint = entry.address in addresses or entry.is_stream
+    parts = urlsplit(entry.url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    yield (
+        entry.start_ns,
+        RequestHead(
+            0,
+            number,
+            connection,
+            str(request.get("method", "")),
+            mask.url(target),
+            mask.headers(_headers(request)),
+            is_endpoint,
+            _version(request),
+        ),
+    )
+    if entry.body:
+        raw = entry.body if is_endpoint else mask.body(entry.body)
+        yield entry.start_ns, Frame(0, CLIENT, raw, exchange=number, connection=connection)
+    status = response.get("status")
+    if not isinstance(status, int) or not 100 <= status < 1000:
+        yield entry.end_ns, ExchangeEnd(number, connection, True)
+        return
+    frames, is_lost = _answer(entry, is_endpoint, mask)
+    times = _times(entry, frames, entries)
+    head = ResponseHead(
+        0,
+        number,
+        connection,
+        status,
+        mask.headers(_headers(response)),
+        str(response.get("statusText") or ""),
+        _version(response),
+    )
+    yield times[0] if times else entry.end_ns, head
+    if is_lost:
+        yield entry.end_ns, Gap("the HAR holds no body of an answer", server_bytes=_size(response))
+    for at_ns, frame in zip(times, frames, strict=True):
+        frame.exchange, frame.connection = number, connection
+        yield at_ns, frame
+    yield entry.end_ns, ExchangeEnd(number, connection)
+
+
+def _answer(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame], bool]:
+    """The frames of an answer, and whether its body is missing."""
+    content = member(entry.response, "content")
+    text = member(content, "text")
+    if not isinstance(text, str):
+        is_empty = not entry.is_stream and _size(entry.response) <= 0
+        return [], not is_empty
+    data = text.encode("utf-8", "replace")
+    if member(content, "encoding") == "base64":
+        try:
+            data = binascii.a2b_base64(data)
+        except ValueError:
+            return [], True
+    if not is_endpoint:
+        data = mask.body(data)
+    body = EventBody(SERVER) if entry.is_stream else WholeBody(SERVER)
+    frames = [*body.feed(data, 0), *body.end(0, is_whole=True)]
+    for frame in frames:
+        if frame.event is not None and frame.event.name == "endpoint":
+            frame.raw = mask.endpoint(frame.raw)
+    return frames, False
+
+
+def _times(entry: _Entry, frames: list[Frame], entries: list[_Entry]) -> list[int]:
+    """When each frame came at the latest: at the end, or before the client answered it."""
+    times = [entry.end_ns] * len(frames)
+    latest = entry.end_ns
+    if not entry.is_stream:
+        return times
+    answered = {
+        answer.id: other.start_ns
+        for other in entries
+        if entry.start_ns < other.start_ns <= entry.end_ns
+        and isinstance(answer := parse(other.body), Response | ErrorResponse)
+    }
+    for index in range(len(frames) - 1, -1, -1):
+        message = frames[index].message
+        if isinstance(message, Request) and message.id in answered:
+            latest = min(latest, answered[message.id] - 1)
+        times[index] = latest
+    return times
+
+
+def _headers(head: JSONObject) -> Headers:
+    listed = head.get("headers")
+    pairs = [
+        (member(one, "name"), member(one, "value")) for one in (listed if isinstance(listed, list) else [])
+    ]
+    return tuple(
+        (name, value)
+        for name, value in pairs
+        if isinstance(name, str) and isinstance(value, str) and not name.startswith(":")
+    )
+
+
+def _version(head: JSONObject) -> str:
+    """``1.1`` or ``2``; empty where it is not told."""
+    found = _VERSION.match(str(head.get("httpVersion", "")))
+    return found[1].removesuffix(".0") if found and found[1] != "1.0" else found[1] if found else ""
+
+
+def _size(response: JSONObject) -> int:
+    sizes = (member(response, "content", "size"), response.get("bodySize"))
+    return max((size for size in sizes if isinstance(size, int)), default=0)

@@ -1,0 +1,88 @@
+"""Recordings of mcp-rec: a line per message, ``{"ts": seconds, "dir": "client->server", "msg": {...}}``.
+
+Messages were parsed and written anew: what was unusual about their bytes (spacing, repeated names, bytes that
+are no UTF-8) is not there any more. stderr, the ends of the streams and of the process are not recorded. It
+appends to its file, so that one may hold several sessions; each begins with ``initialize``.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.importers.source import Clock, Source, choose, lines, refuse, unix_ns
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.raw_json import taken
+from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
+from mcpproxy.trace.format import Header, Recorded, is_embeddable
+
+NAME: Final = "mcp-rec"
+
+_SENDERS: Final[dict[str, Sender]] = {"client->server": CLIENT, "server->client": SERVER}
+_LOST: Final = "from mcp-rec: messages written anew; stderr, what was no text, and the end are not in it"
+
+
+def read(path: str, session: int) -> Source:
+    """Open one session of a file.
+
+    Raises:
+        TraceError: it is no recording of mcp-rec, or none was chosen where it holds several.
+    """
+    count, first = 0, None
+    for current, _, _, at in _messages(path):
+        count = current
+        first = at if first is None and current == max(1, session) else first
+    if count == 0:
+        refuse(path, None, "holds no message")
+    chosen = choose(path, session, count)
+    clock = Clock()
+    clock.since(first)
+    header = Header(
+        mcpproxy="",
+        transport="stdio",
+        label=os.path.basename(path),
+        started_at=clock.started_at,
+        imported=_LOST,
+    )
+    return Source(header, lambda: _events(path, chosen))
+
+
+def _events(path: str, chosen: int) -> Iterator[Recorded]:
+    clock = Clock()
+    seq = 0
+    for current, sender, raw, at in _messages(path):
+        if current != chosen:
+            continue
+        seq += 1
+        frame = Frame(seq, sender, raw, clock.since(at))
+        if raw[:1] in b"{[" and not is_embeddable(frame) and re.search(rb"NaN|Infinity", raw):
+            seq -= 1
+            lost = {"client_bytes" if sender == CLIENT else "server_bytes": len(raw)}
+            yield Gap("a number that mcp-rec did not keep", **lost, observed_at_ns=frame.observed_at_ns)
+        else:
+            yield frame
+
+
+def _messages(path: str) -> Iterator[tuple[int, Sender, bytes, int | None]]:
+    """All messages: of which session, who, what, when."""
+    current, opened = 1, False
+    for number, line, members in lines(path, NAME):
+        sender, message = _said(path, number, members)
+        if sender == CLIENT and isinstance(message, dict) and message.get("method") == "initialize":
+            current, opened = current + opened, True
+        yield current, sender, _raw(line, message), unix_ns(members.get("ts"))
+
+
+def _said(path: str, number: int, members: dict[str, JSON]) -> tuple[Sender, JSON]:
+    sender = _SENDERS.get(str(members.get("dir")))
+    if sender is None or "msg" not in members:
+        refuse(path, number, "not a record of mcp-rec")
+    return sender, members["msg"]
+
+
+def _raw(line: bytes, message: JSON) -> bytes:
+    match message:
+        case {"_unparsed": True, "_raw": str(text)}:
+            return text.encode("utf-8", "replace")
+        case _:
+            return taken(line, ("msg",)) or b"null"

@@ -1,0 +1,118 @@
+"""What the readers of foreign formats have in common."""
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NoReturn
+
+from mcpproxy.base.files import open_regular
+from mcpproxy.errors import TraceError
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.trace.format import Header, Recorded, encode
+from mcpproxy.trace.members import NotARecordError, read_object
+from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.session_labels import SessionNames
+
+_LINE_LIMIT: Final = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A foreign recording: its header, and its events as often as they are asked for."""
+
+    header: Header
+    events: Callable[[], Iterator[Recorded]]
+
+
+class ForeignTrace(Trace):
+    """A foreign recording as a trace."""
+
+    def __init__(self, path: str, source: Source) -> None:
+        super().__init__(path, source.header)
+        self._source: Final = source
+
+    @contextmanager
+    def _lines(self) -> Generator[Iterator[bytes]]:
+        names = SessionNames()
+        yield (encode(event, names.of(event)) for event in self._source.events())
+
+
+class Clock:
+    """Wall clock times as nanoseconds since the first; one that goes back, or is missing, stands still."""
+
+    def __init__(self) -> None:
+        self.started_at = ""
+        self._first: int | None = None
+        self._latest = 0
+
+    def since(self, unix_ns: int | None) -> int:
+        """The time of the next event."""
+        if unix_ns is not None and self._first is None:
+            self._first = unix_ns
+            self.started_at = (
+                datetime.fromtimestamp(unix_ns // 1000 / 1e6, UTC).isoformat().replace("+00:00", "Z")
+            )
+        if unix_ns is not None and self._first is not None:
+            self._latest = max(self._latest, unix_ns - self._first)
+        return self._latest
+
+
+def unix_ns(time: JSON) -> int | None:
+    """A time as seconds since 1970 or as ISO 8601; ``None`` if it is neither."""
+    if isinstance(time, int | float) and 0 <= time < 1e11:
+        return round(time * 1e6) * 1000
+    if isinstance(time, str):
+        try:
+            found = datetime.fromisoformat(time)
+            return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
+        except (ValueError, OverflowError):
+            return None
+    return None
+
+
+def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
+    """The lines of a JSON Lines file: number, bytes, what they say. A last line that is cut off is left out.
+
+    Raises:
+        TraceError: the file cannot be read, or a line of it is no object.
+    """
+    number = 0
+    try:
+        with open(open_regular(path, follows=True), "rb") as file:
+            while line := file.readline(_LINE_LIMIT):
+                number += 1
+                if len(line) == _LINE_LIMIT:
+                    refuse(path, number, f"a line longer than any of {name}")
+                if not line.strip():
+                    continue
+                try:
+                    members = read_object(line)
+                except NotARecordError:
+                    if not line.endswith(b"\n") and number > 1:
+                        return
+                    refuse(path, number, f"not a record of {name}")
+                yield number, line, members
+    except OSError as fault:
+        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+
+
+def refuse(path: str, number: int | None, fact: str) -> NoReturn:
+    """Refuse a file that is not what it was taken for.
+
+    Raises:
+        TraceError: always.
+    """
+    raise TraceError(path, number, fact, "see mcpproxy import --help for what can be read")
+
+
+def choose(path: str, session: int, count: int) -> int:
+    """Which session is meant, counted from 1.
+
+    Raises:
+        TraceError: there are several and none was chosen, or it is not there.
+    """
+    if session > count or (session == 0 and count > 1):
+        fact = f"holds {count} sessions" if count != 1 else "holds one session"
+        raise TraceError(path, None, fact, f"mcpproxy import {path} --session N -o TRACE takes one of them")
+    return session or 1

@@ -1,0 +1,242 @@
+"""What can be told of a message before any check looks at it.
+
+Which request it answers, by which revisions it may be judged, what it means to the handshake, and the facts
+(see ``checks.engine.rows``) for want of which most checks have nothing to say. The history stays as it is.
+"""
+
+from typing import Final
+
+from mcpproxy.checks.basic.lifecycle import input_of
+from mcpproxy.checks.engine.context import MessageContext, member
+from mcpproxy.checks.engine.rows import (
+    AUGMENTED,
+    IRREGULAR,
+    NOTED,
+    OUT_OF_ORDER,
+    REPEATED,
+    REUSED,
+    UNDECLARED,
+    UNFAMILIAR,
+    UNMATCHED,
+    Fact,
+)
+from mcpproxy.protocol import acp
+from mcpproxy.protocol.jsonrpc import (
+    ABSENT,
+    JSON,
+    ErrorResponse,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    Single,
+)
+from mcpproxy.protocol.jsontext import may_repeat, written
+from mcpproxy.protocol.lifecycle import QUIET, TRANSITIONS, State
+from mcpproxy.protocol.revisions import (
+    CAPABILITIES_KEY,
+    REVISIONS,
+    STATEFUL,
+    STATELESS,
+    VERSION_KEY,
+    is_later,
+)
+from mcpproxy.session.frame import CLIENT, Frame
+from mcpproxy.session.history import Asked, History, Side
+
+_OPENING: Final = ("initialize", "server/discover")
+"""Requests that by their name alone tell the era."""
+
+
+def read(frame: Frame, message: Single, at: str, history: History) -> MessageContext:
+    """The message of ``frame`` that stands at the JSON Pointer ``at``, with all that is known of it."""
+    context = MessageContext(frame, frame.sender, message, history.candidates, None, False, at)
+    # Every frame comes through here: types are compared, which is the fastest way to tell them apart.
+    if type(message) is Request:
+        _read_request(context, message, history)
+    elif type(message) is Response:
+        _read_answer(context, message, history)
+        result = context.contents = message.result
+        if isinstance(result, dict) and "task" in result:
+            context.known |= AUGMENTED
+        if not message.regular:
+            context.known |= IRREGULAR
+    elif type(message) is Notification:
+        _read_notification(context, message, history)
+    elif type(message) is ErrorResponse:
+        _read_answer(context, message, history)
+        context.known |= IRREGULAR
+    else:
+        return context
+    if message.repeats and not at and may_repeat(frame.raw, message.value):
+        context.known |= REPEATED
+    return context
+
+
+def is_acp(frame: Frame, message: Request | Notification) -> bool:
+    """Whether what opens a session shows that it speaks ACP."""
+    if message.method == "initialize":
+        return frame.sender == CLIENT and acp.opens(message.params)
+    return acp.opens_midway(message.method, frame.sender)
+
+
+def _read_request(context: MessageContext, message: Request, history: History) -> None:
+    method, params, sender = message.method, message.params, context.sender
+    context.method, context.contents = method, params
+    known = 0 if message.regular else IRREGULAR
+    meta = params.get("_meta", ABSENT) if type(params) is dict else ABSENT
+    is_marked = meta is not ABSENT or method in _OPENING
+    # A client says the same in every request: to compare it costs less than to look at it again.
+    usual = history.familiar_meta
+    if (
+        usual is not None
+        and type(meta) is dict
+        and sender == CLIENT
+        and method != "initialize"
+        and written(meta) == usual
+    ):
+        context.stateless, context.candidates = True, history.familiar_candidates
+    elif is_marked or history.stateless_seq is not None or history.lasting is not None:
+        _date_request(context, message, history)
+        known |= UNFAMILIAR
+    side = history.client if sender == CLIENT else history.server
+    if message.id is not None and message.id in side.used:
+        known |= REUSED
+    augmented = type(params) is dict and "task" in params
+    if augmented:
+        known |= AUGMENTED
+    one = (sender, method)
+    if one in history.unmet and (augmented or one not in history.unmet_for_tasks):
+        known |= UNDECLARED
+    if history.state not in QUIET or method == "initialize":
+        known |= _step(context, history)
+    context.known = known
+
+
+def _read_notification(context: MessageContext, message: Notification, history: History) -> None:
+    method = context.method = message.method
+    context.contents = message.params
+    if history.in_both_eras:
+        context.candidates = REVISIONS  # It names no request: it may belong to either era.
+    known = UNFAMILIAR if message.regular else UNFAMILIAR | IRREGULAR
+    if (context.sender, method) in history.unmet:
+        known |= UNDECLARED
+    if method == "notifications/initialized":
+        known |= _step(context, history)
+    context.known = known
+
+
+def _read_answer(context: MessageContext, message: Response | ErrorResponse, history: History) -> None:
+    id = message.id
+    asked = None
+    if id is not None and id is not ABSENT:
+        asker = history.server if context.sender == CLIENT else history.client
+        asked = asker.pending.get(id) or _meant(context, message, id, asker, history)
+    if asked is None:
+        context.known = UNMATCHED
+        return
+    context.answers, context.method, context.stateless = asked, asked.method, asked.stateless
+    known = 0 if asked.id == message.id else UNMATCHED
+    if asked.familiar:
+        context.candidates = asked.candidates
+    else:
+        context.candidates = _date_answer(asked, message, history)
+        known |= UNFAMILIAR
+    if asked.method in history.unserved:
+        known |= UNDECLARED
+    if isinstance(asked.params, dict) and "task" in asked.params:
+        known |= AUGMENTED
+    if asked.noted is not None:
+        known |= NOTED
+    if asked is history.initialize:
+        known |= _step(context, history)
+    context.known = known
+
+
+def _step(context: MessageContext, history: History) -> Fact:
+    """What the message means to the handshake, and whether something may be wrong with that."""
+    happened = context.happened = input_of(context, history) if history.protocol == "mcp" else None
+    if happened is None:
+        return 0
+    breaks = TRANSITIONS[history.state][happened].breaks
+    return 0 if breaks is None and history.state is not State.EAGER else OUT_OF_ORDER
+
+
+# Revisions
+
+
+def _date_request(context: MessageContext, message: Request, history: History) -> None:
+    if message.method == "initialize":
+        is_mcp = history.protocol == "mcp"
+        context.candidates = STATEFUL if is_mcp else acp.named(member(message.params, "protocolVersion"))
+        return
+    if context.sender != CLIENT or history.protocol == "acp":
+        return
+    meta = message.params.get("_meta") if isinstance(message.params, dict) else None
+    version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
+    marked = version is not None or (isinstance(meta, dict) and CAPABILITIES_KEY in meta)
+    if marked or message.method == "server/discover" or history.lasting is not None:
+        context.stateless = True  # By one of its marks; over HTTP its headers may be the only ones.
+        context.candidates = _stateless_candidates(version, history)
+    elif history.stateless_seq is not None and history.stateful_seq is None:
+        context.candidates = REVISIONS
+
+
+def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
+    """The revisions of a request that names ``version``.
+
+    One that is later than all we know is foreign to everyone but those who speak it: as soon as the
+    server has said that it does, nothing is held against either.
+    """
+    if not isinstance(version, str):
+        return STATELESS
+    settled = version in STATELESS or (is_later(version) and version in history.supported)
+    return (version,) if settled else STATELESS
+
+
+def _date_answer(asked: Asked, message: Response | ErrorResponse, history: History) -> tuple[str, ...]:
+    if asked is history.initialize and isinstance(message, Response):
+        version = member(message.result, "protocolVersion")
+        if history.protocol == "acp":
+            return acp.named(version)
+        return (str(version),) if version in STATEFUL else STATEFUL
+    if history.protocol == "acp":
+        return history.candidates
+    if asked.stateless and isinstance(message, Response) and asked.method != "server/discover":
+        version = member(asked.params, "_meta", VERSION_KEY)
+        if isinstance(version, str) and is_later(version):
+            return (version,)  # It was served in a revision whose rules nobody here knows.
+    if asked.stateless or asked.early:
+        return asked.candidates
+    return history.candidates
+
+
+# Requests
+
+
+def _meant(
+    context: MessageContext, message: Response | ErrorResponse, id: RequestId, asker: Side, history: History
+) -> Asked | None:
+    """The request that an answer means whose id is of none under way: it may have the wrong JSON type."""
+    if asker.used.first_use(id) is not None:
+        return None
+    asked = asker.pending.get(_retyped(id))
+    if asked is None and _answers_initialize(context, message, history):
+        return history.initialize
+    return asked
+
+
+def _answers_initialize(context: MessageContext, message: Response | ErrorResponse, history: History) -> bool:
+    """Whether a result with a foreign id is, by its members, the awaited initialize result."""
+    if context.sender == CLIENT or history.initialize is None or history.initialize_answered:
+        return False
+    result = message.result if isinstance(message, Response) else None
+    info = "serverInfo" if history.protocol == "mcp" else "protocolVersion"
+    return isinstance(result, dict) and "protocolVersion" in result and info in result
+
+
+def _retyped(id: RequestId) -> RequestId:
+    """The same id as the other JSON type, for an answer that got the type wrong."""
+    if isinstance(id, int):
+        return str(id)
+    return int(id) if id.removeprefix("-").isdecimal() and len(id) < 20 else id

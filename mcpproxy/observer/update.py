@@ -1,0 +1,135 @@
+"""What the judge writes into the history of a session, once all checks have seen a message.
+
+What one family of checks wants to remember besides, it notes itself (``Note`` in ``checks.engine.rows``).
+"""
+
+from typing import Final
+
+from mcpproxy.checks.basic.capabilities import unmet_needs, unserved
+from mcpproxy.checks.engine.context import MessageContext, member
+from mcpproxy.checks.engine.rows import CANCELLED, UNFAMILIAR
+from mcpproxy.protocol import acp
+from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Request, Response, request_id
+from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
+from mcpproxy.protocol.revisions import ACP, STATEFUL, stateless_of
+from mcpproxy.session.frame import CLIENT
+from mcpproxy.session.history import Asked, History, Side
+
+_EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
+"""The states in which a request came before the handshake was through."""
+
+
+def remember(context: MessageContext, history: History) -> None:
+    """Write the history on."""
+    message, happened = context.message, context.happened
+    kind = type(message)
+    side = history.client if context.sender == CLIENT else history.server
+    side.notified_seq = 0
+    if type(message) is Request:
+        _remember_request(context, message, side, history)
+    elif context.answers is not None:
+        _remember_answer(context, context.answers, history)
+    elif type(message) is Notification:
+        side.notified_seq = context.frame.seq
+        if message.method == "notifications/cancelled":
+            _remember_cancellation(context, message, history)
+        elif happened is Input.INITIALIZED and not history.initialized:
+            history.initialized, history.initialized_seq = True, context.seq
+    if happened is not None:
+        history.state = TRANSITIONS[history.state][happened].to
+    if history.negotiated is not None and not history.initialized and history.unconfirmed_seq is None:
+        works = kind is Notification or (kind is Request and context.method != "ping")
+        if context.sender == CLIENT and works and not context.stateless:
+            history.unconfirmed_seq = context.seq
+
+
+def _remember_request(context: MessageContext, message: Request, side: Side, history: History) -> None:
+    frame, id = context.frame, message.id
+    if context.stateless:
+        if history.stateful_seq is None and context.candidates != history.candidates:
+            named = stateless_of(context.candidates)
+            earlier = history.candidates if history.stateless_seq is not None else ()
+            history.candidates = stateless_of((*earlier, *named))
+        if history.stateless_seq is None:
+            history.stateless_seq = frame.seq
+        history.stateless_revision = context.candidates[0] if len(context.candidates) == 1 else None
+    if id is None:
+        side.unreadable = True  # Whatever answers it cannot be told from an answer to nothing.
+        return
+    asked = context.asked = Asked(
+        frame.seq,
+        context.sender,
+        id,
+        message.method,
+        message.params,
+        frame.observed_at_ns,
+        context.candidates,
+        context.stateless,
+        history.state in _EARLY,
+    )
+    if context.stateless and not context.known & UNFAMILIAR:
+        asked.familiar = True
+    asked.weight = context.weight
+    before = side.pending.get(id)
+    if before is not None:
+        asked.answers_due += before.answers_due
+        if before.method != message.method:
+            asked.method = ""
+    side.pending[id] = asked
+    side.used.add(id, frame.seq)
+    if context.happened is Input.CLIENT_REQUEST and history.state is State.NEGOTIATED:
+        history.eager = asked
+    if message.method == "initialize" and context.sender == CLIENT:
+        _remember_initialize(message, asked, history)
+
+
+def _remember_initialize(message: Request, asked: Asked, history: History) -> None:
+    if history.negotiated is None:
+        history.candidates = STATEFUL if history.protocol == "mcp" else ACP
+        history.initialize_answered = False
+        history.initialize = asked
+        declared = member(message.params, "capabilities")
+        history.client_capabilities = declared if isinstance(declared, dict) else None
+    if history.stateful_seq is None:
+        history.stateful_seq = asked.seq
+
+
+def _remember_answer(context: MessageContext, asked: Asked, history: History) -> None:
+    message, frame = context.message, context.frame
+    side = history.client if asked.sender == CLIENT else history.server
+    if asked.seq > side.last_answered_seq:
+        side.last_answered_seq = asked.seq
+    asked.answered_seq, asked.answered_ns = frame.seq, frame.observed_at_ns
+    asked.answers_due -= 1
+    if asked.answers_due == 0:
+        side.pending.pop(asked.id, None)
+    history.answered.append(asked)
+    if asked is history.initialize:
+        history.initialize_answered = True
+        if isinstance(message, Response) and isinstance(message.result, dict):
+            _negotiate(message.result, history)
+
+
+def _negotiate(result: JSONObject, history: History) -> None:
+    version, declared = result.get("protocolVersion"), result.get("capabilities")
+    if history.protocol == "acp":
+        history.candidates = acp.named(version)
+        history.negotiated = history.candidates[0] if len(history.candidates) == 1 else None
+        return
+    history.server_capabilities = declared if isinstance(declared, dict) else None
+    if isinstance(version, str) and version in STATEFUL:
+        history.negotiated = version
+        history.candidates = (version,)
+        history.unmet = unmet_needs(history, version)
+        history.unserved = unserved(history.unmet)
+        history.unmet_for_tasks = frozenset(
+            one for one, needs in history.unmet.items() if all(need.condition == "task" for need in needs)
+        )
+
+
+def _remember_cancellation(context: MessageContext, message: Notification, history: History) -> None:
+    id = request_id(member(message.params, "requestId"))
+    side = history.client if context.sender == CLIENT else history.server
+    if id is not None and (asked := side.pending.get(id)):
+        asked.cancelled = True
+        history.facts |= CANCELLED

@@ -1,0 +1,210 @@
+"""What the judge of HTTP writes into its history, once the checks have seen an exchange or a part of one."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from mcpproxy.checks.engine.context import member
+from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED
+from mcpproxy.checks.stateless.era import shows_modern
+from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, RequestId, Response
+from mcpproxy.protocol.mirrors import mirrors
+from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.session.exchanges import (
+    MAX_REMEMBERED,
+    SESSION,
+    VERSION,
+    HttpExchange,
+    HttpHistory,
+    HttpSession,
+    Mismatch,
+    Proper,
+    SentEvent,
+    Stream,
+    is_answer,
+)
+from mcpproxy.session.frame import Frame, ResponseHead
+from mcpproxy.session.history import ModernAnswer, keep
+
+Key: TypeAlias = tuple[str, RequestId]
+"""What tells a message of the server from any other: its kind and its id."""
+
+
+def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
+    """What a stateless request shares with others; whether a session may be spread over several."""
+    told = session.judge.history
+    if session.stateless:
+        told.lasting = history.memories
+        told.facts |= DISCOVERED | INTRODUCED
+        told.caller = f"{exchange.server} {exchange.fields.get('authorization') or ''}"
+        told.scattered = history.blind
+    else:
+        told.scattered = session.id is None and history.unattributed
+
+
+def remember_request(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
+    """Which stream the request opens or takes up again, and what its session is to know of the server."""
+    connection = exchange.request.connection
+    if exchange.initialize is not None and not session.legacy:
+        told = session.judge.history
+        told.modern_answer = history.modern.get(connection)
+        told.supported = dict(history.supported.get(exchange.server, {}))
+    if session.legacy:
+        return
+    if session.id is not None or session.stateless or VERSION in exchange.fields:
+        history.streamable = True
+    if exchange.method == "POST":
+        exchange.stream = Stream(exchange.number, True, tuple(r.id for r in exchange.requests))
+        return
+    last = exchange.last_event_id
+    if not last:
+        exchange.stream = Stream(exchange.number, False)
+    elif (cursor := session.events.get(last)) is not None:
+        exchange.cursor, exchange.stream = cursor, cursor.stream
+
+
+def remember_opening(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
+    """The server takes initialize: from now on its connection, and its id if any, mean this session."""
+    connection = exchange.request.connection
+    before = history.by_connection.get(connection)
+    issued = exchange.response_fields.get(SESSION)
+    if issued and session.id is None:
+        session.id = issued
+        keep(history.sessions, issued, session, MAX_REMEMBERED)
+    elif before is not None and before is not session and before.id is None and session.id is None:
+        history.shared.add(connection)
+    keep(history.by_connection, connection, session, MAX_REMEMBERED)
+
+
+def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:
+    """Whether there is a well-known document about authorization."""
+    path = exchange.request.target.partition("?")[0]
+    if exchange.succeeded and path.startswith(RESOURCE_METADATA):
+        history.metadata = "served"
+    elif exchange.status in (404, 405, 410) and path == RESOURCE_METADATA and not history.metadata:
+        history.metadata = "refused"  # There, at the root, a client looks last.
+
+
+def remember_messages(
+    exchange: HttpExchange,
+    session: HttpSession,
+    frame: Frame,
+    messages: tuple[Proper, ...],
+    history: HttpHistory,
+) -> None:
+    """What the messages of the server answer, and what they tell of it."""
+    if exchange.answered_ns is not None:
+        exchange.late_messages += 1
+    asked = [request.id for request in exchange.requests]
+    for message in messages:
+        id = message.id if isinstance(message, Response | ErrorResponse) else None
+        if isinstance(id, int | str) and id in asked:
+            exchange.answered |= {id}
+    if asked and exchange.answered_ns is None and exchange.answered.issuperset(asked):
+        exchange.answered_ns = frame.observed_at_ns
+    if session.stateless:
+        _remember_server(exchange, session, frame, messages, history)
+    elif exchange.initialize is not None:
+        if any(isinstance(message, Response) for message in messages):
+            # What server/discover lists may be the versions without a handshake alone.
+            history.dual_servers.add(exchange.server)
+            history.modern_only.pop(exchange.server, None)
+        for version, seq in session.judge.history.supported.items():
+            history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
+
+
+def remember_delivery(exchange: HttpExchange, session: HttpSession, keys: Sequence[Key]) -> None:
+    """What came with this stream is not to come with another while this one is open."""
+    for key in keys:
+        session.delivered.setdefault(key, exchange.number)
+    if exchange.delivered is None:
+        exchange.delivered = []
+    exchange.delivered += keys
+
+
+def _remember_server(
+    exchange: HttpExchange,
+    session: HttpSession,
+    frame: Frame,
+    messages: tuple[Proper, ...],
+    history: HttpHistory,
+) -> None:
+    """What a stateless answer tells of the server: its versions, its tools, what it refuses."""
+    connection, told = exchange.request.connection, session.judge.history
+    answer = told.modern_answer
+    if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
+        answer = ModernAnswer(frame.seq, (), asked=told.candidates)
+    if shows_modern(exchange, frame):
+        history.modern_servers.add(exchange.server)
+    if answer is not None:
+        keep(history.modern, connection, answer, MAX_REMEMBERED)
+        is_dual = exchange.server in history.dual_servers
+        if answer.versions and not is_dual and not any(v in STATEFUL for v in answer.versions):
+            history.modern_only[exchange.server] = frame.seq
+    for version, seq in told.supported.items():
+        history.supported.setdefault(exchange.server, {}).setdefault(version, seq)
+    for request in exchange.requests:
+        if request.method == "tools/list":
+            key = (exchange.server, exchange.fields.get("authorization") or "")
+            listed = {name: mirrors(schema) for m in messages for name, schema in _tools(m)}
+            history.mirrors.setdefault(key, {}).update(listed)
+            for call in [call for call in history.mismatched if call[0] == connection]:
+                del history.mismatched[call]
+        elif request.method == "tools/call" and -32020 in exchange.error_codes:
+            _remember_mismatch(exchange, str(member(request.params, "name")), frame, history)
+
+
+def _remember_mismatch(exchange: HttpExchange, tool: str, frame: Frame, history: HttpHistory) -> None:
+    """A call was refused for its headers; if not for the usual ones, then for those of its arguments."""
+    if exchange.reported.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
+        mismatch = Mismatch(frame.seq, exchange.fields.starting("mcp-param-"))
+        keep(history.mismatched, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
+
+
+def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame, id: str) -> None:
+    """Where an event was sent first."""
+    stream = exchange.stream
+    if stream is None or id in session.events:
+        return
+    stream.events += 1
+    session.forgetful = session.forgetful or len(session.events) >= MAX_REMEMBERED
+    keep(
+        session.events,
+        id,
+        SentEvent(stream, exchange.number, stream.events, hash(frame.raw)),
+        MAX_REMEMBERED,
+    )
+
+
+def remember_lost(session: HttpSession, history: HttpHistory) -> None:
+    """The stream broke, and no other brings what it was to answer."""
+    for asked in session.judge.history.client.pending.values():
+        keep(history.lost, (session.judge.history.caller, asked.id), asked, MAX_REMEMBERED)
+
+
+def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:
+    """The session is over. A GET or DELETE may lack a route, and -32601 means a method, so not there."""
+    named = session.id is not None and exchange.fields.get(SESSION) == session.id
+    if named and session.ended_seq is None and -32601 not in exchange.error_codes:
+        ended_ns = exchange.ended_ns or head.observed_at_ns
+        session.ended_seq, session.ended_by, session.ended_ns = head.seq, "404", ended_ns
+
+
+def _tools(message: Proper) -> list[tuple[str, JSON]]:
+    """The tools in a tools/list result: name and input schema."""
+    tools = member(message.value, "result", "tools")
+    return [
+        (str(member(tool, "name")), member(tool, "inputSchema"))
+        for tool in (tools if isinstance(tools, list) else [])
+    ]
+
+
+def keys_of(messages: tuple[Proper, ...]) -> Sequence[Key]:
+    """The keys of those messages that have one."""
+    if len(messages) == 1 and type(messages[0]) is Notification:
+        return ()  # as most events are
+    return [
+        ("response" if is_answer(m) else "request", m.id)
+        for m in messages
+        if isinstance(m, Request | Response | ErrorResponse) and isinstance(m.id, int | str)
+    ]

@@ -1,0 +1,173 @@
+"""Open any recording: complete it from its journal where a session was killed, import it where it is foreign.
+
+``mcpproxy.trace.reader`` reads a file as it stands. What a user names goes through here.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+
+from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import Event, Finding
+from mcpproxy.trace import chain, upgrades
+from mcpproxy.trace.decoding import decode
+from mcpproxy.trace.format import CloseRecord, Continued, Header
+from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.members import NotARecordError
+from mcpproxy.trace.reader import ENDLESS, NOT_OURS, SECOND_HEADER, Trace, open_file, read_trace, refuse
+from mcpproxy.trace.short_lines import Lines
+
+
+def open_trace(path: str | os.PathLike[str]) -> Trace:
+    """Open a trace; a journal that a killed session left beside it is folded in first.
+
+    A recording in a format of others is read as if it were a trace (see ``mcpproxy.importers.detect``).
+
+    Raises:
+        TraceError: there is no trace there, or none that this mcpproxy can read.
+    """
+    name = os.fspath(path)
+    first = chain.first_of(name)
+    aside, trouble = _folded(first) if os.path.lexists(journal.folder(first)) else ("", "")
+    is_recording = not trouble and os.path.lexists(journal.folder(first))
+    if aside:
+        files = [os.path.join(os.path.dirname(first), os.path.basename(f)) for f in chain.files_of(aside)]
+        return read_trace(name, trouble=trouble, files=files, aside=os.path.dirname(aside))
+    try:
+        return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
+    except TraceError as fault:
+        if fault.fact == NOT_OURS[0] and (found := _foreign(name)):
+            return found
+        if trouble and not os.path.lexists(name):  # all that there is of it is the journal
+            raise TraceError(name, None, trouble, "nothing of it can be read") from None
+        raise
+
+
+def _folded(first: str) -> tuple[str, str]:
+    """Finish a recording from the journal beside it, or a copy of both where they are not ours to change.
+
+    Returns:
+        The first file of the copy, if one was made, and what there is to say of the journal.
+    """
+    # Not at the top: few traces need it.
+    from mcpproxy.recorder.foreign_journals import NotOursError
+    from mcpproxy.recorder.recovery import fold, fold_aside
+
+    try:
+        try:
+            fold(first)
+        except NotOursError as fault:
+            where = "the journal beside it" if fault.path == journal.folder(first) else "the trace"
+            aside = fold_aside(first)
+            said = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
+            return aside, said if aside else ""
+    except (OSError, McpProxyError) as fault:
+        reason = fault.fact if isinstance(fault, TraceError) else str(fault)
+        reason = (fault.strerror or reason) if isinstance(fault, OSError) else reason
+        return "", f"the journal beside it could not be folded in: {reason}"
+    return "", ""
+
+
+def _foreign(name: str) -> Trace | None:
+    from mcpproxy.importers.detect import open_foreign, recognised
+
+    format = recognised(name)
+    return open_foreign(name, format) if format else None
+
+
+def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:
+    """The recording from its beginning, then what is added, until it is closed or nobody adds any more.
+
+    ``poll_s`` is how long to wait before looking again, in seconds.
+
+    Raises:
+        TraceError: as ``open_trace`` and ``Trace.events``.
+    """
+    name = os.fspath(path)
+    first = chain.first_of(name)
+    trace = _wait_for_trace(first, poll_s)
+    if type(trace) is not Trace or trace.is_copy:  # nobody goes on with it
+        yield from trace.events()
+        return
+    files = [first]
+    for name in files:  # it grows on the way
+        for record in _follow_file(name, first, trace, poll_s):
+            if isinstance(record, Continued):
+                following = os.path.join(os.path.dirname(first), record.file)
+                if not chain.is_name(record.file) or following in files:
+                    raise TraceError(name, None, ENDLESS, "record again")
+                files.append(following)
+            else:
+                yield record
+
+
+def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator[Event | Finding | Continued]:
+    while not os.path.exists(name) and _is_under_way(first):
+        time.sleep(poll_s)  # its name is known a moment before it is there
+    with open_file(name) as file:
+        number = 0
+        line = b""
+        is_over = False
+        while True:
+            line += file.readline()
+            if line.endswith(b"\n"):
+                number += 1
+                is_over = False
+                if number > 1 and line.strip():
+                    try:
+                        record = decode(upgrades.climb(line, trace.rungs))
+                    except NotARecordError as fault:
+                        refuse(name, number, str(fault))
+                    match record:
+                        case CloseRecord():
+                            yield record.close
+                            return
+                        case Header():
+                            refuse(name, number, SECOND_HEADER)
+                        case Lines():
+                            yield from record.events()
+                        case Encoded():
+                            pass
+                        case Continued():
+                            yield record
+                            return
+                        case _:
+                            yield record
+                line = b""
+            elif is_over:
+                return
+            elif _is_under_way(first):
+                time.sleep(poll_s)
+            else:
+                is_over = True  # the journal goes when the trace is closed: look once more
+
+
+def _wait_for_trace(name: str, poll_s: float) -> Trace:
+    """The trace, as soon as the recorder that is starting has written its header."""
+    while True:
+        try:
+            return open_trace(name)
+        except TraceError:
+            if not _is_under_way(name):
+                raise
+        time.sleep(poll_s)
+
+
+def _is_under_way(first: str) -> bool:
+    """Whether somebody records into it; what was left behind by a recorder that was killed is completed.
+
+    Raises:
+        TraceError: that cannot be done.
+    """
+    if not os.path.isdir(journal.folder(first)):
+        return False
+    from mcpproxy.recorder.foreign_journals import NotOursError, is_recording
+    from mcpproxy.recorder.recovery import fold
+
+    try:
+        return not fold(first)
+    except NotOursError:
+        return is_recording(first)
+    except OSError as fault:
+        raise TraceError(first, None, (fault.strerror or str(fault)).lower(), "see to it") from None

@@ -1,0 +1,149 @@
+"""How a value fails a schema, in our words: where, what should be there, and what is.
+
+The library's own sentences repeat whole values and speak another language than the rest of our findings.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.shapes.nodes import either
+from mcpproxy.protocol.wording import kind, shown, token
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+
+class Mismatch(NamedTuple):
+    """Where a value does not fit, as a JSON Pointer from its root, and how: ``should be a string, is 3``.
+
+    A missing member is pointed at where it would stand.
+    """
+
+    pointer: str
+    what: str
+
+
+def is_sure(error: "ValidationError") -> bool:
+    """Whether a failure rests neither on what the library could not finish nor on a mere annotation."""
+    return not any(type(leaf.kind).__name__ in _UNSURE or _whole(leaf) for leaf in _leaves(error))
+
+
+_UNSURE: Final = frozenset(
+    {
+        "BacktrackLimitExceeded",
+        "RegexEngineFailure",
+        "ContentEncoding",
+        "ContentMediaType",
+        "FromUtf8",
+        "Format",
+        "Custom",
+        "Referencing",
+    }
+)
+
+
+def _whole(error: "ValidationError") -> bool:
+    """Draft-04 takes 1.0 for no integer, yet the peers' languages do not all tell it from 1."""
+    return (
+        type(error.kind).__name__ == "Type"
+        and isinstance(error.instance, float)
+        and error.instance.is_integer()
+        and error.kind.value == ["integer"]
+    )
+
+
+def _leaves(error: "ValidationError") -> "Iterator[ValidationError]":
+    """The failures at the bottom of a failure, itself if nothing is below."""
+    branches = cast("list[list[ValidationError]]", getattr(error.kind, "context", []))
+    inner = [failure for branch in branches for failure in branch]
+    if not inner:
+        yield error
+    for failure in inner:
+        yield from _leaves(failure)
+
+
+def told(error: "ValidationError", value: JSON) -> Mismatch:
+    """Where in ``value`` a failure lies, and what it is."""
+    name, says = error.kind.name, error.kind.as_dict()
+    path, found = "", value
+    for step in error.instance_path:
+        path += token(step)
+        found = cast("JSON", found[step])  # pyright: ignore[reportIndexIssue, reportCallIssue, reportArgumentType, reportOptionalSubscript, reportUnknownVariableType]
+    if name == "required":
+        return Mismatch(path + token(says["property"]), "is missing")
+    unexpected = says.get("unexpected")
+    if name == "falseSchema" and error.schema_path[-1] == "additionalProperties" and isinstance(found, dict):
+        unexpected = list(found)  # Where no member is allowed at all, the object is named for them.
+    if unexpected:
+        return Mismatch(path + token(unexpected[0]), "is not allowed")
+    return Mismatch(path, _clause(error, name, says, found))
+
+
+def _clause(error: "ValidationError", name: str, says: Mapping[str, JSON], found: JSON) -> str:
+    if name in ("anyOf", "oneOf", "type"):
+        if type(error.kind).__name__ == "OneOfMultipleValid":
+            return "fits more than one of the schemas under oneOf"
+        types = _types(error)
+        if not types:
+            return f"fits none of the schemas under {name}"
+        is_ = shown(found) if isinstance(found, float) and "integer" in types else kind(found)
+        return f"should be {either([_TYPES.get(t, t) for t in types])}, is {is_}"
+    if name in ("enum", "const"):
+        options = cast("list[JSON]", says.get("options", [says.get("expected_value")]))
+        if not options:
+            return "has no value to be"
+        most = [shown(option) for option in options[:6]] + ["…"] * (len(options) > 6)
+        return f"should be {either(most)}, is {shown(found)}"
+    if name in _LIMITS:
+        phrase, unit = _LIMITS[name]
+        limit = shown(says.get("limit", says.get("multiple_of")))
+        if not unit:
+            return f"should be {phrase} {limit}, is {shown(found)}"
+        return f"should have {phrase} {limit} {unit}, has {len(cast('str', found))}"
+    if name == "pattern":
+        return f"should match {shown(says.get('pattern'))}, is {shown(found)}"
+    return _PHRASES.get(name, f"does not fit {name}")
+
+
+def _types(error: "ValidationError") -> list[str] | None:
+    """The types that would do, where the type is all that is wrong."""
+    types: list[str] = []
+    for leaf in _leaves(error):
+        if type(leaf.kind).__name__ != "Type" or leaf.instance_path != error.instance_path:
+            return None
+        types += cast("list[str]", leaf.kind.value)
+    # null goes last: it is what else may be.
+    return sorted(dict.fromkeys(types), key=lambda name: name == "null")
+
+
+_TYPES: Final[Mapping[str, str]] = {
+    "boolean": "a boolean",
+    "object": "an object",
+    "array": "an array",
+    "number": "a number",
+    "string": "a string",
+    "integer": "an integer",
+}
+
+_LIMITS: Final[Mapping[str, tuple[str, str]]] = {
+    "minimum": ("at least", ""),
+    "maximum": ("at most", ""),
+    "exclusiveMinimum": ("above", ""),
+    "exclusiveMaximum": ("below", ""),
+    "multipleOf": ("a multiple of", ""),
+    "minLength": ("at least", "characters"),
+    "maxLength": ("at most", "characters"),
+    "minItems": ("at least", "items"),
+    "maxItems": ("at most", "items"),
+    "minProperties": ("at least", "members"),
+    "maxProperties": ("at most", "members"),
+}
+
+_PHRASES: Final[Mapping[str, str]] = {
+    "falseSchema": "is not allowed",
+    "not": "fits the schema under not",
+    "uniqueItems": "has items that are equal",
+    "contains": "has no item that fits contains",
+    "propertyNames": "has a member whose name is not allowed",
+}

@@ -1,0 +1,50 @@
+"""Does what a user filled into a form match the schema that the form was made of?
+
+The schema is judged as any other (see ``contract``). Forms also name the format of a text, which JSON Schema
+lets a validator pass over; what is said of it says so.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#requested-schema
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.schema.validate import breaks
+from mcpproxy.protocol.wording import token
+
+FORMATS: Final[Mapping[JSON, re.Pattern[str]]] = {
+    "email": pattern(r"[^@\s]+@[^@\s]+\Z"),
+    "uri": pattern(r"[A-Za-z][A-Za-z0-9+.-]*:\S*\Z"),
+    "date": pattern(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])\Z"),
+    "date-time": pattern(
+        r"\d{4}-\d\d-\d\d[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z"
+    ),
+}
+"""What a text of each format looks like, generously."""
+
+
+class Misfit(NamedTuple):
+    """Where a form does not match, as a JSON Pointer, and how. ``annotated``: by its format alone."""
+
+    pointer: str
+    what: str
+    annotated: bool = False
+
+
+def misfits(content: JSONObject, schema: JSON, revision: str) -> Iterator[Misfit]:
+    """How ``content`` does not match ``schema``, leaving out values that no form can have at all."""
+    impossible = tuple(token(name) for name, value in content.items() if isinstance(value, dict | None))
+    for mismatch in breaks(content, schema, revision):
+        if "/" + mismatch.pointer[1:].partition("/")[0] not in impossible:
+            yield Misfit(mismatch.pointer, mismatch.what)
+    fields = schema.get("properties") if isinstance(schema, dict) else None
+    for name, field in fields.items() if isinstance(fields, dict) else ():
+        value = content.get(name)
+        if isinstance(field, dict) and isinstance(value, str) and field.get("type") == "string":
+            format = field.get("format")
+            form = FORMATS.get(format) if isinstance(format, str) else None
+            if form is not None and not form.match(value):
+                yield Misfit(token(name), f"is not of the format {format}", annotated=True)

@@ -1,0 +1,321 @@
+"""Is a tool's ``inputSchema`` or ``outputSchema`` a sound schema? Facts only, no verdict.
+
+What counts as a fault depends on the protocol revision, which the checks know and this module does
+not: it names every flaw it finds and what kind it is. The walk visits schema positions alone, so a
+property called ``type`` is not the keyword, and what stands in ``const``, ``enum``, ``default`` or
+``examples`` is data. A dialect that is not in the table is unsupported, not invalid: of such a
+schema only those keywords at the root are looked at that MCP itself describes.
+
+No input makes it raise; depth and size of what is visited are bounded.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Literal, TypeAlias, TypeGuard, cast
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.schema.dialects import (
+    DEFAULT,
+    GOES_WITH,
+    IN_PLACE,
+    SHELVES,
+    SUPPLIERS,
+    TYPES,
+    Dialect,
+    Takes,
+    keywords,
+    named,
+)
+from mcpproxy.protocol.wording import kind, shown, token
+
+MAX_SCHEMAS: Final = 20_000
+"""Subschemas visited of one schema; what lies beyond is not judged."""
+
+MAX_DEPTH: Final = 256
+
+FlawKind: TypeAlias = Literal[
+    "not-an-object",  # the root is no object
+    "missing-root-type",
+    "root-type-not-object",
+    "bad-type-name",
+    "properties-not-object",
+    "property-not-schema",
+    "boolean-property",  # true or false for a property of the root: JSON Schema, but not MCP's shape
+    "required-not-strings",
+    "required-unknown-property",
+    "required-forbidden-property",  # unknown, and additionalProperties false: nothing satisfies it
+    "no-properties",
+    "dialect",  # anything else that the meta-schema refuses
+]
+
+
+@slotted(frozen=True)
+class Flaw:
+    """One thing about a schema. ``pointer`` leads from the schema's root to the value concerned.
+
+    A missing member is pointed at where it would stand. ``what`` is a clause about the value there:
+    ``should be a string, is 3``.
+    """
+
+    pointer: str
+    keyword: str
+    what: str
+    kind: FlawKind
+
+
+Place: TypeAlias = Literal["root", "own", "composed", "shelf"]
+
+
+@slotted(frozen=True)
+class _Spot:
+    """A schema to be visited. ``place`` is what it says about the instance it will judge.
+
+    ``own``: everything. ``composed``: a part, others say the rest (somewhere above is an anyOf or
+    its like). ``shelf``: whatever the references that lead here make of it.
+    """
+
+    pointer: str
+    schema: JSONObject
+    dialect: Dialect | None
+    place: Place
+    depth: int
+
+
+def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[Flaw]:
+    """What is to be said about ``schema``, in the order of the document's branches.
+
+    ``object_root`` is whether its root has to have the type "object", as it has for every schema of
+    a tool but the ``outputSchema`` of 2026-07-28.
+    """
+    if not isinstance(schema, dict):
+        yield Flaw("", "", f"should be an object, is {kind(schema)}", "not-an-object")
+        return
+    stack = [_Spot("", schema, _dialect(schema, DEFAULT), "root", 0)]
+    visited = 0
+    while stack and visited < MAX_SCHEMAS:
+        spot = stack.pop()
+        visited += 1
+        yield from _own_flaws(spot, object_root=object_root)
+        stack.extend(reversed(list(_children(spot))))
+
+
+def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
+    uri = schema.get("$schema")
+    return named(uri) if isinstance(uri, str) else inherited
+
+
+def _own_flaws(spot: _Spot, *, object_root: bool) -> Iterator[Flaw]:
+    schema, dialect = spot.schema, spot.dialect
+    at_root = spot.place == "root"
+    table: Mapping[str, Takes] = _ROOT_ONLY if dialect is None else keywords(dialect)
+    if dialect is None and not at_root:
+        return
+    typed_root = at_root and object_root
+    if typed_root and "type" not in schema:
+        yield Flaw("/type", "type", "is missing", "missing-root-type")
+    for keyword, value in schema.items():
+        takes = table.get(keyword)
+        if takes is None:
+            continue
+        pointer = spot.pointer + token(keyword)
+        if keyword == "type":
+            yield from _type_flaws(pointer, value, typed_root=typed_root, judged=dialect is not None)
+        elif keyword == "properties":
+            yield from _properties_flaws(pointer, value, dialect, at_root=at_root)
+        elif keyword == "required" and not _is_strings(value):
+            what = f"should be an array of strings, is {_found(value)}"
+            yield Flaw(pointer, keyword, what, "required-not-strings")
+        elif dialect is not None:
+            for below, what in _wrong(value, takes, dialect):
+                yield Flaw(pointer + below, keyword, what, "dialect")
+            if dialect == "draft-04" and (partner := GOES_WITH.get(keyword, keyword)) not in schema:
+                yield Flaw(pointer, keyword, f"stands without {partner}", "dialect")
+    if dialect is not None and spot.place != "composed":
+        yield from _hints(spot)
+
+
+def _type_flaws(pointer: str, value: JSON, *, typed_root: bool, judged: bool) -> Iterator[Flaw]:
+    if typed_root:
+        if value != "object":
+            what = f'should be "object", is {_found(value)}'
+            yield Flaw(pointer, "type", what, "root-type-not-object")
+    elif judged and not _is_type(value):
+        what = f"should be a type name or an array of distinct type names, is {_found(value)}"
+        yield Flaw(pointer, "type", what, "bad-type-name")
+
+
+def _properties_flaws(pointer: str, value: JSON, dialect: Dialect | None, *, at_root: bool) -> Iterator[Flaw]:
+    if not isinstance(value, dict):
+        what = f"should be an object, is {kind(value)}"
+        yield Flaw(pointer, "properties", what, "properties-not-object")
+        return
+    for name, schema in value.items():
+        if not _is_schema(schema, dialect):
+            what = f"should be a schema, is {kind(schema)}"
+            yield Flaw(pointer + token(name), "properties", what, "property-not-schema")
+        elif at_root and isinstance(schema, bool):
+            what = f"should be an object, is {kind(schema)}"
+            yield Flaw(pointer + token(name), "properties", what, "boolean-property")
+
+
+def _hints(spot: _Spot) -> Iterator[Flaw]:
+    """Legal, but hardly meant: an object without properties, a required property nobody defines."""
+    schema = spot.schema
+    properties = schema.get("properties", {})
+    others = schema.get("additionalProperties")
+    supplied = isinstance(others, dict) or any(name in schema for name in SUPPLIERS)
+    if supplied or not isinstance(properties, dict):
+        return
+    if "properties" not in schema:
+        if spot.place == "shelf":
+            return
+        if schema.get("type") == "object" and others is not False:
+            yield Flaw(spot.pointer + "/properties", "properties", "is missing", "no-properties")
+    required = schema.get("required")
+    if not isinstance(required, list):
+        return
+    for index, name in enumerate(required):
+        if isinstance(name, str) and name not in properties:
+            pointer = f"{spot.pointer}/required/{index}"
+            what = f"names {shown(name)}, which is not under properties"
+            if others is False:
+                what += " and which additionalProperties false forbids"
+                yield Flaw(pointer, "required", what, "required-forbidden-property")
+            else:
+                yield Flaw(pointer, "required", what, "required-unknown-property")
+
+
+def _children(spot: _Spot) -> Iterator[_Spot]:
+    if spot.dialect is None or spot.depth == MAX_DEPTH:
+        return
+    table = keywords(spot.dialect)
+    for keyword, value in spot.schema.items():
+        takes = table.get(keyword)
+        if takes not in _HOLDS_SCHEMAS:
+            continue
+        place: Place = "own"
+        if keyword in IN_PLACE or spot.place == "composed":
+            place = "composed"
+        elif keyword in SHELVES:
+            place = "shelf"
+        found: list[tuple[str, JSON]] = [("", value)]
+        if isinstance(value, list):
+            found = [(token(index), item) for index, item in enumerate(value)]
+        elif takes in ("map", "either") and isinstance(value, dict):
+            found = [(token(name), item) for name, item in value.items()]
+        for below, schema in found:
+            if isinstance(schema, dict):
+                pointer = spot.pointer + token(keyword) + below
+                dialect = _dialect(schema, spot.dialect)
+                yield _Spot(pointer, schema, dialect, place, spot.depth + 1)
+
+
+_HOLDS_SCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")
+
+_ROOT_ONLY: Final[Mapping[str, Takes]] = {"type": "type", "properties": "map", "required": "names"}
+
+
+def _is_number(value: JSON) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: JSON) -> bool:
+    # 2.0 is an integer: JSON knows numbers only.
+    return _is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
+
+
+def _is_strings(value: JSON) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_names(value: JSON) -> bool:
+    return _is_strings(value) and len(_distinct(value)) == len(cast("list[str]", value))
+
+
+def _distinct(strings: JSON) -> frozenset[str]:
+    return frozenset(cast("list[str]", strings))
+
+
+def _is_type(value: JSON) -> bool:
+    if isinstance(value, str):
+        return value in TYPES
+    return _is_names(value) and bool(value) and _distinct(value) <= TYPES
+
+
+def _is_schema(value: JSON, dialect: Dialect | None) -> bool:
+    return isinstance(value, dict) or (isinstance(value, bool) and dialect != "draft-04")
+
+
+def _matches(pattern: str, value: JSON) -> bool:
+    return isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+def _found(value: JSON) -> str:
+    if not isinstance(value, list):
+        return shown(value)
+    return "[" + ", ".join(map(shown, value[:3])) + (", …]" if len(value) > 3 else "]")
+
+
+Wrong: TypeAlias = "Iterator[tuple[str, str]]"
+"""Pointers below a keyword, and what is wrong there."""
+
+_PLAIN: Final[Mapping[Takes, tuple[str, Callable[[JSON], bool]]]] = {
+    "string": ("a string", lambda value: isinstance(value, str)),
+    "boolean": ("a boolean", lambda value: isinstance(value, bool)),
+    "number": ("a number", _is_number),
+    "positive": ("a number above 0", lambda value: _is_number(value) and value > 0),
+    "count": ("a non-negative integer", _is_count),
+    "names": ("an array of distinct strings", _is_names),
+    "names+": ("a non-empty array of distinct strings", lambda value: _is_names(value) and bool(value)),
+    "array": ("an array", lambda value: isinstance(value, list)),
+    "choices": ("a non-empty array", lambda value: isinstance(value, list) and bool(value)),
+    "id": (
+        "a URI without a fragment",
+        lambda value: isinstance(value, str) and "#" not in value.removesuffix("#"),
+    ),
+    "name:": ("a plain name", lambda value: _matches(r"[A-Za-z][-A-Za-z0-9._:]*", value)),
+    "name_": ("a plain name", lambda value: _matches(r"[A-Za-z_][-A-Za-z0-9._]*", value)),
+}
+
+
+def _wrong(value: JSON, takes: Takes, dialect: Dialect) -> Wrong:
+    """Where ``value`` is not what a keyword takes, as far as it can be told without going deeper."""
+    match takes:
+        case "schema" | "schema?":
+            if not _is_schema(value, dialect) and not (takes == "schema?" and isinstance(value, bool)):
+                yield "", f"should be a schema, is {_found(value)}"
+        case "schemas" | "items":
+            if takes == "items" and _is_schema(value, dialect):
+                return
+            if not isinstance(value, list) or not value:
+                either = "a schema or " if takes == "items" else ""
+                yield "", f"should be {either}a non-empty array of schemas, is {_found(value)}"
+                return
+            for index, item in enumerate(value):
+                yield from _below(token(index), _wrong(item, "schema", dialect))
+        case "map" | "needs" | "either" | "flags":
+            if not isinstance(value, dict):
+                yield "", f"should be an object, is {_found(value)}"
+                return
+            inner = _INNER[takes]
+            for name, item in value.items():
+                if takes != "either" or not _is_names(item) or (dialect == "draft-04" and not item):
+                    yield from _below(token(name), _wrong(item, inner, dialect))
+        case _:
+            expected, is_right = _PLAIN[takes]
+            if not is_right(value):
+                yield "", f"should be {expected}, is {_found(value)}"
+
+
+_INNER: Final[Mapping[str, Takes]] = {
+    "map": "schema",
+    "needs": "names",
+    "either": "schema",
+    "flags": "boolean",
+}
+
+
+def _below(pointer: str, wrong: Wrong) -> Wrong:
+    for rest, what in wrong:
+        yield pointer + rest, what

@@ -1,0 +1,1 @@
+"""The params and the result of every method, in every revision."""

@@ -1,0 +1,236 @@
+"""Do params and results have the members and types that their method has in this revision?
+
+Shapes are built once per revision, on first use, from the tables in ``shapes_types``, ``shapes_input``
+and ``shapes_messages``. Members that no table lists are lawful. Of several variants the one is reported
+that the message was evidently meant to be.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from itertools import islice
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent
+from mcpproxy.protocol.methods import INPUT_REQUESTS, defined
+from mcpproxy.protocol.shapes.input_types import INPUT
+from mcpproxy.protocol.shapes.messages import MESSAGES
+from mcpproxy.protocol.shapes.nodes import (
+    ANY,
+    Array,
+    By,
+    Map,
+    Object,
+    OneOf,
+    Scalar,
+    Shape,
+    ShapeViolation,
+    Test,
+    With,
+    either,
+    is_integer,
+    is_number,
+)
+from mcpproxy.protocol.shapes.notation import Block, read
+from mcpproxy.protocol.shapes.types import TYPES
+
+__all__ = ["LIMIT", "Expected", "Part", "ShapeViolation", "expected", "extras", "violations"]
+
+LIMIT: Final = 20
+"""No more violations than this are told of one value."""
+
+Part: TypeAlias = Literal["params", "result"]
+
+
+def violations(
+    value: "JSON | Absent", shape: str | tuple[str, Part], revision: str
+) -> Iterable[ShapeViolation]:
+    """What is wrong with ``value``, at most ``LIMIT`` things; nothing if it is as it should be.
+
+    ``shape`` is the name of a type (``ClientCapabilities``), or a method and which part of it
+    ``value`` is. Pointers lead from the message (``/params/name``) or, for a type, from the value.
+    Nothing is wrong with what belongs to a method that ``revision`` does not define.
+
+    Raises:
+        LookupError: there is no type of that name in ``revision``.
+    """
+    built, prefix = _shape(shape, revision)
+    if value is ABSENT:
+        missing = ShapeViolation(prefix, built.expected, "missing", "missing")
+        return (missing,) if built.insistent else ()
+    return () if built.test(value) else islice(built.report(value, prefix), LIMIT)
+
+
+class Expected(NamedTuple):
+    """What tells whether a part of a message has no ``violations``, without saying which.
+
+    ``fits`` tests its value, ``None`` if that may be anything; ``fits_besides_meta`` takes its ``_meta`` as
+    it is. ``insists`` is whether it may not be left out.
+    """
+
+    fits: Test | None
+    fits_besides_meta: Test | None
+    insists: bool
+
+
+def expected(method: str, part: Part, revision: str) -> Expected:
+    """What that part of a message of ``method`` is held against."""
+    built, _ = _shape((method, part), revision)
+    if built is ANY:
+        return Expected(None, None, built.insistent)
+    if not isinstance(built, Object):
+        return Expected(built.test, built.test, built.insistent)
+    others = {name: shape for name, shape in built.members.items() if name != "_meta"}
+    besides = Object(others, built.required - {"_meta"}, insistent=built.insistent)
+    return Expected(built.test, besides.test, built.insistent)
+
+
+def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str) -> Iterator[str]:
+    """JSON Pointers, at most ``LIMIT``, of members that ``revision`` does not define for ``shape``.
+
+    Legal, all of them: its objects are open. ``shape`` and the errors raised are as for ``violations``.
+    """
+    built, prefix = _shape(shape, revision)
+    return iter(()) if value is ABSENT else islice(built.extras(value, prefix), LIMIT)
+
+
+@lru_cache(maxsize=4096)  # peers choose the names of methods
+def _shape(shape: str | tuple[str, Part], revision: str) -> tuple[Shape, str]:
+    """A shape, and the pointer that leads to what has it."""
+    if isinstance(shape, str):
+        return _named(shape, revision), ""
+    method, part = shape
+    return _message(method, part, revision), f"/{part}"
+
+
+def _message(method: str, part: Part, revision: str) -> Shape:
+    own = _block(_messages(), f"{method} {part}", revision)
+    if method in INPUT_REQUESTS.get(revision, ()):
+        return _build(own, revision) if own else ANY
+    found = defined(method, revision)
+    common = _block(_messages(), f"{found.kind} {part}", revision) if found else None
+    if common is None:
+        return ANY  # nobody defines the method, or it is a notification, which has no result
+    every = _object(common, revision)
+    if own is None:
+        return every
+    return _with_members(_build(own, revision), every)
+
+
+def _with_members(shape: Shape, every: Object) -> Shape:
+    """``shape``, each variant of it with the members of ``every`` besides its own."""
+    match shape:
+        case Object():
+            required = shape.required | (every.required - shape.members.keys())
+            members = {**every.members, **shape.members}
+            return Object(members, required, insistent=shape.insistent)
+        case By():
+            return By(shape.member, {k: _with_members(v, every) for k, v in shape.variants.items()})
+        case With():
+            return With({k: _with_members(v, every) for k, v in shape.variants.items()})
+        case _:
+            return every  # an object that may hold anything
+
+
+@cache
+def _messages() -> Mapping[str, tuple[Block, ...]]:
+    return read(MESSAGES)
+
+
+@cache
+def _types() -> Mapping[str, tuple[Block, ...]]:
+    return read(TYPES + INPUT)
+
+
+def _block(blocks: Mapping[str, tuple[Block, ...]], name: str, revision: str) -> Block | None:
+    return next((block for block in blocks.get(name, ()) if revision in block.revisions), None)
+
+
+def _build(block: Block, revision: str) -> Shape:
+    match block.form:
+        case "object":
+            return _object(block, revision)
+        case "alias":
+            return _type(block.word, revision)
+        case "by":
+            return By(block.word, _variants(block, revision))
+        case _:
+            return With(_variants(block, revision))
+
+
+def _variants(block: Block, revision: str) -> Mapping[str, Shape]:
+    return {row.name: _type(row.type, revision) for row in block.rows if revision in row.revisions}
+
+
+def _object(block: Block, revision: str) -> Object:
+    members: dict[str, Shape] = {}
+    required: set[str] = set()
+    for row in block.rows:
+        if revision not in row.revisions:
+            continue
+        shape = _type(row.type, revision)
+        if row.name == "...":
+            other = cast("Object", shape)
+            members.update(other.members)
+            required |= other.required
+        else:
+            members[row.name] = shape
+            if not row.optional:
+                required.add(row.name)
+    return Object(members, frozenset(required), insistent=block.insistent)
+
+
+@cache
+def _named(name: str, revision: str) -> Shape:
+    block = _block(_types(), name, revision)
+    if block is None:
+        raise LookupError(f"no type {name} in {revision}")
+    return _build(block, revision)
+
+
+@cache
+def _type(text: str, revision: str) -> Shape:
+    alternatives = _ALTERNATIVE.findall(text)
+    if alternatives[0].startswith("'"):
+        return _literals([alternative.strip("'") for alternative in alternatives])
+    if len(alternatives) > 1:
+        return OneOf([_type(alternative, revision) for alternative in alternatives])
+    if text.endswith("[]"):
+        return Array(_type(text.removesuffix("[]"), revision))
+    if text.startswith("{"):
+        return Map(_type(text[1:-1], revision))
+    if ".." in text:
+        return _range(*map(float, text.split("..")))
+    return _PLAIN.get(text) or _named(text, revision)
+
+
+_ALTERNATIVE: Final = pattern(r"(?:\{[^}]*\}|[^|{}])+")
+
+
+def _literals(words: list[str]) -> Shape:
+    known = frozenset(words)
+    expected = either([f'"{word}"' for word in words])
+    return Scalar(expected, (str,), lambda value: type(value) is str and value in known)
+
+
+def _range(low: float, high: float) -> Shape:
+    expected = f"a number from {low:g} to {high:g}"
+    return Scalar(
+        expected, (int, float), lambda value: is_number(value) and low <= cast("float", value) <= high
+    )
+
+
+_PLAIN: Final[Mapping[str, Shape]] = {
+    "any": ANY,
+    "null": Scalar("null", (type(None),)),
+    "boolean": Scalar("a boolean", (bool,)),
+    "string": Scalar("a string", (str,)),
+    "number": Scalar("a number", (int, float), is_number),
+    "integer": Scalar("an integer", (int, float), is_integer),
+    "count": Scalar(
+        "an integer of 0 or more",
+        (int, float),
+        lambda value: is_integer(value) and cast("float", value) >= 0,
+    ),
+    "object": Scalar("an object", (dict,)),
+}

@@ -1,0 +1,367 @@
+"""The kinds of shape: how each tests a value, and how it tells what is wrong with one.
+
+A test is a closure and answers yes or no; that is all the message that is as it should be ever costs.
+``report`` is asked only after the test said no, and may take its time.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Literal, TypeAlias, cast
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.protocol import wording
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON
+
+ViolationKind: TypeAlias = Literal["missing", "mismatch", "unknown-variant"]
+Test: TypeAlias = Callable[[JSON], bool]
+
+
+@slotted(frozen=True)
+class ShapeViolation:
+    """One member that is not as its shape has it.
+
+    ``pointer`` is a JSON Pointer into the message, or into the value where a type was asked for by
+    name; a missing member is pointed at where it would stand. ``expected`` and ``found`` are noun
+    phrases. Of kind ``unknown-variant`` is a discriminating member with a value no variant has.
+    """
+
+    pointer: str
+    expected: str
+    found: str
+    kind: ViolationKind
+
+    @property
+    def clause(self) -> str:
+        """``is missing`` or ``should be a string, is a number``."""
+        return "is missing" if self.kind == "missing" else f"should be {self.expected}, is {self.found}"
+
+
+class Shape(ABC):
+    """A shape in one revision.
+
+    ``expected`` is a noun phrase. ``json`` are the Python types of the values that may have this
+    shape. ``insistent`` is whether params of this shape may not be left out.
+    """
+
+    test: Test
+    expected: str
+    json: tuple[type, ...]
+    insistent = False
+
+    @abstractmethod
+    def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
+        """What is wrong with a value that has failed the test."""
+
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:  # noqa: ARG002 # those with parts do
+        """JSON Pointers of the members of ``value`` that are not of this shape, however deep."""
+        return iter(())
+
+    def mismatch(self, value: JSON, pointer: str) -> ShapeViolation:
+        """Another value, or another kind of value, than expected."""
+        found = wording.shown(value) if type(value) in self.json else wording.kind(value)
+        return ShapeViolation(pointer, self.expected, found, "mismatch")
+
+
+class Scalar(Shape):
+    """A value without parts, or one whose parts are nobody's business.
+
+    Without a ``test`` the JSON type decides.
+    """
+
+    def __init__(self, expected: str, json: tuple[type, ...], test: Test | None = None) -> None:
+        self.expected = expected
+        self.json = json
+        self.told_by_type = test is None
+        self.test = test or (lambda value: type(value) in json)
+
+    def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
+        yield self.mismatch(value, pointer)
+
+
+class Array(Shape):
+    """An array whose items are of one shape."""
+
+    expected = "an array"
+    json = (list,)
+
+    def __init__(self, item: Shape) -> None:
+        self._item = item
+        test = item.test
+        self.test: Test = lambda value: type(value) is list and all(map(test, value))
+
+    def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
+        if not isinstance(value, list):
+            yield self.mismatch(value, pointer)
+            return
+        for index, item in enumerate(value):
+            if not self._item.test(item):
+                yield from self._item.report(item, f"{pointer}/{index}")
+
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from self._item.extras(item, f"{pointer}/{index}")
+
+
+class Map(Shape):
+    """An object with any names, whose values are of one shape."""
+
+    expected = "an object"
+    json = (dict,)
+
+    def __init__(self, item: Shape) -> None:
+        self._item = item
+        test = item.test
+        self.test: Test = lambda value: type(value) is dict and all(map(test, value.values()))
+
+    def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
+        if not isinstance(value, dict):
+            yield self.mismatch(value, pointer)
+            return
+        for name, item in value.items():
+            if not self._item.test(item):
+                yield from self._item.report(item, pointer + wording.token(name))
+
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            for name, item in value.items():
+                yield from self._item.extras(item, pointer + wording.token(name))
+
+
+class Object(Shape):
+    """An object with ``members``, of which those in ``required`` must be there."""
+
+    expected = "an object"
+    json = (dict,)
+
+    def __init__(self, members: Mapping[str, Shape], required: frozenset[str], *, insistent: bool) -> None:
+        self.members = members
+        self.required = required
+        self.insistent = insistent or bool(required)
+        plans = _Plans(self)
+
+        def test(value: JSON) -> bool:
+            if type(value) is not dict:
+                return False
+            plan = plans[(*value, *map(type, value.values()))]
+            if plan is None:
+                return False
+            for name, fits in plan:  # noqa: SIM110 # a generator would cost as much as the tests
+                if not fits(value[name]):
+                    return False
+            return True
+
+        self.test = test
+
+    def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
+        if not isinstance(value, dict):
+            yield self.mismatch(value, pointer)
+            return
+        for name, shape in self.members.items():
+            where = pointer + wording.token(name)
+            if name in value:
+                if not shape.test(value[name]):
+                    yield from shape.report(value[name], where)
+            elif name in self.required:
+                yield ShapeViolation(where, shape.expected, "missing", "missing")
+
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        if not isinstance(value, dict):
+            return
+        for name, item in value.items():
+            where = pointer + wording.token(name)
+            shape = self.members.get(name)
+            if shape is None:
+                yield where
+            elif name not in OPEN:
+                yield from shape.extras(item, where)
+
+
+class _Plans(dict[tuple[str | type, ...], "_Plan"]):
+    """What is left to test of an object, by the names of its members followed by their types.
+
+    Peers write the same few objects again and again. What names and types decide is decided once: that it
+    cannot have the shape (``None``), or which members need a look of their own. Bounded, since peers choose
+    the names.
+    """
+
+    def __init__(self, shape: Object) -> None:
+        super().__init__()
+        self._shape = shape
+
+    def __missing__(self, key: "tuple[str | type, ...]") -> "_Plan":
+        plan = self._plan(key)
+        if len(key) <= 2 * _MOST_NAMES:
+            if len(self) >= _MOST_PLANS:
+                self.clear()
+            self[key] = plan
+        return plan
+
+    def _plan(self, key: "tuple[str | type, ...]") -> "_Plan":
+        names, types = key[: len(key) // 2], key[len(key) // 2 :]
+        if not self._shape.required.issubset(names):
+            return None
+        left: list[tuple[str, Test]] = []
+        for name, kind in zip(names, types, strict=True):
+            shape = self._shape.members.get(cast("str", name), ANY)
+            if shape is ANY:
+                continue
+            if kind not in shape.json:
+                return None
+            if not (isinstance(shape, Scalar) and shape.told_by_type):
+                left.append((cast("str", name), shape.test))
+        return tuple(left)
+
+
+_Plan: TypeAlias = "tuple[tuple[str, Test], ...] | None"
+
+_MOST_PLANS: Final = 64
+_MOST_NAMES: Final = 32
+"""So many plans are kept for one shape, of objects that have no more members than this."""
+
+
+class By(Shape):
+    """One of several objects, told by the value of a member."""
+
+    expected = "an object"
+    json = (dict,)
+    insistent = True
+
+    def __init__(self, member: str, variants: Mapping[str, Shape]) -> None:
+        self.member = member
+        self.variants = variants
+        self._absent = variants.get("-")
+        self._other = variants.get("*")
+        self._named = {key: shape for key, shape in variants.items() if key not in ("-", "*")}
+        self._keys = either([f'"{key}"' for key in self._named])
+        tests = {key: shape.test for key, shape in self._named.items()}
+        absent = self._absent.test if self._absent else _never
+        other = self._other.test if self._other else _never
+
+        def test(value: JSON) -> bool:
+            if type(value) is not dict:
+                return False
+            if member not in value:
+                return absent(value)
+            key = value[member]
+            return tests.get(key, other)(value) if type(key) is str else other(value)
+
+        self.test = test
+
+    def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
+        if not isinstance(value, dict):
+            yield self.mismatch(value, pointer)
+            return
+        key = value.get(self.member, ABSENT)
+        where = pointer + wording.token(self.member)
+        shape = self._absent if key is ABSENT else self._other
+        if isinstance(key, str):
+            shape = self._named.get(key, self._other)
+        if shape is not None:
+            yield from shape.report(value, pointer)
+        elif key is ABSENT:
+            yield ShapeViolation(where, self._keys, "missing", "missing")
+        elif isinstance(key, str):
+            yield ShapeViolation(where, self._keys, wording.shown(key), "unknown-variant")
+        else:
+            yield ShapeViolation(where, self._keys, wording.kind(key), "mismatch")
+
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        if isinstance(value, dict):
+            key = value.get(self.member)
+            shape = self._named.get(key, self._other) if isinstance(key, str) else self._absent
+            told_by = pointer + wording.token(self.member)
+            if shape is not None:
+                yield from (extra for extra in shape.extras(value, pointer) if extra != told_by)
+
+
+class With(Shape):
+    """One of several objects, told by a member that is there; what fits any of them will do."""
+
+    json = (dict,)
+    insistent = True
+
+    def __init__(self, variants: Mapping[str, Shape]) -> None:
+        self.variants = variants
+        keys = [key for key in variants if key != "-"]
+        self.expected = "an object" if "-" in variants else f"an object with {either(keys)}"
+        tests = [shape.test for shape in variants.values()]
+
+        def test(value: JSON) -> bool:
+            if type(value) is dict:
+                for fits in tests:
+                    if fits(value):
+                        return True
+            return False
+
+        self.test = test
+
+    def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
+        if not isinstance(value, dict):
+            yield self.mismatch(value, pointer)
+            return
+        for key, shape in self.variants.items():
+            if key in value or key == "-":
+                yield from shape.report(value, pointer)
+                return
+        yield ShapeViolation(pointer, self.expected, "one without", "mismatch")
+
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        """Those of the variant that explains the most."""
+        fitting = [shape for shape in self.variants.values() if shape.test(value)]
+        yield from min((list(shape.extras(value, pointer)) for shape in fitting), key=len, default=())
+
+
+class OneOf(Shape):
+    """Alternatives that are told apart by their JSON type."""
+
+    def __init__(self, shapes: list[Shape]) -> None:
+        self._shapes = shapes
+        self.expected = either([shape.expected for shape in shapes])
+        self.json = tuple(type for shape in shapes for type in shape.json)
+        tests = {type: shape.test for shape in shapes for type in shape.json}
+
+        def test(value: JSON) -> bool:
+            return tests.get(type(value), _never)(value)
+
+        self.test = test
+
+    def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
+        for shape in self._shapes:
+            if type(value) in shape.json:
+                yield from shape.report(value, pointer)
+                return
+        yield self.mismatch(value, pointer)
+
+    def extras(self, value: JSON, pointer: str) -> Iterator[str]:
+        for shape in self._shapes:
+            if type(value) in shape.json:
+                yield from shape.extras(value, pointer)
+                return
+
+
+def _never(_: JSON) -> bool:
+    return False
+
+
+def either(words: Sequence[str]) -> str:
+    """``a, b or c``."""
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def is_integer(value: JSON) -> bool:
+    """Whether ``value`` is a whole number."""
+    # 1.0 and 1 are the same number; True is none, whatever isinstance says.
+    return type(value) is int or (type(value) is float and value.is_integer())
+
+
+def is_number(value: JSON) -> bool:
+    """Whether ``value`` is a number."""
+    return type(value) is int or type(value) is float
+
+
+OPEN: Final = frozenset({"_meta", "inputSchema", "outputSchema", "requestedSchema"})
+"""Members that are made to hold anything: names of others, and JSON Schemas."""
+
+ANY: Final = Scalar("any value", (), lambda _: True)

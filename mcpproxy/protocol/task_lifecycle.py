@@ -1,0 +1,137 @@
+"""The life of a task, as a table.
+
+A task is run by one peer and watched by the other, who sees its status in whatever answers and
+notifications happen to name it. Watching skips states: between two looks a task may pass through several.
+So anything may follow while a task is open, and the only thing that can be wrong is that something
+follows what is final. As in the handshake the table is total, and a forbidden step leads on to where the
+task now claims to be, so that one mistake is told once.
+
+``SETTLED`` is where a task stands when tasks/result was answered before its status was heard of again: it
+is over, but nobody has said how.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-status-lifecycle
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.protocol.jsonrpc import JSON
+
+
+class State(Enum):
+    """What is known of a task. All but the first and the last are what it says of itself."""
+
+    UNSEEN = ""
+    WORKING = "working"
+    INPUT_REQUIRED = "input_required"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SETTLED = "settled"
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing else may follow."""
+        return self not in (State.UNSEEN, State.WORKING, State.INPUT_REQUIRED)
+
+
+Breaks: TypeAlias = tuple[str, str]
+
+
+class Step(NamedTuple):
+    """Where a report leads and which (rule, requirement) it breaks, if any."""
+
+    to: State
+    breaks: Breaks | None = None
+
+
+RISEN: Final[Breaks] = ("TASK-006", "R-195")  # completed and failed are final
+HASTY: Final[Breaks] = ("TASK-008", "R-197")  # tasks/result waits until the task is over
+REVIVED: Final[Breaks] = ("TASK-011", "R-200")  # cancelled is for good
+
+_S = State
+
+TRANSITIONS: Final[Mapping[State, Mapping[State, Step]]] = MappingProxyType(
+    {
+        _S.UNSEEN: {
+            _S.WORKING: Step(_S.WORKING),
+            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED),
+            _S.COMPLETED: Step(_S.COMPLETED),
+            _S.FAILED: Step(_S.FAILED),
+            _S.CANCELLED: Step(_S.CANCELLED),
+            _S.SETTLED: Step(_S.SETTLED),
+        },
+        _S.WORKING: {
+            _S.WORKING: Step(_S.WORKING),
+            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED),
+            _S.COMPLETED: Step(_S.COMPLETED),
+            _S.FAILED: Step(_S.FAILED),
+            _S.CANCELLED: Step(_S.CANCELLED),
+            _S.SETTLED: Step(_S.SETTLED),
+        },
+        _S.INPUT_REQUIRED: {
+            _S.WORKING: Step(_S.WORKING),
+            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED),
+            _S.COMPLETED: Step(_S.COMPLETED),
+            _S.FAILED: Step(_S.FAILED),
+            _S.CANCELLED: Step(_S.CANCELLED),
+            _S.SETTLED: Step(_S.SETTLED),
+        },
+        _S.COMPLETED: {
+            _S.WORKING: Step(_S.WORKING, RISEN),
+            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED, RISEN),
+            _S.COMPLETED: Step(_S.COMPLETED),
+            _S.FAILED: Step(_S.FAILED, RISEN),
+            _S.CANCELLED: Step(_S.CANCELLED, RISEN),
+            _S.SETTLED: Step(_S.COMPLETED),
+        },
+        _S.FAILED: {
+            _S.WORKING: Step(_S.WORKING, RISEN),
+            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED, RISEN),
+            _S.COMPLETED: Step(_S.COMPLETED, RISEN),
+            _S.FAILED: Step(_S.FAILED),
+            _S.CANCELLED: Step(_S.CANCELLED, RISEN),
+            _S.SETTLED: Step(_S.FAILED),
+        },
+        _S.CANCELLED: {
+            _S.WORKING: Step(_S.WORKING, REVIVED),
+            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED, REVIVED),
+            _S.COMPLETED: Step(_S.COMPLETED, REVIVED),
+            _S.FAILED: Step(_S.FAILED, REVIVED),
+            _S.CANCELLED: Step(_S.CANCELLED),
+            _S.SETTLED: Step(_S.CANCELLED),
+        },
+        _S.SETTLED: {
+            _S.WORKING: Step(_S.WORKING, HASTY),
+            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED, HASTY),
+            _S.COMPLETED: Step(_S.COMPLETED),
+            _S.FAILED: Step(_S.FAILED),
+            _S.CANCELLED: Step(_S.CANCELLED),
+            _S.SETTLED: Step(_S.SETTLED),
+        },
+    }
+)
+
+_REPORTED: Final = {state.value: state for state in State if state not in (State.UNSEEN, State.SETTLED)}
+
+_LEAP_SECOND: Final = pattern(r":60(?=[Z.,+-]|$)")
+
+
+def reported(status: JSON) -> State | None:
+    """The state that a ``status`` member names, if it names one."""
+    return _REPORTED.get(status) if isinstance(status, str) else None
+
+
+def instant(value: JSON) -> datetime | None:
+    """The time that an ISO 8601 timestamp names; of one without an offset, as if in UTC."""
+    if not isinstance(value, str):
+        return None
+    try:
+        found = datetime.fromisoformat(_LEAP_SECOND.sub(":59", value.upper()))
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

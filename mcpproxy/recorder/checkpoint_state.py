@@ -1,0 +1,188 @@
+"""The state of an assembly as JSON, for the checkpoint, and back.
+
+A connection may be in the middle of anything when the journal before it is cleared away. Its objects are
+taken apart attribute by attribute. The way back makes instances of the classes named here and of no other,
+so that a checkpoint from a stranger can be wrong but not do anything. What two objects share they share
+again. A class lists in ``TRANSIENT`` what cannot be kept; its ``begin`` makes that anew.
+
+Long runs of bytes, the beginnings of bodies, do not become JSON: they are kept beside it, and while it is
+written they stay where they are.
+"""
+
+from binascii import a2b_base64, b2a_base64
+from collections import deque
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from types import FunctionType, MethodType
+from typing import Any, Final, cast
+
+from mcpproxy.framing import bodies as framing_bodies
+from mcpproxy.framing import http1, sse, streams
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.recorder.http import assembly as http_assembly
+from mcpproxy.recorder.http import bodies, connections, cost
+from mcpproxy.recorder.http.assembly import HttpAssembly
+from mcpproxy.recorder.journal_reader import Frozen
+
+_CLASSES: Final[dict[str, type]] = {
+    value.__qualname__: value
+    for module in (framing_bodies, http1, streams, sse, bodies, connections, cost, http_assembly)
+    for value in vars(module).values()
+    if isinstance(value, type) and value.__module__ == module.__name__
+}
+
+
+_LONG_BYTES: Final = 4 << 10
+
+
+class FrozenStateError(ValueError):
+    """What should be the state of an assembly is not."""
+
+
+def save_assembly(assembly: HttpAssembly) -> Frozen:
+    """The state of ``assembly``; it may go on as soon as that is released."""
+    frozen = Frozen()
+    frozen.state = _Freezer(frozen.long).put(assembly)
+    return frozen
+
+
+def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
+    """The assembly whose state that was. Its decoders have yet to be shown what they had read.
+
+    Raises:
+        FrozenStateError: it was none.
+    """
+    try:
+        assembly = _StateReader(long).take(state)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise FrozenStateError("not the state of an assembly") from None
+    if not isinstance(assembly, HttpAssembly):
+        raise FrozenStateError("not the state of an assembly")
+    return assembly
+
+
+class _Freezer:
+    """Writes a value as ``[kind, ...]``; what can be shared has a number, and its second mention is that."""
+
+    def __init__(self, long: list[bytes | memoryview]) -> None:
+        self._long = long
+        self._numbers: dict[int, int] = {}
+
+    def put(self, value: Any) -> JSON:
+        match value:
+            case None | bool() | int() | str():
+                return value
+            case bytes():
+                return ["bytes", self._bytes(value)]
+            case tuple():
+                return ["tuple", [self.put(item) for item in cast("tuple[Any, ...]", value)]]
+            case MethodType():
+                return ["method", self.put(value.__self__), value.__func__.__name__]
+            case FunctionType():
+                return ["function", value.__qualname__]
+            case _:
+                pass
+        if (number := self._numbers.get(id(value))) is not None:
+            return ["same", number]
+        number = self._numbers[id(value)] = len(self._numbers)
+        match value:
+            case bytearray():
+                return ["bytearray", number, self._bytes(memoryview(value))]
+            case BytesIO():
+                return ["BytesIO", number, self._bytes(value.getbuffer())]
+            case list() | deque() | set():
+                items = cast("list[Any]", value)
+                return [type(items).__name__, number, [self.put(item) for item in items]]
+            case dict():
+                pairs = cast("dict[Any, Any]", value).items()
+                return ["dict", number, [[self.put(key), self.put(item)] for key, item in pairs]]
+            case _:
+                return [type(value).__qualname__, number, self._attributes(value)]
+
+    def _bytes(self, data: bytes | memoryview) -> JSON:
+        if len(data) <= _LONG_BYTES:
+            text = b2a_base64(data, newline=False).decode("ascii")
+            if isinstance(data, memoryview):
+                data.release()
+            return text
+        self._long.append(data)
+        return len(self._long) - 1
+
+    def _attributes(self, thing: object) -> JSON:
+        if _CLASSES.get(type(thing).__qualname__) is not type(thing):
+            raise TypeError(f"{type(thing).__qualname__} in the state of an assembly")
+        transient = getattr(thing, "TRANSIENT", ())
+        return {name: self.put(getattr(thing, name)) for name in _names(thing) if name not in transient}
+
+
+class _StateReader:
+    def __init__(self, long: Sequence[bytes]) -> None:
+        self._long = long
+        self._things: dict[int, Any] = {}
+
+    def take(self, state: Any) -> Any:
+        if not isinstance(state, list):
+            return state
+        match cast("list[Any]", state):
+            case ["bytes", str() | int() as data]:
+                return self._bytes(data)
+            case ["tuple", [*items]]:
+                return tuple(self.take(item) for item in items)
+            case ["method", owner, str(name)]:
+                return _method(self.take(owner), name)
+            case ["function", str(name)]:
+                owner, _, name = name.rpartition(".")
+                return vars(_CLASSES[owner])[name]
+            case ["same", int(number)]:
+                return self._things[number]
+            case ["bytearray", int(number), str() | int() as data]:
+                return self._keep(number, bytearray(self._bytes(data)))
+            case ["BytesIO", int(number), str() | int() as data]:
+                stream = self._keep(number, BytesIO())
+                stream.write(self._bytes(data))
+                return stream
+            case [("list" | "deque" | "set") as kind, int(number), [*items]]:
+                collection = self._keep(number, _COLLECTIONS[kind]())
+                add = collection.add if kind == "set" else collection.append
+                for item in items:
+                    add(self.take(item))
+                return collection
+            case ["dict", int(number), [*pairs]]:
+                found = self._keep(number, dict[Any, Any]())
+                for key, item in pairs:
+                    found[self.take(key)] = self.take(item)
+                return found
+            case [str(name), int(number), attributes]:
+                return self._instance(_CLASSES[name], number, attributes)
+            case _:
+                raise FrozenStateError("not a value")
+
+    def _bytes(self, data: str | int) -> bytes:
+        return a2b_base64(data) if isinstance(data, str) else self._long[data]
+
+    def _instance(self, kind: type, number: int, attributes: dict[str, Any]) -> Any:
+        thing = self._keep(number, object.__new__(kind))
+        for name, value in attributes.items():
+            setattr(thing, name, self.take(value))
+        if hasattr(kind, "TRANSIENT"):
+            thing.begin()
+        return thing
+
+    def _keep(self, number: int, thing: Any) -> Any:
+        self._things[number] = thing
+        return thing
+
+
+_COLLECTIONS: Final[dict[str, Callable[[], Any]]] = {"list": list, "deque": deque, "set": set}
+
+
+def _names(thing: object) -> list[str]:
+    """The attributes that an instance has."""
+    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+    return [name for name in (*slots, *getattr(thing, "__dict__", ())) if hasattr(thing, name)]
+
+
+def _method(owner: object, name: str) -> Any:
+    if _CLASSES.get(type(owner).__qualname__) is not type(owner):
+        raise FrozenStateError("a method of something else")
+    return MethodType(vars(type(owner))[name], owner)

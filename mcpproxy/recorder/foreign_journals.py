@@ -1,0 +1,129 @@
+"""Journals that are not ours to complete: why, and how their recordings are read all the same.
+
+Completing a recording deletes files and writes one. That is done where this user recorded, and nowhere else:
+in a folder of the user's own that holds a journal and nothing besides, into a trace that is a file of the
+user's own. Any other journal is copied to a temporary folder and completed there.
+"""
+
+import errno
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Sequence
+from typing import Final
+
+from mcpproxy.base import files
+from mcpproxy.base.files import Folder
+from mcpproxy.errors import TraceError
+from mcpproxy.recorder import journal_reader, lock
+from mcpproxy.relay import journal
+
+COPIED_BYTES: Final = 2 << 30
+"""A recording that is larger than this, its journal included, is not copied."""
+
+_READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class NotOursError(TraceError):
+    """A journal that is not to be touched; ``fact`` says why."""
+
+
+def refuse(folder: Folder, traces: Sequence[str]) -> None:
+    """Refuse to complete ``traces``, the files of one recording, from the journal in ``folder``.
+
+    Raises:
+        NotOursError: they are not this user's own, or hold what is no part of a journal.
+        OSError: something cannot be looked at.
+    """
+    if why := _strange_journal(folder):
+        raise _not_ours(folder.path, why)
+    for trace in traces:
+        if why := _strange_trace(trace):
+            raise _not_ours(trace, why)
+
+
+def refused(fault: OSError, path: str) -> TraceError | None:
+    """What it means that something may not be written, where that is what ``fault`` says."""
+    return _not_ours(path, "may not be written") if fault.errno in _READ_ONLY else None
+
+
+def is_recording(trace: str) -> bool:
+    """Whether somebody is recording into ``trace``; nothing is changed to find out."""
+    try:
+        return lock.is_held(Folder(journal.folder(trace)))
+    except OSError:
+        return False
+
+
+def copy(traces: Sequence[str], into: str) -> str:
+    """Copy a recording and the journal beside its first file into a folder; where its first file is then.
+
+    Only regular files are copied, and of the journal only what belongs to one.
+
+    Raises:
+        OSError: it cannot be read, is too large, or there is no room for it.
+    """
+    left = COPIED_BYTES
+    for trace in traces:
+        if os.path.exists(trace):
+            fd = files.open_regular(trace, follows=True)
+            left -= _copy(fd, os.path.join(into, os.path.basename(trace)), left)
+    copied = os.path.join(into, os.path.basename(traces[0]))
+    folder = Folder(journal.folder(traces[0]))
+    os.mkdir(journal.folder(copied), 0o700)
+    for name in filter(journal_reader.is_known, folder.names()):
+        if name != lock.NAME and stat.S_ISREG(folder.stat(name).st_mode):
+            left -= _copy(folder.open(name), os.path.join(journal.folder(copied), name), left)
+    return copied
+
+
+def temporary() -> str:
+    """A new folder that only this user may look into."""
+    return tempfile.mkdtemp(prefix="mcpproxy-")
+
+
+def _strange_journal(folder: Folder) -> str:
+    if not files.is_mine(folder.status):
+        return "it belongs to another user"
+    if files.is_writable_by_others(folder.status):
+        return "others may write into it"
+    for name in folder.names():
+        if not journal_reader.is_known(name):
+            return f"it holds {name!a}, which is no part of a journal"
+        found = folder.stat(name)
+        if not stat.S_ISREG(found.st_mode):
+            return f"{name} in it is {files.kind_of(found.st_mode)}"
+        if not files.is_mine(found):
+            return f"{name} in it belongs to another user"
+    return ""
+
+
+def _strange_trace(trace: str) -> str:
+    try:
+        found = os.lstat(trace)
+    except FileNotFoundError:
+        where = os.path.dirname(trace) or "."
+        return "" if os.access(where, os.W_OK | os.X_OK) else "its folder may not be written to"
+    if not stat.S_ISREG(found.st_mode):
+        return f"it is {files.kind_of(found.st_mode)}"
+    if not files.is_mine(found):
+        return "it belongs to another user"
+    if found.st_nlink > 1:
+        return "it has a second name elsewhere (a hard link)"
+    return "" if os.access(trace, os.W_OK) else "it may not be written"
+
+
+def _not_ours(path: str, why: str) -> NotOursError:
+    return NotOursError(path, None, why, "copy the recording and its journal into a folder of your own")
+
+
+def _copy(fd: int, to: str, limit: int) -> int:
+    """Copy what ``fd`` holds into a new file; how many bytes that were."""
+    with open(fd, "rb") as source:
+        size = os.fstat(source.fileno()).st_size
+        if size > limit:
+            raise OSError(errno.EFBIG, "is too large to be completed in a temporary folder")
+        with open(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copied:
+            shutil.copyfileobj(source, copied)
+            return copied.tell()

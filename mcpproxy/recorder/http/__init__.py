@@ -1,0 +1,1 @@
+"""Recording over HTTP: from the bytes of connections to events."""

@@ -1,0 +1,417 @@
+"""From the journal of connections to events: the assembly of a recording over HTTP.
+
+Each connection is taken apart by an ``Http1Connection``; what it finds becomes heads, frames and ends. All
+that can be blamed (heads and frames) is numbered by one counter, in the order of its completion; exchanges
+are counted over all connections. Credentials are masked here: neither the trace nor the judge sees them.
+"""
+
+import re
+from collections.abc import Iterator
+from hashlib import blake2b
+from operator import itemgetter
+from typing import Final
+
+from mcpproxy.framing.http1 import (
+    BodyEnd,
+    BodyPart,
+    Broken,
+    Cut,
+    Http1Connection,
+    OpaqueBytes,
+    Piece,
+    RequestStart,
+    ResponseStart,
+    Side,
+)
+from mcpproxy.recorder.http.bodies import EventBody, WholeBody
+from mcpproxy.recorder.http.connections import Connection, Exchange
+from mcpproxy.recorder.http.contents import Contents, Speaker
+from mcpproxy.recorder.http.cost import HELD_BYTES, Budget
+from mcpproxy.recorder.http.heads import Head, Heads
+from mcpproxy.recorder.masking import Masker
+from mcpproxy.recorder.payloads import object_of, salt_of
+from mcpproxy.relay import journal
+from mcpproxy.session.frame import (
+    CLIENT,
+    SERVER,
+    ExchangeEnd,
+    Frame,
+    Note,
+    Opaque,
+    RequestHead,
+    ResponseHead,
+    Sender,
+)
+from mcpproxy.trace.format import Recorded
+from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.members import member
+
+OPAQUE_BYTES: Final = 1 << 20
+"""Bytes that are no HTTP are told when this many have passed, and at the end."""
+
+_LOOK_BYTES: Final = 2 << 20
+"""How much content may come before it is looked again how much is held."""
+
+_CONNECTION_COST: Final = 4 << 10
+"""About what an open connection takes in a checkpoint."""
+
+_REQUEST_LINE: Final = re.compile(rb"[A-Z]+ [^ \r\n]+ HTTP/1\.[01]\r?\n")
+_BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
+
+
+class HttpAssembly:
+    """All connections of one recording.
+
+    ``take`` is given the records of the journal, one after another, and gives the events that are complete
+    with each. ``start`` is what the START record says, as JSON.
+    """
+
+    TRANSIENT = ("_mask", "_heads", "_contents")
+
+    def __init__(self, start: bytes) -> None:
+        members = object_of(start)
+        self._endpoint: str = member(members, "endpoint", str, "/mcp")
+        self._is_forward: bool = members.get("mode") == "forward"
+        self._keep: bool = bool(members.get("keep_credentials"))
+        # An old relay gives no salt; what it tells then is the best there is.
+        self._salt = salt_of(members) or blake2b(start, digest_size=32).digest()
+        self._connections: dict[int, Connection] = {}
+        self._learned: dict[str, None] = {}  # session ids out of URLs
+        self._budget = Budget()
+        self._exchange = 0
+        self._had_gap = False
+        self.at_ns = 0
+        """The time of the last record that was taken."""
+        self.seq = 0
+        """The number of the last head or frame."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Make what is not in a checkpoint."""
+        self._mask = Masker(self._salt, keep=self._keep, learned=self._learned)
+        self._heads = Heads(self._mask, self._endpoint, is_forward=self._is_forward)
+        self._contents = Contents(self._mask, self._budget, self._held)
+        for connection in self._connections.values():
+            for exchange in connection.exchanges.values():
+                for half, _ in exchange.halves:
+                    for data, _ in half.kept or ():
+                        half.show(data)
+
+    @property
+    def held_bytes(self) -> int:
+        """About how much a checkpoint would hold."""
+        total = 0
+        for connection in self._connections.values():
+            total += _CONNECTION_COST
+            for exchange in connection.exchanges.values():
+                for half in (exchange.client, exchange.server):
+                    total += half.kept_bytes + (half.body.held_bytes if half.body else 0)
+        return total
+
+    @property
+    def open_exchanges(self) -> int:
+        """How many exchanges are under way."""
+        return sum(len(connection.exchanges) for connection in self._connections.values())
+
+    @property
+    def open_streams(self) -> int:
+        """How many of them are event streams by now."""
+        return sum(
+            isinstance(exchange.server.body, EventBody)
+            for connection in self._connections.values()
+            for exchange in connection.exchanges.values()
+        )
+
+    def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
+        """What a record of the journal brings to light, bit by bit, as it is asked for.
+
+        All of it is to be asked for before the next record is taken.
+        """
+        self.at_ns = at_ns
+        if kind not in _BYTES:
+            return self._told(kind, payload, at_ns, number)
+        self._budget.passed(len(payload))
+        found = self._bytes(kind, payload, at_ns, number)
+        return found if self._contents.grown < _LOOK_BYTES else self._and_spill(found, at_ns)
+
+    def _bytes(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
+        """What bytes of a connection bring to light."""
+        connection = self._connection(number)
+        if connection.is_lost and not self._is_found(connection, kind, payload):
+            side: Side = "client" if kind == journal.CLIENT else "server"
+            return self._opaque(connection, side, len(payload), "", at_ns)
+        http = connection.http
+        if kind == journal.CLIENT:
+            return self._read(connection, http.client(payload, at_ns))
+        if kind == journal.SERVER:
+            return self._read(connection, http.server(payload, at_ns))
+        return self._read(connection, http.proxy(payload, at_ns))
+
+    def _held(self) -> int:
+        """How much is held of what is not over yet."""
+        return sum(size for size, _ in self._holding())
+
+    def _holding(self) -> list[tuple[int, Speaker]]:
+        return [
+            (
+                half.kept_bytes * (half.kept is not None) + half.body.held_bytes,
+                Speaker(connection, exchange, half, of),
+            )
+            for connection in self._connections.values()
+            for exchange in connection.exchanges.values()
+            for half, of in exchange.halves
+            if half.body is not None
+        ]
+
+    def _and_spill(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
+        """``found``, and the longest of what is held if that is too much by now."""
+        yield from found
+        self._contents.grown = 0
+        holding = sorted(self._holding(), key=itemgetter(0))
+        held = sum(size for size, _ in holding)
+        while held > HELD_BYTES:
+            size, speaker = holding.pop()
+            held -= size
+            for event in self._contents.spill(speaker, at_ns):
+                if type(event) is Frame:
+                    event.seq = self.seq = self.seq + 1
+                yield event
+
+    def _told(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
+        """What the relay says of a connection."""
+        if kind == journal.CONNECT:
+            peers = object_of(payload)
+            self._connections[number] = Connection(number)
+            client, upstream = member(peers, "client", str), member(peers, "upstream", str)
+            yield Note(number, "connected", f"{client} to {upstream}", at_ns)
+        elif kind in (journal.CLIENT_EOF, journal.SERVER_EOF):
+            yield from self._ended(self._connection(number), kind, payload, at_ns)
+        elif kind == journal.NOTE:
+            note = object_of(payload)
+            yield Note(number, member(note, "what", str), self._mask.url(member(note, "why", str)), at_ns)
+        elif kind == journal.OPAQUE:
+            connection = self._connection(number)
+            yield from self._read(connection, connection.http.opaque(at_ns))
+
+    def gap(self, at_ns: int) -> list[Recorded]:
+        """Bytes of nobody knows which connection are missing: what was under way is not followed further."""
+        found: list[Recorded] = []
+        self._had_gap = True
+        for connection in self._connections.values():
+            found += self._abandoned(connection, None)
+            found += [
+                ExchangeEnd(exchange.number, connection.number, True, "proxy", at_ns)
+                for exchange in connection.exchanges.values()
+            ]
+            self._forget(connection)
+            connection.is_lost = True
+        return found
+
+    def end(self) -> list[Recorded]:
+        """The journal is over. What is under way did not end; it is not followed any further."""
+        found: list[Recorded] = []
+        for connection in self._connections.values():
+            found += self._abandoned(connection, None)
+            found += self._tell_opaque(connection, self.at_ns)
+        return found
+
+    def refeed(self, record: Encoded) -> None:
+        """After a checkpoint: encoded bytes that the trace holds, for the decoder that had read them."""
+        for connection in self._connections.values():
+            for exchange in connection.exchanges.values():
+                half = exchange.client if record.sender == CLIENT else exchange.server
+                if exchange.number == record.exchange and half.body is not None:
+                    half.show(record.data)
+
+    # Connections
+
+    def _connection(self, number: int) -> Connection:
+        connection = self._connections.get(number)
+        if connection is None:  # its CONNECT is in a gap
+            connection = self._connections[number] = Connection(number, is_lost=self._had_gap)
+        return connection
+
+    def _is_found(self, connection: Connection, kind: int, payload: bytes) -> bool:
+        """Whether a request begins here, on a connection of which something is missing.
+
+        Clients await the answer before they ask again, so what comes next belongs together.
+        """
+        if kind != journal.CLIENT or not _REQUEST_LINE.match(payload):
+            return False
+        connection.http = Http1Connection()
+        connection.is_lost = False
+        return True
+
+    def _ended(self, connection: Connection, kind: int, payload: bytes, at_ns: int) -> Iterator[Recorded]:
+        side: Sender = CLIENT if kind == journal.CLIENT_EOF else SERVER
+        if side in connection.ended:
+            return
+        if not connection.ended:
+            connection.first = "proxy" if payload == journal.DROPPED else side
+        http = connection.http
+        # We let go of a peer that may have had more to say: to the framing that is a reset.
+        pieces = (http.client_eof if side == CLIENT else http.server_eof)(at_ns, payload != b"")
+        connection.ended += (side,)
+        by_us = connection.ended[0] if connection.first == "proxy" else ""
+        yield from self._read(connection, [_by_proxy(piece, by_us) for piece in pieces])
+        if len(connection.ended) < 2:
+            return
+        yield from self._abandoned(connection, at_ns)
+        for exchange in connection.exchanges.values():
+            yield ExchangeEnd(exchange.number, connection.number, True, _blame(connection.first), at_ns)
+        yield from self._tell_opaque(connection, at_ns)
+        who = "mcpproxy" if connection.first == "proxy" else f"the {connection.first}"
+        yield Note(connection.number, "closed", f"{who} ended it first", at_ns)
+        self._forget(connection)
+        del self._connections[connection.number]
+
+    def _forget(self, connection: Connection) -> None:
+        """What was under way on a connection is not any more."""
+        self._budget.spent -= sum(exchange.cost for exchange in connection.exchanges.values())
+        connection.exchanges.clear()
+
+    def _abandoned(self, connection: Connection, at_ns: int | None) -> Iterator[Recorded]:
+        """What is held of messages that will not be seen whole."""
+        for exchange in connection.exchanges.values():
+            for half, of in exchange.halves:
+                if not half.is_over and half.body is not None:
+                    speaker = Speaker(connection, exchange, half, of)
+                    for event in self._contents.end(speaker, at_ns, is_whole=False):
+                        if type(event) is Frame:
+                            event.seq = self.seq = self.seq + 1
+                            event.continues = True
+                        yield event
+
+    # Pieces
+
+    def _read(self, connection: Connection, pieces: list[Piece]) -> Iterator[Recorded]:
+        # The hot loop: all that passes comes through here. Types are compared, which is the fastest way to
+        # tell pieces apart.
+        for piece in pieces:
+            if type(piece) is BodyPart:
+                exchange = connection.exchanges[piece.exchange]
+                half = exchange.client if piece.of == CLIENT else exchange.server
+                speaker = Speaker(connection, exchange, half, piece.of)
+                for event in self._contents.feed(speaker, piece.data, piece.at_ns):
+                    if type(event) is Frame:
+                        event.seq = self.seq = self.seq + 1
+                    yield event
+            elif type(piece) is BodyEnd:
+                yield from self._over(connection, piece.exchange, piece.of, piece.at_ns, "")
+            elif type(piece) is RequestStart:
+                yield self._request(connection, piece)
+            elif type(piece) is ResponseStart:
+                yield self._response(connection, piece)
+            elif type(piece) is Cut:
+                yield from self._over(connection, piece.exchange, piece.of, piece.at_ns, piece.by)
+            elif type(piece) is Broken:
+                yield Note(connection.number, "not-http", f"the {piece.of}: {piece.why}", piece.at_ns)
+                yield from self._opaque(connection, piece.of, len(piece.data), piece.why, piece.at_ns)
+            elif type(piece) is OpaqueBytes:
+                yield from self._opaque(connection, piece.of, len(piece.data), "", piece.at_ns)
+
+    def _exchange_of(self, connection: Connection, local: int) -> Exchange:
+        exchange = connection.exchanges.get(local)
+        if exchange is None:
+            self._exchange += 1
+            exchange = connection.exchanges[local] = Exchange(self._exchange)
+        return exchange
+
+    def _request(self, connection: Connection, start: RequestStart) -> RequestHead:
+        exchange = self._exchange_of(connection, start.exchange)
+        head = self._heads.read(start, connection.ids)
+        connection.learn(head.ids)
+        exchange.endpoint = head.endpoint
+        exchange.client.begin(WholeBody(CLIENT), head.coding, is_masked=self._is_masked(exchange, head))
+        self.seq += 1
+        return RequestHead(
+            self.seq,
+            exchange.number,
+            connection.number,
+            start.method,
+            head.target,
+            head.headers,
+            head.endpoint,
+            start.version,
+            start.at_ns,
+        )
+
+    def _response(self, connection: Connection, start: ResponseStart) -> ResponseHead:
+        exchange = self._exchange_of(connection, start.exchange)
+        head = self._heads.read(start, connection.ids)
+        connection.learn(head.ids)
+        if start.status >= 200:
+            body = EventBody(SERVER) if head.streams else WholeBody(SERVER)
+            exchange.server.begin(body, head.coding, is_masked=self._is_masked(exchange, head))
+        self.seq += 1
+        return ResponseHead(
+            self.seq,
+            exchange.number,
+            connection.number,
+            start.status,
+            head.headers,
+            start.reason,
+            start.version,
+            start.by == "proxy",
+            start.at_ns,
+        )
+
+    def _is_masked(self, exchange: Exchange, head: Head) -> bool:
+        """Whether the content behind a head may be credentials."""
+        if self._keep:
+            return False
+        # In forward mode the endpoint is a guess: what turns out to be no JSON-RPC is masked there too.
+        return not exchange.endpoint or (self._is_forward and not head.streams)
+
+    def _over(
+        self, connection: Connection, local: int, of: Side, at_ns: int, cut_by: str
+    ) -> Iterator[Recorded]:
+        exchange = self._exchange_of(connection, local)
+        half = exchange.client if of == CLIENT else exchange.server
+        if half.body is not None:
+            speaker = Speaker(connection, exchange, half, of)
+            for event in self._contents.end(speaker, at_ns, is_whole=not cut_by):
+                if type(event) is Frame:
+                    event.seq = self.seq = self.seq + 1
+                yield event
+        half.is_over = True
+        exchange.cut_by = exchange.cut_by or cut_by
+        if exchange.client.is_over and exchange.server.is_over:
+            self._budget.spent -= exchange.cost
+            del connection.exchanges[local]
+            by = _blame(exchange.cut_by) if exchange.cut_by else None
+            yield ExchangeEnd(exchange.number, connection.number, bool(by), by, at_ns)
+
+    # What is no HTTP
+
+    def _opaque(
+        self, connection: Connection, of: Side, size: int, why: str, at_ns: int
+    ) -> Iterator[Recorded]:
+        if why:
+            connection.reasons = {**(connection.reasons or {}), of: why}
+        opaque = connection.opaque = connection.opaque or {}
+        total = opaque[of] = opaque.get(of, 0) + size
+        if not connection.has_told_opaque or total >= OPAQUE_BYTES:
+            connection.has_told_opaque = True
+            yield from self._tell_opaque(connection, at_ns)
+
+    def _tell_opaque(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
+        usual = "something before it was not recorded" if connection.is_lost else "it is not HTTP any more"
+        opaque, connection.opaque = connection.opaque or {}, None
+        for of, size in opaque.items():
+            if size:
+                why = (connection.reasons or {}).get(of, usual)
+                yield Opaque(connection.number, _sender(of), size, why, at_ns)
+
+
+def _by_proxy(piece: Piece, by_us: str) -> Piece:
+    """A cut that the framing lays to the peer whom we let go first."""
+    return piece._replace(by="proxy") if isinstance(piece, Cut) and piece.by == by_us else piece
+
+
+def _sender(of: Side) -> Sender:
+    return CLIENT if of == "client" else SERVER
+
+
+def _blame(side: str) -> Side:
+    return "client" if side == "client" else "server" if side == "server" else "proxy"

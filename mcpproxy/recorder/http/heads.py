@@ -1,0 +1,92 @@
+"""Heads of HTTP messages on their way into the trace: masked, and what of them the assembly goes by.
+
+Peers send the same heads again and again: one that is byte for byte like one before is not read twice.
+"""
+
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.framing.heads import USUAL_HEAD_BYTES
+from mcpproxy.framing.http1 import RequestStart, ResponseStart
+from mcpproxy.recorder.http.bodies import coding_of
+from mcpproxy.recorder.masking import ID_LENGTH, Masker
+from mcpproxy.session.exchanges import SESSION, Fields
+from mcpproxy.session.frame import Headers
+
+_REMEMBERED: Final = 256
+
+
+@slotted()
+class Head:
+    """What is known of a head.
+
+    ``headers`` and ``target`` (of a request) are masked; ``ids`` are the session ids in them that are looked
+    for elsewhere, as they were. ``streams`` and ``coding`` say what body follows: an event stream, and under
+    which content coding, empty for none. ``endpoint`` is whether a request goes to the MCP endpoint,
+    ``resumes`` whether it names an event, in whose id any session id of its connection is masked.
+    """
+
+    headers: Headers
+    ids: tuple[str, ...]
+    streams: bool
+    coding: str
+    target: str = ""
+    endpoint: bool = True
+    resumes: bool = False
+
+
+class Heads:
+    """Reads the heads of one recording, for an ``endpoint`` behind a reverse proxy or in forward mode."""
+
+    def __init__(self, mask: Masker, endpoint: str, *, is_forward: bool) -> None:
+        self._mask = mask
+        self._endpoint = endpoint
+        self._is_forward = is_forward
+        self._known: dict[bytes, Head] = {}
+
+    def read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> Head:
+        """What is known of a head on a connection whose session ids up to now are ``ids``."""
+        if self._mask.has_learned:  # what of a URL is masked hangs on more than its bytes
+            return self._read(start, ids)
+        head = self._known.get(start.raw)
+        if head is None:
+            head = self._read(start, ids)
+            if len(start.raw) <= USUAL_HEAD_BYTES and not head.resumes:
+                if len(self._known) >= _REMEMBERED:
+                    self._known.clear()
+                self._known[start.raw] = head
+        return head
+
+    def _read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> Head:
+        mask, fields = self._mask, Fields(start.headers)
+        own = fields.all(SESSION)
+        target, endpoint, streams = "", True, False
+        if isinstance(start, RequestStart):
+            own += tuple(mask.ids_in(start.target, known=True))
+            target, endpoint = mask.url(start.target), self._is_endpoint(start, fields)
+        else:
+            streams = fields.media_type == "text/event-stream"
+        own = tuple(id for id in own if len(id) >= ID_LENGTH)
+        return Head(
+            mask.headers(start.headers, (*ids, *own)),
+            own,
+            streams,
+            coding_of(", ".join(fields.all("content-encoding"))),
+            target,
+            endpoint,
+            "last-event-id" in fields,
+        )
+
+    def _is_endpoint(self, start: RequestStart, fields: Fields) -> bool:
+        """Whether a request goes to the MCP endpoint.
+
+        Behind a reverse proxy there is one path. In forward mode every server has its own; there it is also
+        what asks for an event stream or names a session.
+        """
+        path = start.target.partition("?")[0]
+        if not self._is_forward:
+            return path == self._endpoint
+        _, _, rest = path.partition("://")
+        if "/" + rest.partition("/")[2] == self._endpoint:
+            return True
+        return SESSION in fields or "text/event-stream" in (fields.get("accept") or "").lower()

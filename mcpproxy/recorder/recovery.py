@@ -1,0 +1,199 @@
+"""Finish the trace of a session whose recorder was killed, from the journal that it left behind.
+
+Folding is what the recorder would have done: it goes on from the checkpoint with the same code. It can be
+killed itself at any point and done again.
+"""
+
+import os
+import shutil
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from mcpproxy.base.files import Folder, open_regular
+from mcpproxy.errors import McpProxyError, TraceError
+from mcpproxy.recorder import foreign_journals, journal_reader
+from mcpproxy.recorder.checkpoint_state import FrozenStateError, restore_assembly
+from mcpproxy.recorder.http.assembly import HttpAssembly
+from mcpproxy.recorder.journal_reader import Checkpoint, JournalReader
+from mcpproxy.recorder.judge import Observing, observer, observer_later
+from mcpproxy.recorder.liveness import is_relay_alive
+from mcpproxy.recorder.lock import Lock
+from mcpproxy.recorder.payloads import header_of
+from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.trace_state import restore
+from mcpproxy.relay import journal
+from mcpproxy.trace import chain
+from mcpproxy.trace.format import Header, encode_header
+from mcpproxy.trace.members import NotARecordError
+from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.writer import TraceWriter
+
+_DAMAGE: Final = (
+    ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError,
+    struct.error,
+)  # fmt: skip
+"""A checkpoint from a stranger holds objects whose attributes may be anything: what they do then is open."""
+
+
+def fold(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
+    """Fold the journal beside ``trace`` in, if there is one and its session is over; whether it did.
+
+    Raises:
+        NotOursError: that is not for us to do, see ``foreign_journals``. Nothing was changed.
+        TraceError: the file is not the one that the journal belongs to, or is damaged, or there is no
+            room for the rest of it. The journal stays.
+        OSError: something could not be read or written. The journal stays.
+    """
+    folder = journal.folder(trace)
+    try:
+        foreign_journals.refuse(Folder(folder), chain.files_of(trace))
+        lock = Lock.take(folder)
+    except FileNotFoundError:
+        return False
+    except OSError as fault:
+        raise foreign_journals.refused(fault, folder) or fault from None
+    if lock is None:
+        return False
+    try:
+        return _fold(trace, folder, make_observer or observer)
+    except _DAMAGE as fault:
+        what = str(fault) if isinstance(fault, NotARecordError) else f"{type(fault).__name__}: {fault}"
+        next_step = "the trace is whole up to its last line"
+        raise TraceError(folder, None, f"the journal is damaged: {what}", next_step) from None
+    finally:
+        lock.release()
+
+
+def fold_aside(trace: str, make_observer: Callable[[], Observing] | None = None) -> str:
+    """Complete a copy of a recording in a new temporary folder, which is for the caller to delete.
+
+    Returns:
+        Where the first file of the copy is; empty while it is being recorded.
+
+    Raises:
+        TraceError, OSError: as ``fold``. Nothing is left behind.
+    """
+    if foreign_journals.is_recording(trace):
+        return ""
+    folder = foreign_journals.temporary()
+    is_done = False
+    try:
+        copied = foreign_journals.copy(chain.files_of(trace), folder)
+        is_done = fold(copied, make_observer)
+        return copied if is_done else ""
+    except OSError as fault:
+        raise McpProxyError((fault.strerror or str(fault)).lower()) from None
+    finally:
+        if not is_done:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bool:
+    files = chain.files_of(trace)
+    if _is_closed(files[-1]):  # only the deleting was left to do
+        journal_reader.remove(folder)
+        return True
+    start = journal_reader.read_checkpoint(folder) or Checkpoint()
+    path = os.path.join(os.path.dirname(trace), os.path.basename(start.file) or os.path.basename(trace))
+    if path not in files:
+        raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
+    before, after = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
+    header = read_trace(trace).header if start.trace_bytes else _started(folder)
+    if header is None or is_relay_alive(header):
+        return False
+    continues = os.path.basename(before[-1]) if before else ""
+    _refuse_stranger(path, replace(header, continues=continues), start.trace_bytes)
+    _refuse_hole(folder, start.segment)
+    for place, later in enumerate(after, start=len(before) + 1):
+        _refuse_stranger(later, replace(header, continues=os.path.basename(files[place - 1])), 0)
+    for later in after:  # it all comes again
+        os.unlink(later)
+    if start.terms is not None:
+        make_observer = partial(observer_later, start.terms)
+    reader = JournalReader(folder, start)
+    writer = TraceWriter(path, resume_at=start.trace_bytes)
+    try:
+        if not writer.flush():  # cuts off what was filed after the checkpoint: it comes again
+            raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
+        filed = restore(path, start.trace_bytes, make_observer, _assembly(folder, start), before)
+        recording = Recording(
+            reader, writer, make_observer, Live(None), start, filed, judge_by=observer_later
+        )
+        reader.end()
+        recording.drain()
+        if not recording.finish():
+            raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "make room and try again")
+    except (TraceError, *_DAMAGE):
+        writer.flush()  # what was read before the damage had been in the trace, and is to stay there
+        raise
+    finally:
+        reader.close()
+        writer.close()
+    journal_reader.remove(folder)
+    return True
+
+
+def _assembly(folder: str, start: Checkpoint) -> HttpAssembly | None:
+    if start.assembly is None:
+        return None
+    try:
+        return restore_assembly(start.assembly, [bytes(run) for run in start.long])
+    except FrozenStateError:
+        raise TraceError(
+            folder, None, "the checkpoint is damaged", "the trace is whole up to its last line"
+        ) from None
+
+
+def _is_closed(trace: str) -> bool:
+    """Whether the last line of the trace is a close record."""
+    try:
+        with open(open_regular(trace), "rb") as file:
+            file.seek(-min(os.fstat(file.fileno()).st_size, 64 << 10), os.SEEK_END)
+            end = file.read()
+    except FileNotFoundError:
+        return False
+    last = end[end.rfind(b"\n", 0, -1) + 1 :]
+    return last.startswith(b'{"type":"close",') and last.endswith(b"}\n")
+
+
+def _started(folder: str) -> Header | None:
+    """What the START record says; ``None`` if the relay was killed before it wrote one."""
+    reader = JournalReader(folder)
+    try:
+        entries = reader.read()
+    finally:
+        reader.close()
+    if not entries:
+        return None
+    kind, payload, *_ = entries[0]
+    if kind != journal.START:
+        raise NotARecordError("it does not begin with a START record")
+    return header_of(payload)
+
+
+def _refuse_stranger(trace: str, header: Header, trace_bytes: int) -> None:
+    """Folding cuts the file back to the checkpoint, which must not cost another file its content."""
+    expected = encode_header(header)
+    try:
+        with open(open_regular(trace), "rb") as file:
+            found = file.read(len(expected))
+            size = os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        return
+    if not expected.startswith(found) or size < trace_bytes:
+        raise TraceError(trace, None, "is not the trace of the journal beside it", "move one of the two away")
+
+
+def _refuse_hole(folder: str, first: int) -> None:
+    """Folding deletes the journal, so nothing of it may lie where reading does not get to."""
+    there = [
+        int(name) for name in Folder(folder).names() if journal_reader.is_segment(name) and int(name) >= first
+    ]
+    for expected, segment in enumerate(there, start=first):
+        if segment != expected:
+            name = journal.segment_name(expected)
+            raise TraceError(folder, None, f"segment {name} is missing", "the trace is whole up to its end")

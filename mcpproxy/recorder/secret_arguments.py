@@ -1,0 +1,109 @@
+"""Secrets among the arguments of a command, masked before the command is written down anywhere.
+
+The server gets its arguments as they are. What a recording, a list or a report names is masked:
+
+- what follows an option whose name says that it is a secret (``--api-key X``, ``--token=X``);
+- the value of an assignment to such a name (``API_KEY=X``, also behind ``-e`` and ``--env``);
+- header fields (``-H 'Authorization: Bearer X'``), as in a recording of HTTP;
+- of URLs the user, the password and the parameters that are secrets;
+- JSON members of such names, and texts that have the shape of a provider's key, wherever they stand.
+
+Which names these are, ``mcpproxy.base.secret_names`` says; which shapes, ``mcpproxy.base.secret_values``.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from mcpproxy.base.secret_names import names_secret
+from mcpproxy.base.secret_values import TEXTS
+from mcpproxy.recorder.masking import Masker
+from mcpproxy.session.masked_values import MARK
+
+_SHORT_NAMES: Final = frozenset({"key", "pass", "auth", "bearer", "pat", "creds"})
+"""Options that are secrets although members and headers of these names need not be."""
+
+_ASSIGNMENT: Final = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
+_HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)(:\s*)(?!//)(.+)", re.DOTALL)
+_IN_TEXT: Final = re.compile(
+    r"(?<![\w-])(--?[A-Za-z][\w-]*)([ =]+)(\"[^\"]*\"|'[^']*'|[^\s\"';|&-][^\s\"';|&]*)"
+)
+"""An option and what follows it in a text for a shell."""
+
+
+def masked(command: Sequence[str], key: bytes) -> tuple[str, ...]:
+    """``command`` as it may be written down; equal secrets get equal masks under one ``key``."""
+    masker = Masker(key)
+    return tuple(arguments(command, Masking(masker, names_option, masker.value, _texts(masker))))
+
+
+def shown(command: Sequence[str]) -> str:
+    """A command as a report names it."""
+    return " ".join(masked(command, os.urandom(32)))
+
+
+class Masking(NamedTuple):
+    """How to mask: what is a secret by its ``name``, a value as a ``whole``, and what is in a ``text``."""
+
+    credentials: Masker
+    named: Callable[[str], bool]
+    whole: Callable[[str], str]
+    text: Callable[[str], str]
+
+
+def arguments(command: Sequence[str], how: Masking) -> Iterator[str]:
+    """The arguments one by one."""
+    is_value = False  # of a secret option: all of it is masked
+    for argument in command:
+        if is_value and not argument.startswith("-"):
+            yield how.whole(argument)
+        else:
+            yield _argument(argument, how)
+        is_value = argument.startswith("-") and "=" not in argument and _is_secret(argument, how)
+
+
+def names_option(name: str) -> bool:
+    """Whether an option, or a variable, of this name holds a secret."""
+    return name.lower() in _SHORT_NAMES or (names_secret(name) and not name.lower().startswith("no-"))
+
+
+def _texts(masker: Masker) -> Callable[[str], str]:
+    def replace(found: re.Match[str]) -> str:
+        group = next((n for n in range(1, found.re.groups + 1) if found[n] is not None), 0)
+        if MARK in found[0]:
+            return found[0]
+        start, end = (index - found.start() for index in found.span(group))
+        return found[0][:start] + masker.value(found[group]) + found[0][end:]
+
+    def text(argument: str) -> str:
+        for pattern in TEXTS:
+            argument = pattern.sub(replace, argument)
+        return argument
+
+    return text
+
+
+def _is_secret(option: str, how: Masking) -> bool:
+    return how.named(option.lstrip("-"))
+
+
+def _argument(argument: str, how: Masking) -> str:
+    if found := _ASSIGNMENT.fullmatch(argument):
+        name, value = found.groups()
+        return f"{name}={how.whole(value) if _is_secret(name, how) else _argument(value, how)}"
+    if argument.startswith(("{", "[")):
+        raw = argument.encode("utf-8", "surrogateescape")
+        argument = how.credentials.body(raw).decode("utf-8", "surrogateescape")
+    elif found := _HEADER.fullmatch(argument):
+        name, colon, value = found.groups()
+        [(_, shown)] = how.credentials.headers(((name, value),))
+        argument = name + colon + shown
+    elif " " in argument:
+        argument = _IN_TEXT.sub(lambda found: _option(found, how), argument)
+    return how.text(how.credentials.url(argument))
+
+
+def _option(found: re.Match[str], how: Masking) -> str:
+    name, between, value = found.groups()
+    return f"{name}{between}{how.whole(value)}" if _is_secret(name, how) else found[0]

@@ -1,0 +1,210 @@
+"""What was seen, on its way into the trace: written, judged, and told where something was found."""
+
+import time
+from collections.abc import Iterable
+from typing import Protocol
+
+from mcpproxy.framing.lines import Line
+from mcpproxy.recorder.http.cost import SMALL_BYTES, Budget
+from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.trace_state import SENDERS, Filed
+from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+from mcpproxy.trace.format import Recorded, encode, encode_close, encode_finding, encode_frame, frame_parts
+from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.short_lines import SOURCES, Lines, encode_lines, has_run, is_run, runs_in
+from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
+
+
+class Watching(Protocol):
+    """Who counts what is filed over HTTP. It may fail; then it is not asked any more."""
+
+    def saw(self, event: Event) -> None: ...
+    def found(self, finding: Finding) -> None: ...
+    def passed(self, lag_ns: int | None, trouble: str) -> None: ...
+
+
+class Filing:
+    """Files what it is given in ``writer``, in that order; ``filed`` is what the trace holds up to now.
+
+    ``watching`` hears of all that is filed over HTTP.
+    """
+
+    def __init__(self, writer: TraceWriter, live: Live, filed: Filed, watching: Watching | None) -> None:
+        self.filed = filed
+        self._writer = writer
+        self._live = live
+        self._watching = watching
+        self._budget = Budget()
+        self._is_long = [False, False]
+        self._told: set[str] = set()
+        """What was said of the judge."""
+        self.tell_of_judge()
+
+    def lines(self, place: int, lines: list[Line]) -> None:
+        """File lines of the stream at ``place``."""
+        if has_run(lines):
+            for several in runs_in(lines):
+                if is_run(several):
+                    self._run(place, several)
+                else:
+                    self._apart(place, several)
+        else:
+            self._apart(place, lines)
+
+    def _run(self, place: int, lines: list[Line]) -> None:
+        """File a run of short lines as one record."""
+        filed, judge = self.filed, self.filed.judge
+        at_ns = lines[0][1]
+        seq = 0 if place == 2 else filed.seq + 1
+        run = Lines(seq, SOURCES[place], tuple(raw for raw, _, _, _ in lines), at_ns)
+        self._writer.write(encode_lines(run))
+        filed.at_ns = at_ns
+        if place == 2:
+            return
+        filed.seq += len(lines)
+        filed.tally.frames[SENDERS[place]] += len(lines)
+        for frame in run.events():
+            if findings := judge.observe(frame):
+                self._found(findings)
+        self.tell_of_judge()
+
+    def _apart(self, place: int, lines: list[Line]) -> None:
+        if place == 2:
+            for raw, at_ns, terminated, _ in lines:
+                self.event(Stderr(raw, at_ns, terminated))
+            return
+        # Every frame of a session over stdio passes here, most of them one at a time.
+        filed, writer, sender = self.filed, self._writer, SENDERS[place]
+        judge = filed.judge
+        for raw, at_ns, terminated, continues in lines:
+            filed.seq = seq = filed.seq + 1
+            filed.at_ns = at_ns
+            filed.tally.frames[sender] += 1
+            frame = Frame(seq, sender, raw, at_ns, terminated, continues)
+            if len(raw) > SMALL_BYTES and self._is_too_dear(place, frame):
+                self._in_pieces(place, frame)
+                continue
+            if len(raw) < BATCH_BYTES:
+                writer.write(encode_frame(frame))
+            else:
+                writer.write_large(frame_parts(frame))
+            if findings := judge.observe(frame):
+                self._found(findings)
+        if judge.stopped or judge.left_out:
+            self.tell_of_judge()
+
+    def _is_too_dear(self, place: int, frame: Frame) -> bool:
+        """Whether a line is not to be judged: it is a part of a longer one, or would take too much memory."""
+        if frame.continues or self._is_long[place]:
+            self._is_long[place] = frame.continues
+            return True
+        return self._budget.cost(frame.raw) is None
+
+    def _in_pieces(self, place: int, frame: Frame) -> None:
+        """File a line in pieces, which nobody judges. The first of them has the number of the line."""
+        from mcpproxy.recorder.http.bodies import (
+            in_pieces,  # with what HTTP needs; few sessions have such lines
+        )
+
+        filed, sender = self.filed, SENDERS[place]
+        filed.too_dear += not frame.continues
+        self._say_once(f"a line of the {sender}'s was too much to judge: it is recorded in pieces")
+        for count, piece in enumerate(in_pieces(frame, at_least=2)):
+            filed.seq += count > 0
+            filed.tally.frames[sender] += count > 0
+            piece.seq = filed.seq
+            self._writer.write_large(frame_parts(piece))
+            self._found(filed.judge.observe(piece))
+
+    def all(self, events: Iterable[Recorded]) -> None:
+        """File what the connections of a session over HTTP brought to light."""
+        filed = self.filed
+        for event in events:
+            session = filed.names.of(event)
+            filed.at_ns = event.observed_at_ns
+            if isinstance(event, Encoded):
+                self._writer.write(encode(event))
+                continue
+            if isinstance(event, Frame):
+                filed.tally.frames[event.sender] += 1
+            if isinstance(event, Frame) and len(event.raw) >= BATCH_BYTES:
+                self._writer.write_large(frame_parts(event, session))
+            else:
+                self._writer.write(encode(event, session))
+            findings = filed.judge.observe(event)
+            if findings:
+                self._found(findings)
+            if self._watching is not None:
+                self._let_watch(self._watching, event, findings)
+        if filed.judge.stopped or filed.judge.left_out:
+            self.tell_of_judge()
+
+    def event(self, event: Frame | Stderr | Eof | Signal | Gap) -> None:
+        """File something that stands alone."""
+        if isinstance(event, Frame):
+            self.filed.tally.frames[event.sender] += 1
+        self._writer.write(encode(event))
+        self.filed.at_ns = event.observed_at_ns
+        self._judge(event)
+
+    def owed(self) -> None:
+        """File what was found by what the trace holds already, and told before."""
+        self._write(self.filed.owed)
+
+    def close(self, close: Close) -> None:
+        """File how the session ended."""
+        filed = self.filed
+        self._judge(close)
+        filed.settle()
+        self._writer.write(encode_close(close, filed.tally))
+
+    def tell_of_lag(self, latest_ns: int | None) -> None:
+        """Tell who watches how far behind the traffic we are, and whether the trace can be written.
+
+        ``latest_ns`` is when the latest passed of what is filed, if anything was.
+        """
+        if self._watching is not None:
+            fault = self._writer.fault
+            lag_ns = None if latest_ns is None else max(0, time.monotonic_ns() - latest_ns)
+            self._watching.passed(lag_ns, f"the trace cannot be written: {fault}" if fault else "")
+
+    def tell_of_judge(self) -> None:
+        """Tell what went wrong with the judging, each fault once."""
+        judge = self.filed.judge
+        for line in judge.left_out:
+            self._say_once(f"judging goes on without a rule: {line}")
+        if judge.stopped and judge.is_our_fault:
+            self._say_once(
+                f"judging stopped, a fault of mcpproxy: {judge.stopped};"
+                " the recording goes on, please report it"
+            )
+        elif judge.stopped:
+            self._say_once(f"judging stopped: {judge.stopped}; the recording goes on")
+
+    def _judge(self, event: Event) -> None:
+        self._found(self.filed.judge.observe(event))
+        self.tell_of_judge()
+
+    def _found(self, findings: list[Finding]) -> None:
+        self._write(findings)
+        for finding in findings:
+            self._live.found(finding)
+
+    def _write(self, findings: list[Finding]) -> None:
+        for finding in findings:
+            self._writer.write(encode_finding(finding))
+            self.filed.tally.findings[finding.severity] += 1
+
+    def _let_watch(self, watching: Watching, event: Event, findings: list[Finding]) -> None:
+        try:
+            watching.saw(event)
+            for finding in findings:
+                watching.found(finding)
+        except Exception as fault:
+            self._watching = None
+            self._live.say(f"the metrics stopped, a fault of mcpproxy: {fault!r}; the recording goes on")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._live.say(text)

@@ -1,0 +1,111 @@
+"""The chunk in hand: what the relay may have forwarded, but has not journaled yet.
+
+A chunk is forwarded before the journal is touched, so a relay killed between the two would take its
+last chunk with it, although the peer has it. Therefore every chunk, and every rest of one that found no
+room before, is first copied into a small file that is mapped into memory. That costs a copy and no call;
+the page cache keeps it whatever happens to the process. A recorder that finds the relay gone files it.
+
+The file is ``hand`` in the journal's folder. Beside the chunk stands the place in the journal where its
+record will begin. If the journal ends at that place or before it, the chunk was not journaled. Nothing else
+is journaled between the two, so one chunk is all that can be missing. The place is written last: a relay
+killed while it fills the file has not forwarded anything yet.
+
+While the disk takes no records, the relay counts what is lost. Those counts are in the file as well, so
+that a kill does not take them with it.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import struct
+
+from mcpproxy.relay.journal import CLIENT, GAP, OWN, SERVER, STDERR
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from mcpproxy.relay.journal import Journal
+
+NAME: Final = "hand"
+
+_LOST: Final = struct.Struct("<QQQQ")  # bytes of client, server and stderr; the journal's end then
+_CHUNK: Final = struct.Struct("<IBxxxIQQ")  # length, kind, connection, time; where its record will begin
+_CHUNK_AT: Final = _LOST.size
+_BYTES_AT: Final = _CHUNK_AT + _CHUNK.size
+_PLACE_AT: Final = _BYTES_AT - 8
+_NOWHERE: Final = bytes(8)
+
+LONGEST_BYTES: Final = 16 << 20
+"""More than any chunk has; a file that is larger is not the relay's."""
+
+
+class CrashBuffer:
+    """The relay's end.
+
+    Args:
+        journal: where the chunks are journaled afterwards.
+        chunk_bytes: how long a chunk may be.
+
+    Raises:
+        OSError: the file cannot be made, or the disk has no room for it.
+    """
+
+    __slots__ = ("_journal", "_memory")
+
+    def __init__(self, journal: Journal, chunk_bytes: int) -> None:
+        self._journal = journal
+        size = _BYTES_AT + chunk_bytes
+        fd = os.open(os.path.join(journal.folder, NAME), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            # Written, not just sized: storing into a hole when the disk is full would be the end of us.
+            if os.write(fd, bytes(size)) != size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._memory = mmap.mmap(fd, size)
+        finally:
+            os.close(fd)
+        journal.on_loss = self._lose
+
+    def take(self, kind: int, at_ns: int, chunk: bytes | memoryview, connection: int = 0) -> None:
+        """Hold ``chunk`` until it is journaled; nothing else may be journaled before."""
+        memory = self._memory
+        size = len(chunk)
+        memory[_BYTES_AT : _BYTES_AT + size] = chunk
+        # Fields are stored in order, so the place comes last.
+        _CHUNK.pack_into(memory, _CHUNK_AT, size, kind, connection, at_ns, self._journal.position)
+
+    def drop(self) -> None:
+        """Nothing of the chunk was forwarded, or it was counted as lost."""
+        self._memory[_PLACE_AT:_BYTES_AT] = _NOWHERE
+
+    def _lose(self, client: int, server: int, stderr: int) -> None:
+        """Hold how much was lost by now, the chunk in hand included."""
+        self._memory[:_CHUNK_AT] = _LOST.pack(client, server, stderr, self._journal.position)
+        self.drop()
+
+
+def held(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
+    """What a relay that is gone left in its hand: records as they stand in a journal (kind, payload, time,
+    connection). ``end`` is the position behind the journal's last whole record."""
+    # Not at the top: the relay only writes.
+    from mcpproxy.base import files
+
+    try:
+        content = files.read(os.path.join(folder, NAME), LONGEST_BYTES)
+    except OSError:
+        return []
+    if len(content) < _BYTES_AT:
+        return []
+    found: list[tuple[int, bytes, int, int]] = []
+    size, kind, connection, at_ns, place = _CHUNK.unpack_from(content, _CHUNK_AT)
+    client, server, stderr, lost_place = _LOST.unpack_from(content)
+    if lost_place >= end and client + server + stderr:
+        counts = f'"client":{client},"server":{server},"stderr":{stderr}'
+        gap = f'{{"reason":"the journal could not be written",{counts}}}'
+        found.append((GAP, gap.encode(), at_ns, 0))
+    is_chunk = kind in (CLIENT, SERVER, STDERR, OWN) and _BYTES_AT + size <= len(content)
+    if place >= end and is_chunk:
+        found.append((kind, content[_BYTES_AT : _BYTES_AT + size], at_ns, connection))
+    return found

@@ -1,0 +1,113 @@
+"""Where a body ends. Nothing of it is kept or changed; it is only counted, to find what comes next.
+
+Source: RFC 9112, sections 6.3 and 7.1.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mcpproxy.relay.http.request_head import CHUNKED, LIMIT_BYTES, Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+_LINE_BYTES: Final = 4 << 10
+"""The longest line before a chunk, extensions included."""
+
+# 15 digits fit every reader's 64 bits. Extensions are the peers' affair as long as they stay in their line.
+_CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n")
+_TRAILER: Final = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*)?\r\n")
+
+
+class Length:
+    """A body of a known length."""
+
+    __slots__ = ("is_over", "left")
+
+    def __init__(self, length: int) -> None:
+        self.left = length
+        self.is_over = False
+
+    def feed(self, data: bytes, start: int) -> int:
+        """Take ``data`` from ``start`` on, never empty; where in it the body stops, or ``data`` does."""
+        had = len(data) - start
+        if had < self.left:
+            self.left -= had
+            return len(data)
+        self.is_over = True
+        return start + self.left
+
+
+class Chunked:
+    """A body in chunked coding, trailers included."""
+
+    __slots__ = ("_in_trailers", "_left", "_line", "_trailer_bytes", "is_over")
+
+    def __init__(self) -> None:
+        self._left = 0  # of a chunk and the line end behind it
+        self._line = b""  # the beginning of a line that is not there as a whole
+        self._in_trailers = False
+        self._trailer_bytes = 0
+        self.is_over = False
+
+    def feed(self, data: bytes, start: int) -> int:
+        """As for `Length`.
+
+        Raises:
+            Refusal: it is not chunked coding, or could be read in two ways.
+        """
+        at, size = start, len(data)
+        while at < size:
+            if self._left > 2:
+                taken = min(self._left - 2, size - at)
+                self._left -= taken
+                at += taken
+            elif self._left:
+                if data[at] != b"\r\n"[2 - self._left]:
+                    raise Refusal(400, "a chunk does not end where its size says")
+                self._left -= 1
+                at += 1
+            else:
+                at = self._take_line(data, at)
+                if self.is_over:
+                    break
+        return at
+
+    def _take_line(self, data: bytes, at: int) -> int:
+        stop = data.find(b"\n", at) + 1
+        line = self._line + data[at : stop or len(data)]
+        if len(line) > _LINE_BYTES and not self._in_trailers:
+            raise Refusal(400, "a chunk's line is too long")
+        if self._trailer_bytes + len(line) > LIMIT_BYTES:
+            raise Refusal(431, "the trailers are too long")
+        if not stop:
+            self._line = line
+            return len(data)
+        self._line = b""
+        if self._in_trailers:
+            if _TRAILER.fullmatch(line) is None:
+                raise Refusal(400, "a trailer cannot be read")
+            self._trailer_bytes += len(line)
+            self.is_over = line == b"\r\n"
+            return stop
+        match = _CHUNK_LINE.fullmatch(line)
+        if match is None:
+            raise Refusal(400, "a chunk's size cannot be read")
+        chunk = int(match[1], 16)
+        if chunk:
+            self._left = chunk + 2
+        else:
+            self._in_trailers = True
+        return stop
+
+
+Body = Length | Chunked
+
+
+def body_of(length: int) -> Body | None:
+    """What counts a body of ``length`` bytes (``CHUNKED``: in chunked coding); ``None`` if there is none."""
+    if length == CHUNKED:
+        return Chunked()
+    return Length(length) if length else None

@@ -1,0 +1,207 @@
+"""Opening the upstream connection: addresses, connect, TLS handshake, and what went wrong if it did.
+
+On loopback a connection stands when ``connect`` returns, although it says that it is in progress; so we
+look before we wait.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+
+from mcpproxy.relay.http.loop import BROKEN, WRITE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpproxy.relay.http.loop import Loop, Timer, Timers
+    from mcpproxy.relay.http.resolve import Address, Answer, Resolver
+    from mcpproxy.relay.http.route import Upstream
+    from mcpproxy.relay.http.tls import TlsClient, TlsSocket
+
+    Sock = socket.socket | TlsSocket
+
+
+class Dialer:
+    """What every `Dial` needs."""
+
+    def __init__(
+        self, loop: Loop, timers: Timers, resolver: Resolver, tls: TlsClient | None, timeout_s: float
+    ) -> None:
+        self.loop = loop
+        self.timers = timers
+        self.resolver = resolver
+        self.tls = tls
+        self.timeout_s = timeout_s
+
+
+class Dial:
+    """A connection to ``upstream`` in the making.
+
+    When it is made, ``sock`` is set; when it cannot be, ``failure`` is: an HTTP status and a sentence
+    fragment. If that is not so when ``start`` returns, ``settled`` is called when it is; or ``abandon`` is,
+    with the reason, when a fault of ours prevents both.
+    """
+
+    def __init__(
+        self,
+        dialer: Dialer,
+        upstream: Upstream,
+        settled: Callable[[], None],
+        abandon: Callable[[str], None],
+    ) -> None:
+        self.abandon = abandon
+        self.sock: Sock | None = None
+        self.failure: tuple[int, str] | None = None
+        self._dialer = dialer
+        self._upstream = upstream
+        self._settled = settled
+        self._addresses: list[Address] = []
+        self._address: Address | None = None
+        self._timeout_s = dialer.timeout_s
+        self._pending: Sock | None = None
+        self._watched = -1
+        self._timer: Timer | None = None
+        self._is_started = False
+        self._is_cancelled = False
+
+    def start(self) -> None:
+        self._dialer.resolver.ask(self._upstream.host, self._upstream.port, self._on_addresses)
+        self._is_started = True
+
+    def cancel(self) -> None:
+        """Give it up."""
+        self._is_cancelled = True
+        self._release()
+        if self._pending is not None:
+            self._pending.close()
+
+    def _on_addresses(self, answer: Answer) -> None:
+        if self._is_cancelled:
+            return
+        if isinstance(answer, OSError):
+            self._fail(502, f"{self._upstream.host} is not found ({answer.strerror}); check the name")
+            return
+        self._addresses = list(answer)
+        self._timeout_s = self._dialer.timeout_s / len(answer)
+        self._next(0)
+
+    def _next(self, error: int) -> None:
+        """Try the next address; ``error`` is what the last one gave."""
+        while self._addresses:
+            self._address = family, address = self._addresses.pop(0)
+            try:
+                sock = socket.socket(family, socket.SOCK_STREAM)
+            except OSError as caught:
+                error = caught.errno or 0
+                continue
+            sock.setblocking(False)
+            error = sock.connect_ex(address)
+            if error in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
+                self._pending = sock
+                self._on_connecting(WRITE)
+                if self._pending is sock and self._watched < 0:
+                    self._watch(WRITE, self._on_connecting)
+                return
+            sock.close()
+        if error == errno.ETIMEDOUT:
+            self._fail(504, f"{self._upstream.address} did not answer in time; check that it can be reached")
+        else:
+            reason = os.strerror(error) if error else "no address"
+            self._fail(502, f"cannot connect to {self._upstream.address} ({reason}); is the server running?")
+
+    def _on_connecting(self, events: int) -> None:
+        sock = self._pending
+        if not events & (WRITE | BROKEN) or not isinstance(sock, socket.socket):
+            return
+        try:
+            if error := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                self._release()
+                self._pending = None
+                sock.close()
+                self._next(error)
+                return
+            sock.getpeername()
+        except OSError:  # not yet
+            return
+        self._on_connected(sock)
+
+    def _on_connected(self, sock: socket.socket) -> None:
+        self._release()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._address is not None:
+            self._dialer.resolver.prefer(self._upstream.host, self._upstream.port, self._address)
+        tls = self._dialer.tls
+        if not self._upstream.is_tls or tls is None:
+            self._succeed(sock)
+            return
+        try:
+            self._pending = tls.wrap(sock, self._upstream.host)
+        except OSError as error:  # it has spoken and gone already
+            self._pending = None
+            sock.close()
+            self._fail_shaking(error)
+            return
+        self._on_shaking(0)
+
+    def _on_shaking(self, events: int) -> None:
+        del events
+        tls = self._pending
+        if tls is None or isinstance(tls, socket.socket):
+            return
+        try:
+            wanted = tls.shake()
+        except OSError as error:
+            self._release()
+            tls.close()
+            self._pending = None
+            self._fail_shaking(error)
+            return
+        if not wanted:
+            self._release()
+            self._succeed(tls)
+        elif self._watched < 0:
+            self._watch(wanted, self._on_shaking)
+        else:
+            self._dialer.loop.change(self._watched, wanted)
+
+    def _watch(self, events: int, handler: Callable[[int], None]) -> None:
+        assert self._pending is not None
+        self._watched = self._pending.fileno()
+        self._dialer.loop.watch(self._watched, events, handler)
+        self._timer = self._dialer.timers.start(self._timeout_s, self._on_timeout)
+
+    def _release(self) -> None:
+        if self._watched >= 0:
+            self._dialer.loop.forget(self._watched)
+            self._watched = -1
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def _on_timeout(self) -> None:
+        self._timer = None
+        self._release()
+        if self._pending is not None:
+            self._pending.close()
+            self._pending = None
+        self._next(errno.ETIMEDOUT)
+
+    def _succeed(self, sock: Sock) -> None:
+        self._pending = None
+        self.sock = sock
+        self._settle()
+
+    def _fail(self, status: int, why: str) -> None:
+        self.failure = status, why
+        self._settle()
+
+    def _fail_shaking(self, error: OSError) -> None:
+        assert self._dialer.tls is not None
+        self._fail(502, f"no TLS with {self._upstream.address} ({self._dialer.tls.explain(error)})")
+
+    def _settle(self) -> None:
+        if self._is_started and not self._is_cancelled:
+            self._settled()

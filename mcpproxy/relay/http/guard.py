@@ -1,0 +1,104 @@
+"""Whom we serve: no page of a foreign site, and no target that was not allowed.
+
+A browser lets any page send requests to 127.0.0.1. Where the page's own name is made to point there
+(DNS rebinding) it may even read the answers; but the Host field still names that site, and Origin says
+where the page is from. So a proxy on loopback takes requests for loopback names only, from nobody else's
+pages. In forward mode the same rule keeps it from becoming a way into other people's networks.
+"""
+
+from __future__ import annotations
+
+import _socket
+
+from mcpproxy.relay.http.request_head import Refusal, RequestHead, split_authority
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host``, a name or an address without brackets, can only mean this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return _socket.inet_pton(_socket.AF_INET, host)[0] == 127
+    except OSError:
+        pass
+    try:
+        return _socket.inet_pton(_socket.AF_INET6, host) == bytes(15) + b"\1"
+    except OSError:
+        return False
+
+
+class Guard:
+    """Refuses what comes from a foreign site.
+
+    Args:
+        is_on: false when we are bound to more than loopback and cannot know our own names.
+        own_names: host names besides loopback's that mean us.
+        origins: origins that are welcome (``https://app.example``); ``*`` for all.
+    """
+
+    def __init__(self, is_on: bool, own_names: Iterable[str], origins: Iterable[str]) -> None:
+        self._origins = {origin.lower().rstrip("/") for origin in origins}
+        self._is_on = is_on and "*" not in self._origins
+        self._hosts = {name.lower() for name in own_names}
+        for origin in self._origins:
+            try:
+                self._hosts.add(split_authority(origin.partition("://")[2].encode("ascii", "replace"))[0])
+            except ValueError:  # "null"
+                pass
+
+    def check(self, head: RequestHead, target_host: str = "") -> None:
+        """Let a request pass or not. ``target_host`` is whom it is for when that is not us.
+
+        Raises:
+            Refusal: its Host or its Origin is foreign.
+        """
+        if not self._is_on:
+            return
+        if head.host is not None and not target_host:
+            host = split_authority(head.host)[0]
+            if not self._is_ours(host):
+                raise Refusal(
+                    403,
+                    f"Host {host} is no name of this machine (DNS rebinding?); --allow-origin would allow it",
+                )
+        origin = (head.value(b"origin") or b"").decode("latin-1").lower()
+        if origin and origin not in self._origins:
+            try:
+                host = split_authority(origin.partition("://")[2].encode("latin-1"))[0]
+            except ValueError:
+                host = ""
+            if not self._is_ours(host) and (not host or host != target_host):
+                raise Refusal(403, f"Origin {origin} is a foreign site; --allow-origin would allow it")
+
+    def _is_ours(self, host: str) -> bool:
+        return is_loopback(host) or host in self._hosts
+
+
+class Targets:
+    """Where forward mode goes: to this machine, and to the hosts that were named.
+
+    Args:
+        allowed: ``host`` (any port) or ``host:port``; ``*`` for everywhere.
+    """
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self._allowed = {name.lower() for name in allowed}
+
+    @property
+    def is_open(self) -> bool:
+        return "*" in self._allowed
+
+    def check(self, host: str, port: int) -> None:
+        """Let a target pass or not.
+
+        Raises:
+            Refusal: it is neither this machine nor allowed.
+        """
+        literal = f"[{host}]" if ":" in host else host
+        names = {host, literal, f"{literal}:{port}", "*"}
+        if not is_loopback(host) and self._allowed.isdisjoint(names):
+            raise Refusal(403, f"{literal}:{port} is not this machine; --allow-host {literal} would allow it")

@@ -1,0 +1,185 @@
+"""The two ends of a tunnel together: when each of them is read, what waits for it, how both are closed.
+
+What passes between them, and what is said in upstream's place, is the tunnel's own affair.
+"""
+
+from __future__ import annotations
+
+import time
+
+from mcpproxy.relay import journal as journals
+from mcpproxy.relay.http.loop import BROKEN, READ, WRITE
+from mcpproxy.relay.journal import RESET
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcpproxy.relay.http.dial import Dial
+    from mcpproxy.relay.http.host import Host
+    from mcpproxy.relay.http.records import Records
+    from mcpproxy.relay.http.requests import Requests
+    from mcpproxy.relay.http.socket import End
+
+
+class Pair:
+    """The connection of one client, and the upstream connection or the dial for it while there is one."""
+
+    __slots__ = (
+        "_client",
+        "_dial",
+        "_is_deaf",
+        "_is_over",
+        "_proxy",
+        "_records",
+        "_requests",
+        "_upstream",
+    )
+
+    def __init__(self, proxy: Host, client: End, records: Records, requests: Requests) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._records = records
+        self._requests = requests
+        self._upstream: End | None = None
+        self._dial: Dial | None = None  # while there is no upstream yet
+        self._is_over = False
+        self._is_deaf = False  # the client is not read any more
+
+    def start(self) -> None:
+        """Begin to read the client."""
+        self._watch()
+
+    def stop(self, why: str) -> None:
+        """End it from our side."""
+        if self._records.number:
+            self._note("closed", why, time.monotonic_ns())
+        self._close()
+
+    def abandon(self, why: str) -> None:
+        """End it after a fault of ours, in whatever state that has left it."""
+        now = time.monotonic_ns()
+        was_over, self._is_over = self._is_over, True
+        self._proxy.forget(self)
+        try:
+            if self._records.number or not was_over:
+                self._note("closed", why, now)
+            self._records.close(now)
+        finally:
+            try:
+                self._drop_upstream()
+            finally:
+                self._client.close()
+
+    def _drop_upstream(self) -> None:
+        dial, self._dial = self._dial, None
+        upstream, self._upstream = self._upstream, None
+        try:
+            if dial is not None:
+                dial.cancel()
+        finally:
+            if upstream is not None:
+                upstream.close()
+
+    # Ends.
+
+    def _on_broken(self, end: End) -> None:
+        """``end`` takes nothing any more. A server may have spoken before, which is still to be read."""
+        end.broken = True
+        end.rest = None
+        if end is self._client or end.ended:
+            self._on_reset(end)
+            return
+        self._is_deaf = True
+        self._watch()
+
+    def _on_reset(self, end: End) -> None:
+        """``end`` has broken its connection off: so do we with the other one."""
+        kind = journals.CLIENT_EOF if end is self._client else journals.SERVER_EOF
+        self._records.end(kind, time.monotonic_ns(), RESET)
+        for one in (self._client, self._upstream):
+            if one is not None:
+                one.abort()
+        self._close()
+
+    def _close_if_done(self) -> None:
+        upstream = self._upstream
+        is_up_done = (self._client.ended or self._is_deaf) and (
+            self._dial is None if upstream is None else upstream.finished or upstream.broken
+        )
+        if is_up_done and self._client.finished:
+            self._close()
+
+    def _close(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        self._drop_upstream()
+        self._client.close()
+        self._records.close(time.monotonic_ns())
+        self._proxy.forget(self)
+
+    # Readiness.
+
+    def _is_readable(self, end: End, events: int) -> bool:
+        """Handle all events but readiness to be read; whether ``end`` is to be read then."""
+        if events & WRITE and end.rest is not None:
+            self._flush(end)
+        if self._is_over or not end.is_watched:
+            return False
+        if end.events & READ:
+            return bool(events & (READ | BROKEN))
+        if events & BROKEN:
+            if end.ended and not end.finished:
+                self._on_reset(end)  # it had only ended before
+            else:  # over both ways; or it is the other end's turn, and this is looked at again after that
+                end.look_away()
+        return False
+
+    def _flush(self, end: End) -> None:
+        rest = end.rest
+        assert rest is not None
+        try:
+            taken = end.send(rest)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._on_broken(end)
+            return
+        if taken < len(rest):
+            end.rest = rest[taken:]
+            return
+        end.rest = None
+        if end.finishing:
+            end.finish()
+        self._watch()
+        self._close_if_done()
+
+    def _watch(self) -> None:
+        """Have the loop watch for what can be done now."""
+        if self._is_over:
+            return
+        client, upstream = self._client, self._upstream
+        reads_client = (
+            not client.ended
+            and not self._is_deaf
+            and self._dial is None
+            and (upstream is None or upstream.rest is None)
+            and not self._requests.is_full
+        )
+        client.watch(reads_client)
+        if upstream is not None:
+            upstream.watch(not upstream.ended and client.rest is None)
+
+    # The journal.
+
+    def _record(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
+        self._records.begin(at_ns, self._where())
+        self._records.add(kind, at_ns, payload)
+
+    def _note(self, what: str, why: str, at_ns: int) -> None:
+        self._records.begin(at_ns, self._where())
+        self._records.note(what, why, at_ns)
+
+    def _where(self) -> str:
+        """The server that the last request was for, or else the only one; empty if that is not known."""
+        route = self._requests.route
+        return self._proxy.upstream if route is None else route.upstream.address

@@ -1,0 +1,406 @@
+"""The proxy before an HTTP server: one process, one loop, a `Tunnel` for each client connection.
+
+What stands where:
+
+    tunnel    one client connection and its upstream connection: the data path
+    pair      its two sockets: when each is read, and how both end
+    requests  what the client sends there: heads found, bodies counted
+    head      a request's head, read strictly
+    body      where a request's body ends
+    route     where a request goes and what its head looks like there
+    guard     whom we serve
+    dial      opening the upstream connection (resolve: addresses, tls: TLS)
+    reply     what we answer ourselves
+    switch    whether a server agreed to an upgrade
+    rewrite   addresses in answers that would lead the client past us
+    voice     stderr
+
+This module accepts connections, hears signals, and keeps the journal and the recorder.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import time
+
+from mcpproxy.relay import journal as journals
+from mcpproxy.relay.crash_buffer import CrashBuffer
+from mcpproxy.relay.exit_status import exit_payload
+from mcpproxy.relay.http.dial import Dialer
+from mcpproxy.relay.http.loop import READ, Timers, make_loop
+from mcpproxy.relay.http.resolve import Resolver
+from mcpproxy.relay.http.stderr_log import StderrLog
+from mcpproxy.relay.http.tunnel import LONGEST_BYTES, Tunnel
+from mcpproxy.relay.stdio.processes import fork_recorder
+from mcpproxy.relay.stdio.signals import ENDING
+from mcpproxy.relay.stdio.sinks import occupy_standard
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Callable
+    from typing import Final
+
+    from mcpproxy.relay.http.dial import Sock
+    from mcpproxy.relay.http.host import Record, Stoppable
+    from mcpproxy.relay.http.rewrite import Rewriting
+    from mcpproxy.relay.http.route import Router
+    from mcpproxy.relay.http.tls import TlsClient, TlsServer
+    from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.stdio.processes import Recorder, RecorderMain
+
+CONNECT_S: Final = 10.0
+"""How long an upstream may take to accept a connection."""
+
+RECORDER_S: Final = 5.0
+"""How long the end waits for the recorder. Whoever stops a proxy waits longer, unlike a host that wraps."""
+
+_BACKLOG: Final = 4096
+_ACCEPTS_A_TURN: Final = 64
+_NEWS: Final = 0  # in the wake-up pipe, where signals are other numbers: the resolver has found something
+_NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_ACCEPT_AGAIN_S: Final = 0.1
+_FAULTS_TOLD: Final = 20
+"""So many different faults of ours are told on stderr, each once. The record tells of each."""
+
+
+class Settings:
+    """How the proxy is to behave.
+
+    Attributes:
+        router: where requests go.
+        upstream: ``host:port`` of the server there is, empty in forward mode.
+        rewriting: which addresses in answers are rewritten, or ``None``.
+        tls_up: how TLS is spoken to upstream, if it is.
+        tls_down: how TLS is spoken to clients, if it is.
+        connect_s: how long an upstream may take to accept a connection.
+        recorder_s: how long the end waits for the recorder to complete the trace.
+        is_quiet: say nothing on stderr.
+        greetings: what to say there when all is ready.
+        make: makes another kind of ``Proxy``, or ``None``.
+    """
+
+    def __init__(self, router: Router, upstream: str = "") -> None:
+        self.router = router
+        self.upstream = upstream
+        self.rewriting: Rewriting | None = None
+        self.tls_up: TlsClient | None = None
+        self.tls_down: TlsServer | None = None
+        self.connect_s = CONNECT_S
+        self.recorder_s = RECORDER_S
+        self.is_quiet = False
+        self.greetings: list[str] = []
+        self.make: Callable[[Settings, socket.socket, Journal | None], Proxy] | None = None
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket on the first address of ``host`` (empty: all of IPv4).
+
+    Raises:
+        OSError: there is no such address here, or the port is taken.
+    """
+    found = socket.getaddrinfo(
+        host or None,
+        port,
+        socket.AF_UNSPEC if host else socket.AF_INET,
+        socket.SOCK_STREAM,
+        0,
+        socket.AI_PASSIVE,
+    )
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":  # on Windows this would share a port that is taken
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+def run(
+    settings: Settings, listener: socket.socket, journal: Journal | None, recorder_main: RecorderMain | None
+) -> int:
+    """Serve until told to stop by SIGINT, SIGTERM or SIGHUP; returns the exit code, which is 0.
+
+    Args:
+        settings: see there.
+        listener: where clients connect, not blocking.
+        journal: where to record, or ``None`` to relay only.
+        recorder_main: what the forked recorder runs; called with the wake pipe and the shared byte.
+    """
+    occupy_standard()
+    _raise_limit()
+    proxy = (settings.make or Proxy)(settings, listener, journal)
+    if recorder_main is not None:
+        try:
+            proxy.attach_recorder(fork_recorder(recorder_main, None, 0))
+        except OSError as fault:
+            proxy.voice.say(f"no recorder ({fault.strerror}); the next mcpproxy command files the journal")
+    for greeting in settings.greetings:
+        proxy.voice.say(greeting)
+    proxy.serve()
+    proxy.finish()
+    return 0
+
+
+class Proxy:
+    """All tunnels, and what they share."""
+
+    def __init__(self, settings: Settings, listener: socket.socket, journal: Journal | None) -> None:
+        self.loop = make_loop(self._on_fault)
+        self.timers = Timers(self._on_fault)
+        self.tunnel: type[Tunnel] = Tunnel
+        self.router = settings.router
+        self.upstream = settings.upstream
+        self.rewriting = settings.rewriting
+        self.voice = StderrLog(self.loop, settings.is_quiet)
+        self._wakeup = _catch_signals()
+        self._written = self._wakeup[1]
+        self._resolver = Resolver(self._wake, self._on_fault)
+        self.dialer = Dialer(self.loop, self.timers, self._resolver, settings.tls_up, settings.connect_s)
+        self._tls = settings.tls_down
+        self._recorder_s = settings.recorder_s
+        self._listener = listener
+        self._journal = journal
+        self.record: Record = _forget  # journals something of a connection
+        self.hold: Record = _forget  # keeps a chunk where a kill does not reach it, until the journal has it
+        self._recorder: Recorder | None = None
+        self._asleep: bytearray | mmap.mmap = bytearray(1)
+        self._tunnels: set[Stoppable] = set()
+        self._last_number = 0
+        self._is_stopped = False
+        self._is_pressed = False  # told to stop a second time
+        self._faults: set[str] = set()  # those of ours that were told
+        if journal is not None:
+            journal.tell = self.voice.say
+            self.record = journal.append
+            try:
+                self.hold = CrashBuffer(journal, LONGEST_BYTES).take
+            except OSError:
+                pass  # a full disk: then a kill may cost the last chunk
+        self.loop.watch(self._wakeup[0], READ, self._on_wakeup)
+        self.loop.watch(listener.fileno(), READ, self._on_listener)
+
+    def attach_recorder(self, recorder: Recorder) -> None:
+        """Wake this recorder, and pass on what it has to say."""
+        self._recorder = recorder
+        self._asleep = recorder.asleep
+        self.voice.pass_on(recorder.notes, self._on_recorder_gone)
+
+    def serve(self) -> None:
+        """Serve until told to stop."""
+        while not self._is_stopped:
+            self._turn(None)
+
+    def _turn(self, limit_s: float | None) -> None:
+        left_s = self.timers.run()
+        if limit_s is not None:
+            left_s = limit_s if left_s is None else min(left_s, limit_s)
+        self.loop.turn(left_s)
+        # Once for all that was journaled in this turn, when all of it has gone its way.
+        if self._asleep[0] and self._recorder is not None:
+            self._recorder.wake()
+
+    def finish(self) -> None:
+        """End all connections, close the journal, and give the recorder a moment for the trace."""
+        self.loop.forget(self._listener.fileno())
+        self._listener.close()
+        for tunnel in list(self._tunnels):
+            try:
+                tunnel.stop("mcpproxy was told to stop")
+            except Exception as fault:
+                self._on_fault(tunnel.stop, fault)
+        now = time.monotonic_ns()
+        owed = b""
+        if self._journal is not None:
+            self._journal.append(journals.EXIT, now, exit_payload(0))
+            owed = self._journal.close(now)
+            self.record = self.hold = _forget
+        if self._recorder is not None:
+            self._await_recorder(self._recorder, owed)
+
+    def _await_recorder(self, recorder: Recorder, owed: bytes) -> None:
+        recorder.leave(owed)
+        self._recorder = None
+        try:
+            os.kill(recorder.pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+        end = time.monotonic() + self._recorder_s
+        while self.voice.has_notes and not self._is_pressed:
+            left = end - time.monotonic()
+            if left <= 0:
+                self.voice.say("the recorder is not done; the next mcpproxy command completes the trace")
+                return
+            self._turn(left)
+
+    # For tunnels.
+
+    def next_number(self) -> int:
+        """A number for a connection that has something to record."""
+        self._last_number += 1
+        return self._last_number
+
+    def forget(self, tunnel: Stoppable) -> None:
+        """This tunnel is over."""
+        self._tunnels.discard(tunnel)
+
+    # Readiness.
+
+    def _on_listener(self, events: int) -> None:
+        del events
+        for _ in range(_ACCEPTS_A_TURN):
+            try:
+                sock, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _NO_DESCRIPTORS:
+                    self._pause_accepting(error)
+                    return
+                continue  # it has gone again
+            try:
+                self._admit(sock, address[:2])
+            except OSError:  # it has gone again, before we said a word
+                sock.close()
+            except Exception as fault:
+                sock.close()
+                self._on_fault(self._admit, fault)
+
+    def _admit(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        host, port = address
+        peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if self._tls is None:
+            self._begin(sock, peer)
+        else:
+            self._tls.shake(self.loop, self.timers, sock, lambda tls: self._begin(tls, peer))
+
+    def _begin(self, sock: Sock, peer: str) -> None:
+        tunnel = self.tunnel(self, sock, peer)
+        self._tunnels.add(tunnel)
+        try:
+            tunnel.start()
+        except Exception as fault:
+            self._on_fault(tunnel.start, fault)
+
+    def _pause_accepting(self, error: OSError) -> None:
+        """Clients wait in the backlog until others have left."""
+        self.voice.say(f"no more connections for now ({error.strerror}); raise the limit of open files")
+        self.loop.change(self._listener.fileno(), 0)
+        self.timers.start(_ACCEPT_AGAIN_S, self._go_on_accepting)
+
+    def _go_on_accepting(self) -> None:
+        if not self._is_stopped:
+            self.loop.change(self._listener.fileno(), READ)
+
+    def _on_fault(self, work: Callable[..., None], fault: Exception) -> None:
+        """A fault of ours costs one connection, not all of them.
+
+        ``work``, which raised, is a method of what belongs to one connection and can be abandoned with it,
+        or of what serves all of them and goes on.
+        """
+        why = f"a fault of mcpproxy: {fault!r}{_place(fault)}"
+        abandon: Callable[[str], None] | None = getattr(getattr(work, "__self__", None), "abandon", None)
+        if why not in self._faults and len(self._faults) < _FAULTS_TOLD:
+            self._faults.add(why)
+            what = "the proxy goes on after" if abandon is None else "a connection was closed,"
+            self.voice.say(f"{what} {why}; please report it")
+        if abandon is None:
+            note = f'{{"what":"fault","why":{journals.quoted(why)}}}'
+            self.record(journals.NOTE, time.monotonic_ns(), note.encode("utf-8", "replace"), 0)
+            return
+        try:
+            abandon(why)
+        except Exception as second:
+            self._on_fault(_end_of_it, second)
+
+    def _on_wakeup(self, events: int) -> None:
+        del events
+        try:
+            numbers = os.read(self._wakeup[0], 64)
+        except BlockingIOError:
+            return
+        for number in numbers:
+            if number == _NEWS:
+                continue
+            if number == signal.SIGCHLD:
+                self._reap()
+            elif number in ENDING:
+                self._is_pressed = self._is_stopped
+                self._is_stopped = True
+                self.record(journals.SIGNAL, time.monotonic_ns(), ENDING[number].encode(), 0)
+        self._resolver.deliver()
+
+    def _reap(self) -> None:
+        recorder = self._recorder
+        if recorder is not None and not recorder.reaped:
+            pid, _ = os.waitpid(recorder.pid, os.WNOHANG)
+            recorder.reaped = bool(pid)
+
+    def _on_recorder_gone(self) -> None:
+        if not self._is_stopped:
+            self.voice.say("the recorder has stopped; the proxy goes on and the journal keeps the traffic")
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._written, bytes((_NEWS,)))
+        except BlockingIOError:  # so much is in the pipe already that the loop will wake up
+            pass
+
+
+def _forget(kind: int, at_ns: int, payload: bytes, number: int) -> None:
+    """In place of a journal, when there is none."""
+
+
+def _end_of_it() -> None:
+    """In place of a callback: a fault that was met while abandoning a connection concerns nothing else."""
+
+
+def _place(fault: Exception) -> str:
+    """Where it happened, for who is to mend it."""
+    at = fault.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return f" ({os.path.basename(at.tb_frame.f_code.co_filename)}, line {at.tb_lineno})" if at else ""
+
+
+def _catch_signals() -> tuple[int, int]:
+    """Have signals written into a pipe, where the loop finds them; returns both its ends."""
+    wakeup, written = os.pipe()
+    os.set_blocking(wakeup, False)
+    os.set_blocking(written, False)
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _noted)
+    for number in ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:  # one that whoever started us has us ignore stays so
+            signal.signal(number, _noted)
+    return wakeup, written
+
+
+def _noted(number: int, frame: object) -> None:
+    """The handler of every signal: its number is in the wake-up pipe already."""
+
+
+def _raise_limit() -> None:
+    """Allow ourselves as many descriptors as we may: each client takes two."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (hard, min(hard, 10240) if hard != resource.RLIM_INFINITY else 10240):
+        if wanted != soft:
+            try:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            except (OSError, ValueError):  # macOS refuses what is beyond a limit of its own
+                continue
+        return

@@ -1,0 +1,106 @@
+"""Addresses of a host, without ever making the loop wait for a name server.
+
+An address that is written out needs no looking up. A name is looked up in a thread of its own, once for
+all who ask meanwhile, and kept for a few seconds. Whatever happens there, all who asked hear of it.
+"""
+
+from __future__ import annotations
+
+import _thread
+import errno
+import socket
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Final
+
+    from mcpproxy.relay.http.loop import OnFault
+
+    Address = tuple[int, "tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]"]  # family, address
+    Answer = list[Address] | OSError
+    Hear = Callable[[Answer], None]
+
+KEPT_S: Final = 10.0
+"""How long a name's addresses are believed."""
+
+_KEPT: Final = 1024
+
+
+class Resolver:
+    """Looks names up. ``wake`` is called, from another thread, when ``deliver`` has something to do.
+
+    ``on_fault`` is told of one who asked and raises at the answer.
+    """
+
+    def __init__(self, wake: Callable[[], None], on_fault: OnFault) -> None:
+        self._wake = wake
+        self._on_fault = on_fault
+        self._waiting: dict[tuple[str, int], list[Hear]] = {}
+        self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
+        self._found: list[tuple[tuple[str, int], Answer]] = []
+
+    def ask(self, host: str, port: int, hear: Hear) -> None:
+        """Have ``hear`` called with the addresses, or with why there are none; perhaps at once."""
+        key = host, port
+        known = self._known.get(key)
+        if known is not None and known[0] > time.monotonic():
+            hear(known[1])
+            return
+        try:
+            addresses = _look_up(host, port, socket.AI_NUMERICHOST)
+        except OSError:  # a name
+            if key in self._waiting:
+                self._waiting[key].append(hear)
+                return
+            try:
+                _thread.start_new_thread(self._work, (key,))
+            except RuntimeError:
+                hear(OSError(errno.EAGAIN, "no thread is to be had for the look-up"))
+            else:
+                self._waiting[key] = [hear]
+            return
+        self._keep(key, addresses)
+        hear(addresses)
+
+    def prefer(self, host: str, port: int, address: Address) -> None:
+        """Remember that this one of the host's addresses has answered."""
+        known = self._known.get((host, port))
+        if known is not None and known[1][0] != address and address in known[1]:
+            known[1].remove(address)
+            known[1].insert(0, address)
+
+    def deliver(self) -> None:
+        """Tell those who asked what was found."""
+        while self._found:
+            key, answer = self._found.pop(0)
+            if isinstance(answer, list):
+                self._keep(key, answer)
+            for hear in self._waiting.pop(key):
+                try:
+                    hear(answer)
+                except Exception as fault:
+                    self._on_fault(hear, fault)
+
+    def _keep(self, key: tuple[str, int], addresses: list[Address]) -> None:
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[key] = time.monotonic() + KEPT_S, addresses
+
+    def _work(self, key: tuple[str, int]) -> None:
+        try:
+            answer: Answer = _look_up(*key, 0)
+        except OSError as error:
+            answer = error
+        except UnicodeError:
+            answer = OSError(0, "the name is not a host name")
+        except Exception as fault:
+            answer = OSError(0, f"a fault of mcpproxy: {fault!r}")
+        self._found.append((key, answer))
+        self._wake()
+
+
+def _look_up(host: str, port: int, flags: int) -> list[Address]:
+    found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM, socket.IPPROTO_TCP, flags)
+    return [(int(family), address) for family, _, _, _, address in found]

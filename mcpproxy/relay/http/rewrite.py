@@ -1,0 +1,313 @@
+"""Addresses in answers that would lead the client past us, or that it would refuse.
+
+Behind a reverse proxy a server goes by another address than the one it knows. Where it names its own
+origin, the client leaves the proxy or, comparing the addresses, stops. Two places:
+
+- the ``endpoint`` event of the HTTP+SSE transport (2024-11-05), when it is a whole URL: always rewritten,
+  without it the transport cannot work here;
+- with ``--rewrite-origin``: ``WWW-Authenticate``, protected-resource metadata, and, for a server that is its
+  own authorization server, the metadata of that: its issuer and every endpoint on the same origin.
+
+A `Rewriter` stands in the way of one connection's answers, and only of those that may hold such a place.
+What it does not understand passes as it is. It holds back no more than one head, one event, one document.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mcpproxy.relay.http.body_end import Body, Chunked, Length
+from mcpproxy.relay.http.guard import is_loopback
+from mcpproxy.relay.http.request_head import LIMIT_BYTES, Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from mcpproxy.relay.http.route import Route, Upstream
+
+DOCUMENT_BYTES: Final = 1 << 20
+"""The longest metadata document that is rewritten."""
+
+_METADATA: Final = re.compile(
+    rb"[^?]*/\.well-known/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)(?:[/?]|\Z)"
+)
+"""Where the documents are; the path of what they describe may stand before or behind (RFC 8414, RFC 9728)."""
+
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
+_CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
+_BLOCK: Final = re.compile(rb"(.*?)(?:\r\n\r\n|\n\n|\r\r)", re.DOTALL)
+_ENDPOINT: Final = re.compile(rb"(?:\A|[\r\n])event:[ ]?endpoint(?=[\r\n]|\Z)")
+_COMMENTS: Final = re.compile(rb"(?:(?::[^\r\n]*)?(?:\r\n|\r|\n|\Z))*")
+
+# Where in the answers the next bytes are.
+_HEAD: Final = 0
+_PASS: Final = 1  # in a body that passes
+_DOCUMENT: Final = 2  # in a body that is rewritten as a whole
+_EVENT: Final = 3  # before the event that may be rewritten
+_DONE: Final = 4  # in what does not concern us any more
+
+
+class Rewriting:
+    """What is rewritten, and into what.
+
+    Args:
+        upstream: the server; where it is on loopback, all names of loopback are its own.
+        endpoint: path of the MCP endpoint here.
+        scheme: of our own address.
+        is_full: everything named above, not the event alone.
+    """
+
+    def __init__(self, upstream: Upstream, endpoint: str, scheme: str, *, is_full: bool) -> None:
+        self.is_full = is_full
+        self._scheme = scheme
+        self._endpoint = endpoint
+        hosts = {f"[{upstream.host}]" if ":" in upstream.host else upstream.host}
+        if is_loopback(upstream.host):
+            hosts |= {"localhost", "127.0.0.1", "[::1]"}
+        names = "|".join(map(re.escape, sorted(hosts)))
+        port = f":{upstream.port}"
+        if upstream.port == (443 if upstream.is_tls else 80):
+            port = f"(?:{port})?"
+        # JSON may write a slash as \/, and some servers do.
+        path = re.escape(upstream.path).replace("/", "(?P=slash)")
+        path = f"(?P<path>{path}(?![^\\s\"'?#,]))?" if path else "(?P<path>)"
+        secure = "s" if upstream.is_tls else ""
+        theirs = f"http{secure}:(?P<slash>\\\\?/)(?P=slash)(?:{names}){port}(?![A-Za-z0-9.:@-]){path}"
+        self._theirs = re.compile(theirs.encode("ascii"), re.IGNORECASE)
+
+    def rewriter(self) -> Rewriter:
+        """One for a new connection."""
+        return Rewriter(self)
+
+    def apply(self, text: bytes, host: bytes) -> bytes:
+        """``text`` with upstream's origin replaced by ours, which the client knows by ``host``."""
+        ours = f"{self._scheme}://".encode() + host
+        endpoint = self._endpoint.encode("ascii")
+
+        def our(match: re.Match[bytes]) -> bytes:
+            return (ours + (endpoint if match["path"] else b"")).replace(b"/", match["slash"])
+
+        return self._theirs.sub(our, text)
+
+
+class Rewriter:
+    """The answers on one connection. ``is_done``: everything from here on passes as it is."""
+
+    def __init__(self, rewriting: Rewriting) -> None:
+        self.is_done = False
+        self._rewriting = rewriting
+        self._expected: list[Route] = []
+        self._stage = _HEAD
+        self._held = b""
+        self._host = b""  # our name, to the client whose answer this is
+        self._head = b""  # of an answer whose body decides about it
+        self._body: Body | None = None  # counts the body; ``None`` if it lasts to the end of the connection
+        self._notes: list[str] = []
+
+    def expect(self, route: Route) -> None:
+        """A request goes out: there will be an answer."""
+        self._expected.append(route)
+
+    def take_notes(self) -> list[str]:
+        """What was done since the last time, in sentences."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes of the server; what the client gets now."""
+        self._held += data
+        out: list[bytes] = []
+        while self._held and not self.is_done:
+            match self._stage:
+                case 0:
+                    part = self._on_head()
+                case 1:
+                    part = self._on_body()
+                case 2:
+                    part = self._on_document()
+                case _:
+                    part = self._on_event()
+            if part is None:
+                break
+            out.append(part)
+        if self.is_done:
+            out.append(self._take(len(self._held)))
+        return b"".join(out)
+
+    def end(self) -> bytes:
+        """The server has ended: what was still held back."""
+        self.is_done = True
+        held = self._take(len(self._held))
+        if self._stage == _DOCUMENT and self._body is None:
+            return self._head + self._rewritten(held, "the metadata")
+        return self._head + held if self._stage == _DOCUMENT else held
+
+    def _take(self, size: int) -> bytes:
+        taken, self._held = self._held[:size], self._held[size:]
+        return taken
+
+    def _give_up(self) -> bytes:
+        self.is_done = True
+        return b""
+
+    def _on_head(self) -> bytes | None:
+        end = self._held.find(b"\r\n\r\n") + 4
+        if end < 4:
+            return None if len(self._held) <= LIMIT_BYTES else self._give_up()
+        line = _STATUS_LINE.match(self._held)
+        if line is None or not self._expected:
+            return self._give_up()
+        status = int(line[1])
+        if status == 101:
+            return self._give_up()
+        head = self._take(end)
+        if status < 200:
+            return head
+        route = self._expected.pop(0)
+        self._host = route.asked.host or b""
+        fields = [(name.strip().lower(), value.strip()) for name, _, value in _fields(head)]
+        values = dict(fields)
+        self._body, is_empty = _body_of(status, route.asked.method, values)
+        is_plain = values.get(b"content-encoding", b"identity").lower() == b"identity"
+        kind = values.get(b"content-type", b"").lower()
+        has_event = route.has_stream and kind.startswith(b"text/event-stream") and not is_empty
+        if has_event and is_plain and not isinstance(self._body, Length):
+            self._stage = _EVENT
+            return self._new_head(head)
+        if not self._rewriting.is_full or (self._body is None and not is_empty):
+            self.is_done = True
+            return self._new_head(head)
+        if is_empty:
+            return self._new_head(head)
+        is_metadata = _METADATA.match(route.asked.path) is not None and is_plain
+        if is_metadata and not (isinstance(self._body, Length) and self._body.left > DOCUMENT_BYTES):
+            self._head = self._new_head(head)
+            self._stage = _DOCUMENT
+            return b""
+        self._stage = _PASS
+        return self._new_head(head)
+
+    def _new_head(self, head: bytes) -> bytes:
+        if not self._rewriting.is_full:
+            return head
+        lines: list[bytes] = []
+        for line in head.split(b"\r\n"):
+            is_challenge = line[:17].lower() == b"www-authenticate:"
+            lines.append(self._rewritten(line, "WWW-Authenticate") if is_challenge else line)
+        return b"\r\n".join(lines)
+
+    def _on_body(self) -> bytes | None:
+        assert self._body is not None
+        try:
+            passed = self._take(self._body.feed(self._held, 0))
+        except Refusal:  # not what it said it was
+            return self._give_up()
+        if self._body.is_over:
+            self._stage = _HEAD
+        return passed
+
+    def _on_document(self) -> bytes | None:
+        """The document is rewritten when all of it is there."""
+        body = self._body
+        head, size = self._head, len(self._held)
+        if body is None:
+            return None if size <= DOCUMENT_BYTES else head + self._give_up()
+        if isinstance(body, Length):
+            if size < body.left:
+                return None
+            document = self._rewritten(self._take(body.left), "the metadata")
+            length = b"\r\nContent-Length: %d\r\n" % len(document)
+            head = re.sub(rb"(?i)\r\nContent-Length:[^\r]*\r\n", length, head)
+        else:
+            content, last, is_whole = _content(self._held)
+            if not is_whole or (end := self._held.find(b"\r\n\r\n", last) + 4) < 4:
+                if size <= DOCUMENT_BYTES:
+                    return None
+                self._stage, self._head = _PASS, b""
+                return head
+            tail = self._take(end)[last:]
+            document = _chunk(self._rewritten(content, "the metadata")) + tail
+        self._stage, self._head = _HEAD, b""
+        return head + document
+
+    def _on_event(self) -> bytes | None:
+        """Look for the first event; comments before it pass."""
+        content, stop = self._held, len(self._held)
+        if self._body is not None:
+            content, stop, is_whole = _content(self._held)
+            if is_whole:  # the stream is over before it began
+                return self._pass_rest()
+        at = 0
+        while block := _BLOCK.match(content, at):
+            if _ENDPOINT.search(block[1]):
+                event = self._rewritten(block[0], "the endpoint event")
+                if event == block[0]:
+                    return self._pass_rest()
+                new = content[:at] + event + content[block.end() :]
+                raw = self._take(stop)
+                if self._body is not None:
+                    self._body.feed(raw, 0)
+                    new = _chunk(new)
+                return new + self._pass_rest()
+            if not _COMMENTS.fullmatch(block[1]):
+                return self._pass_rest()
+            at = block.end()
+        if len(self._held) > LIMIT_BYTES:
+            return self._pass_rest()
+        if content and at == len(content) and stop == len(self._held):
+            if self._body is not None:
+                self._body.feed(self._held, 0)
+            return self._take(stop)
+        return None
+
+    def _pass_rest(self) -> bytes:
+        """The rest of this answer passes as it is; of those after it too, if they do not concern us."""
+        if self._rewriting.is_full and self._body is not None:
+            self._stage = _PASS
+        else:
+            self.is_done = True
+        return b""
+
+    def _rewritten(self, text: bytes, where: str) -> bytes:
+        new = self._rewriting.apply(text, self._host) if self._host else text
+        if new != text:
+            self._notes.append(f"{where} named upstream's own address; the client was given ours")
+        return new
+
+
+def _fields(head: bytes) -> list[tuple[bytes, bytes, bytes]]:
+    return [line.partition(b":") for line in head.split(b"\r\n")[1:]]
+
+
+def _body_of(status: int, method: bytes, values: dict[bytes, bytes]) -> tuple[Body | None, bool]:
+    """What counts the body of an answer, and whether there is none (RFC 9112, section 6.3)."""
+    if method == b"HEAD" or status in (204, 304):
+        return None, True
+    if b"transfer-encoding" in values:
+        return (Chunked() if values[b"transfer-encoding"].lower() == b"chunked" else None), False
+    length = values.get(b"content-length", b"")
+    if length.isdigit():
+        return (Length(int(length)), False) if int(length) else (None, True)
+    return None, False
+
+
+def _content(raw: bytes) -> tuple[bytes, int, bool]:
+    """The content of the whole chunks at the beginning of ``raw``, where they stop, and whether the last
+    chunk comes there."""
+    parts: list[bytes] = []
+    at = 0
+    while line := _CHUNK.match(raw, at):
+        size = int(line[1], 16)
+        if not size:
+            return b"".join(parts), at, True
+        stop = line.end() + size
+        if stop + 2 > len(raw):
+            break
+        parts.append(raw[line.end() : stop])
+        at = stop + 2
+    return b"".join(parts), at, False
+
+
+def _chunk(content: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(content), content)

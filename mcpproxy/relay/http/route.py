@@ -1,0 +1,212 @@
+"""Where a request goes, and what its head looks like there.
+
+A client connection is one upstream connection, so what a client says about the connection
+(``Connection: close`` or ``keep-alive``, ``TE``, ``Upgrade``) is as true upstream as it is here, and
+goes on. Changed are only:
+
+- ``Host``, which must name upstream;
+- the path of the endpoint, where upstream's has another name;
+- a target that is a URL, of which upstream gets the path (RFC 9112, section 3.2.2);
+- fields that ``Connection`` names beyond those above: they end here (RFC 9110, section 7.6.1);
+- what a client says to a proxy (``Proxy-Authorization``, ``Proxy-Connection``): it is meant for us, and no
+  server is to get the credentials of a proxy.
+
+Everything else stays as it is: order, case, duplicates, white space.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from mcpproxy.relay.http.guard import Guard, Targets
+from mcpproxy.relay.http.request_head import Refusal, RequestHead, parse, split_authority
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+_OURS_TOO: Final = frozenset((b"close", b"keep-alive", b"te", b"upgrade", b"http2-settings", b""))
+"""Connection options that we would have to send ourselves, if the client had not."""
+
+_NEVER_HOP_BY_HOP: Final = frozenset(
+    (b"host", b"content-length", b"transfer-encoding", b"authorization", b"origin", b"mcp-session-id")
+)
+_TO_THE_PROXY: Final = frozenset((b"proxy-authorization", b"proxy-connection"))
+_CACHED: Final = 256
+_CACHED_BYTES: Final = 2 << 10
+
+
+class Upstream:
+    """A server: where it is, and what it calls itself."""
+
+    __slots__ = ("authority", "host", "is_tls", "path", "port", "query")
+
+    def __init__(self, host: str, port: int, is_tls: bool = False, path: str = "", query: str = "") -> None:
+        self.host = host  # without brackets
+        self.port = port
+        self.is_tls = is_tls
+        literal = f"[{host}]" if ":" in host else host
+        self.authority = literal if port == (443 if is_tls else 80) else f"{literal}:{port}"
+        self.path = path  # of the endpoint; empty if paths are the same here and there
+        self.query = query  # that every request to the endpoint gets
+
+    @property
+    def origin(self) -> str:
+        return f"{'https' if self.is_tls else 'http'}://{self.authority}"
+
+    @property
+    def address(self) -> str:
+        """``host:port``, the port always there."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Route:
+    """What becomes of one request. ``head`` is its head as it goes on; the same object may serve many."""
+
+    __slots__ = (
+        "asked",
+        "has_stream",
+        "has_tunnel",
+        "has_upgrade",
+        "head",
+        "is_last",
+        "length",
+        "note",
+        "upstream",
+    )
+
+    def __init__(self, asked: RequestHead, upstream: Upstream) -> None:
+        self.asked = asked
+        self.upstream = upstream
+        self.head = b""
+        self.length = asked.length
+        self.has_upgrade = b"upgrade" in asked.options and asked.value(b"upgrade") is not None
+        self.has_tunnel = asked.method == b"CONNECT"  # no head goes on, and no HTTP
+        self.is_last = self.has_upgrade or self.has_tunnel  # what follows may not be HTTP
+        self.has_stream = (  # it asks for one as clients of the first HTTP transport do
+            asked.method == b"GET"
+            and b"text/event-stream" in (asked.value(b"accept") or b"").lower()
+            and asked.value(b"mcp-session-id") is None
+        )
+        self.note = ""  # what was done to the head beyond the usual
+
+    def leaves(self, last: Route) -> bool:
+        """Whether it needs another upstream connection than the request ``last``."""
+        here, there = last.upstream, self.upstream
+        return self.has_tunnel or (here is not there and here.address != there.address)
+
+
+class Router(ABC):
+    """Reads heads and finds their routes. Clients repeat their heads, so the last short ones are kept."""
+
+    def __init__(self) -> None:
+        self._routes: dict[bytes, Route] = {}
+
+    def route(self, raw: bytes) -> Route:
+        """The route of the request with this head, blank line included.
+
+        Raises:
+            Refusal: it goes nowhere.
+        """
+        route = self._routes.get(raw)
+        if route is None:
+            route = self.find(parse(raw))
+            if len(raw) <= _CACHED_BYTES:
+                if len(self._routes) >= _CACHED:
+                    self._routes.clear()
+                self._routes[raw] = route
+        return route
+
+    @abstractmethod
+    def find(self, head: RequestHead) -> Route:
+        """The route of a request that has not been seen yet.
+
+        Raises:
+            Refusal: it goes nowhere.
+        """
+
+
+class Reverse(Router):
+    """All requests go to one server. The path ``endpoint`` here is the path of ``upstream`` there."""
+
+    def __init__(self, upstream: Upstream, endpoint: str, guard: Guard) -> None:
+        super().__init__()
+        self._upstream = upstream
+        self._endpoint = endpoint.encode("ascii")
+        self._guard = guard
+
+    def find(self, head: RequestHead) -> Route:
+        if head.method == b"CONNECT":
+            raise Refusal(400, "CONNECT is for a forward proxy; start one with --forward")
+        if head.authority is not None and head.authority.lower() != (head.host or head.authority).lower():
+            raise Refusal(400, "the target and the Host field name different servers")
+        self._guard.check(head)
+        route = Route(head, self._upstream)
+        _write(route, self._mapped(head.path))
+        return route
+
+    def _mapped(self, target: bytes) -> bytes:
+        upstream = self._upstream
+        path, mark, query = target.partition(b"?")
+        if not upstream.path or path not in (self._endpoint, upstream.path.encode("ascii")):
+            return target
+        if path == self._endpoint:
+            path = upstream.path.encode("ascii")
+        if upstream.query:
+            query = upstream.query.encode("ascii") + (b"&" + query if query else b"")
+            mark = b"?"
+        return path + mark + query
+
+
+class Forward(Router):
+    """Requests say themselves where they go."""
+
+    def __init__(self, targets: Targets, guard: Guard) -> None:
+        super().__init__()
+        self._targets = targets
+        self._guard = guard
+
+    def find(self, head: RequestHead) -> Route:
+        if head.authority is None:
+            raise Refusal(
+                400, "the target names no server; use this address as HTTP_PROXY, not as the server"
+            )
+        if head.target[:6].lower() == b"https:":
+            raise Refusal(400, "a forward proxy reaches https:// by CONNECT only")
+        try:
+            host, port = split_authority(head.authority)
+        except ValueError:
+            raise Refusal(400, "the target names no server") from None
+        if port is None:
+            port = 80
+        self._guard.check(head, host)
+        self._targets.check(host, port)
+        route = Route(head, Upstream(host, port))
+        if not route.has_tunnel:
+            _write(route, head.path, head.authority)
+        return route
+
+
+def _write(route: Route, target: bytes, authority: bytes | None = None) -> None:
+    """Write the head that goes on."""
+    head = route.asked
+    named = {option for option in head.options if option not in _OURS_TOO}
+    if not named.isdisjoint(_NEVER_HOP_BY_HOP):
+        raise Refusal(400, "Connection names a field that is meant for the server")
+    lines = [b"%s %s HTTP/%s" % (head.method, target, head.version)]
+    for name, value, line in head.fields:
+        if name == b"host":
+            lines.append(line[: len(name)] + b": " + (authority or route.upstream.authority.encode("ascii")))
+        elif name in _TO_THE_PROXY or name in named:
+            continue
+        elif name == b"connection" and named:
+            kept = [o for o in value.split(b",") if o.strip(b" \t").lower() not in named]
+            if kept:
+                lines.append(line[: len(name)] + b": " + b",".join(kept).strip(b" \t"))
+        else:
+            lines.append(line)
+    if named:
+        fields = b", ".join(sorted(named)).decode("latin-1")
+        route.note = f"Connection names {fields}, which therefore goes no further"
+    lines.append(b"\r\n")
+    route.head = b"\r\n".join(lines)

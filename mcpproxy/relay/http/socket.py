@@ -1,0 +1,99 @@
+"""One of the two sockets of a tunnel: what it still has to take, what it is watched for, how it is closed."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from mcpproxy.relay.http.loop import READ, WRITE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from mcpproxy.relay.http.dial import Sock
+    from mcpproxy.relay.http.loop import Handler, Loop
+
+_NOT_WATCHED: Final = -1
+_ABORT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
+
+
+def _nobody(events: int) -> None:
+    """The handler of an end that is closed."""
+
+
+class End:
+    """A connected socket that never waits. ``handler`` is called by ``loop`` when it is ready."""
+
+    __slots__ = (
+        "_handler",
+        "_loop",
+        "_sock",
+        "broken",
+        "ended",
+        "events",
+        "fd",
+        "finished",
+        "finishing",
+        "recv",
+        "rest",
+        "send",
+    )
+
+    def __init__(self, loop: Loop, sock: Sock, handler: Handler) -> None:
+        self._loop = loop
+        self._sock = sock
+        self._handler = handler
+        self.fd = sock.fileno()
+        self.recv = sock.recv
+        self.send = sock.send
+        self.rest: memoryview | None = None  # what it was sent and did not take yet
+        self.events = _NOT_WATCHED  # what it is watched for
+        self.ended = False  # it sends nothing more
+        self.finishing = False  # it is sent nothing beyond its rest
+        self.finished = False  # and was told so
+        self.broken = False  # it takes nothing more
+
+    def watch(self, is_read: bool) -> None:
+        """Be told when its rest can go on, and when there is something to read if ``is_read``."""
+        events = (READ if is_read else 0) | (WRITE if self.rest is not None else 0)
+        if events == self.events:
+            return
+        if self.events != _NOT_WATCHED:
+            self._loop.change(self.fd, events)
+        elif events:
+            self._loop.watch(self.fd, events, self._handler)
+        else:
+            return
+        self.events = events
+
+    def look_away(self) -> None:
+        """Not even be told that it is broken."""
+        if self.events != _NOT_WATCHED:
+            self.events = _NOT_WATCHED
+            self._loop.forget(self.fd)
+
+    @property
+    def is_watched(self) -> bool:
+        return self.events != _NOT_WATCHED
+
+    def finish(self) -> None:
+        """Tell it that nothing more will come, once it has taken its rest."""
+        self.finishing = True
+        if self.rest is None and not self.finished:
+            self.finished = True
+            try:
+                self._sock.shutdown(socket.SHUT_WR)
+            except OSError:  # it is gone; reading will tell
+                pass
+
+    def close(self) -> None:
+        try:
+            self.look_away()
+        finally:
+            self._handler = _nobody  # it belongs to what belongs to us
+            self._sock.close()
+
+    def abort(self) -> None:
+        """Have ``close`` break the connection off with a reset."""
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)

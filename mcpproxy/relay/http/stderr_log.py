@@ -1,0 +1,100 @@
+"""What the proxy and its recorder have to say, on stderr, without ever waiting for who reads it."""
+
+from __future__ import annotations
+
+import os
+
+from mcpproxy.base.visible import visible
+from mcpproxy.relay.http.loop import READ, WRITE
+from mcpproxy.relay.stdio.sinks import inherited_sink
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Final
+
+    from mcpproxy.relay.http.loop import Loop
+
+_CHUNK_BYTES: Final = 64 << 10
+_UNSAID_LINES: Final = 1000
+"""More lines than this that nobody reads are dropped."""
+
+
+class StderrLog:
+    """Writes lines of ours to stderr, and passes on the recorder's notes."""
+
+    def __init__(self, loop: Loop, is_quiet: bool) -> None:
+        self._loop = loop
+        self._is_quiet = is_quiet
+        self._sink = inherited_sink(2)
+        self._unsaid: list[bytes] = []
+        self._notes = -1
+        self._on_silence: Callable[[], None] = lambda: None
+        self._is_waiting = False
+
+    def say(self, text: str) -> None:
+        """One line, never in the middle of another."""
+        if not self._is_quiet and len(self._unsaid) < _UNSAID_LINES:
+            self._unsaid.append(f"mcpproxy: {visible(text)}\n".encode())
+            self._speak()
+
+    def pass_on(self, notes: int, on_silence: Callable[[], None]) -> None:
+        """Pass on what comes from the pipe ``notes``; ``on_silence`` is called at its end."""
+        self._notes = notes
+        self._on_silence = on_silence
+        self._loop.watch(notes, READ, self._on_notes)
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether there is still somebody who may say something."""
+        return self._notes >= 0
+
+    def _on_notes(self, events: int) -> None:
+        del events
+        try:
+            data = os.read(self._notes, _CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._unsaid.append(data)
+            self._speak()
+            return
+        self._loop.forget(self._notes)
+        os.close(self._notes)
+        self._notes = -1
+        self._on_silence()
+
+    def _speak(self) -> None:
+        sink = self._sink
+        while self._unsaid:
+            data = self._unsaid[0]
+            try:
+                taken = sink.put(data)
+            except BlockingIOError:
+                taken = 0
+            except OSError:  # nobody listens any more
+                sink.close()
+                continue
+            if taken < len(data):
+                self._unsaid[0] = data[taken:]
+                self._wait()
+                return
+            del self._unsaid[0]
+
+    def _wait(self) -> None:
+        """Stderr is full. Until it is not, the notes stay where they are."""
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._loop.watch(self._sink.fd, WRITE, self._on_room)
+            if self._notes >= 0:
+                self._loop.forget(self._notes)
+
+    def _on_room(self, events: int) -> None:
+        del events
+        self._is_waiting = False
+        self._loop.forget(self._sink.fd)
+        if self._notes >= 0:
+            self._loop.watch(self._notes, READ, self._on_notes)
+        self._speak()

@@ -1,0 +1,167 @@
+"""TLS on either side, as sockets that never wait.
+
+Only imported when asked for: the module ssl takes longer to load than the rest of the proxy.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+from mcpproxy.relay.http.loop import READ, WRITE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Final
+
+    from mcpproxy.relay.http.loop import Loop, Timer, Timers
+
+HANDSHAKE_S: Final = 10.0
+"""How long a client may take for its handshake."""
+
+_PROTOCOLS: Final = ["http/1.1"]
+
+
+class TlsSocket:
+    """A socket with TLS on it that behaves like one without: what cannot be done now raises
+    ``BlockingIOError``, an end without ``close_notify`` is an end."""
+
+    def __init__(self, sock: ssl.SSLSocket) -> None:
+        self._sock = sock
+
+    def shake(self) -> int:
+        """Go on with the handshake: the event it waits for, 0 when it is done.
+
+        Raises:
+            OSError: it failed.
+        """
+        try:
+            self._sock.do_handshake()
+        except ssl.SSLWantReadError:
+            return READ
+        except ssl.SSLWantWriteError:
+            return WRITE
+        return 0
+
+    def recv(self, size: int) -> bytes:
+        try:
+            return self._sock.recv(size)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
+
+    def send(self, data: bytes | memoryview) -> int:
+        try:
+            return self._sock.send(data)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
+
+    def shutdown(self, how: int) -> None:
+        # close_notify says to a client that the answer is whole. To a server a FIN alone says the same as
+        # the client's did; asking OpenSSL for more here could cost what the server has just sent.
+        if self._sock.server_side:
+            try:
+                self._sock.unwrap()
+            except (OSError, ValueError):  # sent, but not answered
+                pass
+        # SSLSocket.shutdown would forget the keys, and with them what is still to be read.
+        socket.socket.shutdown(self._sock, how)
+
+    def setsockopt(self, level: int, option: int, value: bytes) -> None:
+        self._sock.setsockopt(level, option, value)
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+class TlsClient:
+    """TLS to upstream: trusts what the system trusts, or, told to be insecure, everybody."""
+
+    def __init__(self, *, is_insecure: bool) -> None:
+        self._context = ssl.create_default_context()
+        self._context.set_alpn_protocols(_PROTOCOLS)
+        if is_insecure:
+            self._context.check_hostname = False
+            self._context.verify_mode = ssl.CERT_NONE
+
+    def wrap(self, sock: socket.socket, host: str) -> TlsSocket:
+        """Put TLS on a connected socket; the handshake is still to be made.
+
+        Raises:
+            OSError: the connection is over already.
+        """
+        return TlsSocket(self._context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=host))
+
+    def explain(self, error: OSError) -> str:
+        """Why a handshake failed, for people."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {error.verify_message}; --insecure would not look"
+        if isinstance(error, ssl.SSLError):
+            return (error.reason or str(error)).lower().replace("_", " ")
+        return error.strerror or "the connection ended"
+
+
+class TlsServer:
+    """TLS to clients.
+
+    Raises:
+        OSError: certificate or key cannot be read, or do not belong together.
+    """
+
+    def __init__(self, cert: str, key: str) -> None:
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._context.set_alpn_protocols(_PROTOCOLS)
+        self._context.load_cert_chain(cert, key or None)
+
+    def shake(
+        self, loop: Loop, timers: Timers, sock: socket.socket, done: Callable[[TlsSocket], None]
+    ) -> None:
+        """Make the handshake with a client, then call ``done``; a client that cannot make it is dropped.
+
+        Raises:
+            OSError: the client has gone already.
+        """
+        tls = TlsSocket(self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False))
+        _Handshake(loop, timers, tls, done)
+
+
+class _Handshake:
+    """A client's handshake, as far as it has got. The client begins it."""
+
+    def __init__(self, loop: Loop, timers: Timers, tls: TlsSocket, done: Callable[[TlsSocket], None]) -> None:
+        self._loop = loop
+        self._tls = tls
+        self._done = done
+        self._fd = tls.fileno()
+        loop.watch(self._fd, READ, self.go_on)
+        self._timer: Timer = timers.start(HANDSHAKE_S, self._give_up)
+
+    def go_on(self, events: int) -> None:
+        del events
+        try:
+            wanted = self._tls.shake()
+        except OSError:
+            self._give_up()
+            return
+        if wanted:
+            self._loop.change(self._fd, wanted)
+            return
+        self._timer.stop()
+        self._loop.forget(self._fd)
+        self._done(self._tls)
+
+    def abandon(self, why: str) -> None:
+        """After a fault of ours, in whatever state it is; nobody has said anything yet."""
+        del why
+        try:
+            self._give_up()
+        finally:
+            self._tls.close()
+
+    def _give_up(self) -> None:
+        self._timer.stop()
+        self._loop.forget(self._fd)
+        self._tls.close()

@@ -1,0 +1,363 @@
+"""One client connection and the upstream connection that belongs to it.
+
+    client ──► heads are read and rewritten, bodies counted ──► upstream       journaled as CLIENT
+    client ◄── as it comes ◄── upstream                                        journaled as SERVER
+
+*Order.* A chunk is read, its time is taken, it is sent on, and then it is journaled as it was read, all
+before anything else is read. So no answer stands before its question. The beginning of a head stays in
+``requests`` until the head is whole; it is journaled when it goes on.
+
+*Back-pressure.* What one end does not take at once is its ``rest``, of one chunk at most, and the other
+end is not read until it is gone.
+
+*Ends.* A FIN goes on as a FIN in its direction, a reset as a reset of the other connection. When upstream
+takes no more of a request (it may have answered early and closed), what it has said is still delivered.
+The tunnel is over when both directions are.
+
+*Our own answers* go out only where nobody else can be speaking: before upstream was asked anything, or
+when it has answered what it was asked. Otherwise the connection ends without one.
+"""
+
+from __future__ import annotations
+
+import time
+
+from mcpproxy.relay import journal as journals
+from mcpproxy.relay.http.dial import Dial
+from mcpproxy.relay.http.loop import READ
+from mcpproxy.relay.http.pair import Pair
+from mcpproxy.relay.http.records import Records
+from mcpproxy.relay.http.reply import ESTABLISHED, reply
+from mcpproxy.relay.http.request_head import LIMIT_BYTES
+from mcpproxy.relay.http.requests import Requests
+from mcpproxy.relay.http.socket import End
+from mcpproxy.relay.http.upgrade import Switch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from mcpproxy.relay.http.dial import Sock
+    from mcpproxy.relay.http.host import Host
+    from mcpproxy.relay.http.request_head import Refusal
+    from mcpproxy.relay.http.rewrite import Rewriter
+    from mcpproxy.relay.http.route import Route
+
+CHUNK_BYTES: Final = 64 << 10
+"""How much is read at once."""
+
+LONGEST_BYTES: Final = CHUNK_BYTES + LIMIT_BYTES
+"""The longest payload of a journal record: a chunk and the beginning of a head that waited for it."""
+
+LINGER_S: Final = 5.0
+"""How long a client that got an answer of ours may take to read it; closing at once could cost it that."""
+
+# What the client's bytes are.
+_HTTP: Final = 0
+_OPAQUE: Final = 1
+_UNWANTED: Final = 2
+
+
+class Tunnel(Pair):
+    """See the top of this file."""
+
+    __slots__ = ("_out", "_rewriter", "_stage", "_switch")
+
+    def __init__(self, proxy: Host, sock: Sock, peer: str) -> None:
+        client = End(proxy.loop, sock, self._on_client)
+        super().__init__(proxy, client, Records(proxy, peer), Requests(proxy.router, self._on_request))
+        self._out = b""  # what upstream gets as soon as there is one
+        self._stage = _HTTP
+        self._switch: Switch | None = None  # waits for the answer to an upgrade
+        self._rewriter: Rewriter | None = None
+
+    # From the client.
+
+    def _on_client(self, events: int) -> None:
+        client = self._client
+        if events != READ and not self._is_readable(client, events):
+            return
+        try:
+            data = client.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._on_reset(client)
+            return
+        now = time.monotonic_ns()
+        if not data:
+            self._on_client_end(now)
+        elif self._stage == _HTTP:
+            self._take(data, now)
+        elif self._stage == _OPAQUE:
+            self._send_up(data, data, now)
+        else:
+            self._record(journals.CLIENT, now, data)
+
+    def _take(self, data: bytes, now: int) -> None:
+        """Send on what may go on."""
+        passage = self._requests.take(data, now)
+        if passage.data:
+            self._pass_up(passage.out, passage.data, now)
+        if passage.refusal is not None:
+            self._refuse(passage.refusal, now, passage.has_body)
+
+    def _pass_up(self, out: list[bytes], data: bytes, now: int) -> None:
+        """Send ``out`` on for ``data``, which is what the client sent; there may be nothing to send on."""
+        if not out:
+            self._record(journals.CLIENT, now, data)
+        elif self._upstream is None:
+            self._open(b"".join(out), data, now)
+        else:
+            self._send_up(out[0] if len(out) == 1 else b"".join(out), data, now)
+
+    def _on_request(self, route: Route, leaves: bool, is_pipelined: bool, now: int) -> None:
+        """A request is about to go on."""
+        if leaves:
+            self._leave_upstream(now)
+        if route.has_upgrade:
+            self._switch = Switch()
+        if route.note:
+            self._note("rewrote-head", route.note, now)
+        rewriting = self._proxy.rewriting
+        if rewriting is not None and not route.has_tunnel and (rewriting.is_full or route.has_stream):
+            if self._rewriter is None and not is_pipelined:
+                self._rewriter = rewriting.rewriter()
+            if self._rewriter is not None:
+                self._rewriter.expect(route)
+
+    def _send_up(self, out: bytes, data: bytes, now: int) -> None:
+        """Send ``out`` to upstream for ``data``, which is what the client sent."""
+        upstream = self._upstream
+        assert upstream is not None
+        self._proxy.hold(journals.CLIENT, now, data, self._records.number)
+        try:
+            taken = upstream.send(out)
+        except BlockingIOError:
+            taken = 0
+        except OSError:
+            self._record(journals.CLIENT, now, data)
+            self._on_broken(upstream)
+            return
+        self._proxy.record(journals.CLIENT, now, data, self._records.number)
+        self._requests.sent()
+        if taken < len(out):
+            upstream.rest = memoryview(out)[taken:]
+            self._watch()
+
+    def _on_client_end(self, now: int) -> None:
+        requests = self._requests
+        if requests.held:
+            self._record(journals.CLIENT, now, requests.held)
+            requests.held = b""
+        self._records.end(journals.CLIENT_EOF, now)
+        self._client.ended = True
+        if self._upstream is not None:
+            self._upstream.finish()
+        elif self._dial is None:
+            self._client.finish()
+        self._watch()
+        self._close_if_done()
+
+    # From upstream.
+
+    def _on_upstream(self, events: int) -> None:
+        upstream, client = self._upstream, self._client
+        if upstream is None or (events != READ and not self._is_readable(upstream, events)):
+            return
+        try:
+            data = upstream.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._on_reset(upstream)
+            return
+        now = time.monotonic_ns()
+        if not data:
+            self._on_upstream_end(upstream, now)
+            return
+        self._requests.answers += 1
+        self._proxy.hold(journals.SERVER, now, data, self._records.number)
+        if self._rewriter is not None or self._switch is not None:
+            self._pass_watched(data, now)
+            return
+        try:
+            taken = client.send(data)
+        except BlockingIOError:
+            taken = 0
+        except OSError:
+            self._record(journals.SERVER, now, data)
+            self._on_broken(client)
+            return
+        self._proxy.record(journals.SERVER, now, data, self._records.number)
+        if taken < len(data):
+            client.rest = memoryview(data)[taken:]
+            self._watch()
+
+    def _pass_watched(self, data: bytes, now: int) -> None:
+        """Pass on bytes of upstream's that are looked into."""
+        out = data
+        notes: list[str] = []
+        if self._rewriter is not None:
+            out = self._rewriter.feed(data)
+            notes = self._rewriter.take_notes()
+            if self._rewriter.is_done:
+                self._rewriter = None
+        is_delivered = self._send_down(out)
+        self._record(journals.SERVER, now, data)
+        for note in notes:
+            self._note("rewrote-response", note, now)
+        if not is_delivered:
+            self._on_broken(self._client)
+        elif self._switch is not None and (status := self._switch.feed(data)) is not None:
+            self._switch = None
+            self._go_on(status == 101, now)
+
+    def _send_down(self, out: bytes) -> bool:
+        """Send ``out`` to the client, which has no rest; false if it takes nothing any more."""
+        try:
+            taken = self._client.send(out) if out else 0
+        except BlockingIOError:
+            taken = 0
+        except OSError:
+            return False
+        if taken < len(out):
+            self._client.rest = memoryview(out)[taken:]
+            self._watch()
+        return True
+
+    def _on_upstream_end(self, upstream: End, now: int) -> None:
+        if upstream.broken:  # the error was told when we sent, here it looks like an end
+            self._on_reset(upstream)
+            return
+        if self._rewriter is not None:
+            self._send_down(self._rewriter.end())
+            self._rewriter = None
+        self._records.end(journals.SERVER_EOF, now)
+        upstream.ended = True
+        self._client.finish()
+        if self._stage == _UNWANTED:
+            self._proxy.timers.start(LINGER_S, self._close)
+        self._watch()
+        self._close_if_done()
+
+    def _go_on(self, is_opaque: bool, now: int) -> None:
+        """It is known what follows a request that wanted to be the last one."""
+        held = self._requests.goes_on()
+        if is_opaque:
+            self._record(journals.OPAQUE, now)
+            self._stage = _OPAQUE
+            self._rewriter = None
+        if held and is_opaque:
+            self._send_up(held, held, now)
+        elif held:
+            self._take(held, now)
+        self._watch()
+
+    # The upstream connection.
+
+    def _open(self, out: bytes, data: bytes, now: int) -> None:
+        """Connect to where the first request goes; ``out`` and ``data`` as for ``_send_up``."""
+        route = self._requests.route
+        assert route is not None
+        self._records.begin(now, self._where())
+        self._proxy.hold(journals.CLIENT, now, data, self._records.number)
+        self._out = out
+        self._dial = dial = Dial(self._proxy.dialer, route.upstream, self._on_dialed, self.abandon)
+        dial.start()
+        if dial.sock is not None:
+            self._enter(dial.sock)
+        self._record(journals.CLIENT, now, data)
+        if dial.sock is not None or dial.failure is not None:
+            self._on_dialed()
+        else:
+            self._watch()
+
+    def _enter(self, sock: Sock) -> None:
+        """There is an upstream: send it what it is to get."""
+        upstream = self._upstream = End(self._proxy.loop, sock, self._on_upstream)
+        self._requests.sent()
+        out, self._out = self._out, b""
+        try:
+            taken = upstream.send(out) if out else 0
+        except OSError:  # if it is broken, reading will tell
+            taken = 0
+        if taken < len(out):
+            upstream.rest = memoryview(out)[taken:]
+
+    def _on_dialed(self) -> None:
+        dial, self._dial = self._dial, None
+        assert dial is not None
+        now = time.monotonic_ns()
+        if dial.failure is not None:
+            status, why = dial.failure
+            self._note("upstream-failed", why, now)
+            self._answer(status, why, now, has_body=self._requests.wants_body)
+            return
+        assert dial.sock is not None
+        if self._upstream is None:
+            self._enter(dial.sock)
+        assert self._upstream is not None
+        if self._client.ended or self._is_deaf:
+            self._upstream.finish()
+        route = self._requests.route
+        if route is not None and route.has_tunnel:
+            is_delivered = self._say(ESTABLISHED, now)
+            if not is_delivered:
+                self._on_broken(self._client)
+                return
+            self._go_on(True, now)
+        self._watch()
+
+    def _leave_upstream(self, now: int) -> None:
+        """Let go of one server because the client, all of whose requests it has answered, turns to another.
+
+        In the journal that is another connection.
+        """
+        self._records.close(now)
+        self._drop_upstream()
+
+    def _drop_upstream(self) -> None:
+        self._rewriter = self._switch = None
+        super()._drop_upstream()
+
+    # Our own answers.
+
+    def _refuse(self, refusal: Refusal, now: int, has_body: bool) -> None:
+        """End the client's requests here, with an answer if it cannot be taken for somebody else's."""
+        if self._is_over or self._stage == _UNWANTED:
+            return
+        self._note("refused", refusal.why, now)
+        is_free = self._client.rest is None and not self._client.finishing
+        if is_free and self._requests.may_be_answered:
+            self._answer(refusal.status, refusal.why, now, has_body)
+            return
+        self._stage = _UNWANTED
+        if self._upstream is not None:
+            self._upstream.finish()
+        self._watch()
+        self._close_if_done()
+
+    def _answer(self, status: int, why: str, now: int, has_body: bool) -> None:
+        """Answer in upstream's place, and end the connection."""
+        self._drop_upstream()
+        self._stage = _UNWANTED
+        out = self._reply(status, why, has_body=has_body)
+        if not self._say(out, now):
+            self._on_broken(self._client)
+            return
+        self._client.finish()
+        self._proxy.timers.start(LINGER_S, self._close)
+        self._watch()
+        self._close_if_done()
+
+    def _say(self, out: bytes, now: int) -> bool:
+        """Send the client something of our own; false if it takes nothing any more."""
+        self._records.begin(now, self._where())
+        self._records.hold(journals.OWN, now, out)
+        is_delivered = self._send_down(out)
+        self._record(journals.OWN, now, out)
+        return is_delivered
+
+    def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
+        return reply(status, why, has_body=has_body)

@@ -1,0 +1,271 @@
+"""The two processes beside the relay: the server it wraps, and the recorder that follows the journal.
+
+The server must start as if its host had started it: same environment, same inherited descriptors,
+same signal dispositions, its own standard streams. The recorder must start without holding anything
+that a peer waits on: a pipe's reader sees its end only when the last copy of the other end is closed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+
+from mcpproxy.relay.journal import LAST_WORDS, WAKE
+from mcpproxy.relay.stdio.signals import ENDING, IGNORED
+from mcpproxy.relay.stdio.sinks import open_descriptors, release
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import mmap
+    import signal
+    from collections.abc import Callable
+    from typing import Final, NoReturn
+
+    from mcpproxy.relay.stdio.signals import Signals
+
+    RecorderMain = Callable[[int, "mmap.mmap"], None]
+else:
+    import _signal as signal  # what the module signal adds are enums, at 4 ms of start-up
+
+ORPHAN_S: Final = (0.5, 0.25)
+"""How long a server whose relay was killed may take to leave, before SIGTERM and again before SIGKILL."""
+
+
+class Server:
+    """The wrapped process and our ends of its three pipes."""
+
+    __slots__ = ("pid", "stderr", "stdin", "stdout")
+
+    def __init__(self, pid: int, stdin: int, stdout: int, stderr: int) -> None:
+        self.pid = pid
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+def start_server(command: list[str], inherited: list[int], signals: Signals) -> Server:
+    """Start ``command`` with pipes for its standard streams.
+
+    Args:
+        command: program, searched in PATH, and arguments.
+        inherited: descriptors that the host handed down beside 0, 1 and 2. The server has them now,
+            and the relay lets go of them: their other ends must see the server close them.
+        signals: what it is to find of signals. All that the relay hears are blocked.
+
+    Raises:
+        OSError: the program is not there or cannot be run.
+    """
+    if not command[0]:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    pipes = [os.pipe(), os.pipe(), os.pipe()]
+    (stdin, to_server), (from_server, stdout), (errors, stderr) = pipes
+    streams = (stdin, stdout, stderr)
+    environ = None if signals.is_child_ignored else _environment()
+    try:
+        if environ is None:
+            from mcpproxy.relay.stdio.forked_server import fork_server
+
+            pid = fork_server(command, streams, signals)
+        else:
+            pid = os.posix_spawnp(
+                command[0],
+                command,
+                environ,
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate(streams)],
+                setsigmask=signals.given,
+                setsigdef=IGNORED,
+            )
+    except OSError:
+        for fd in (to_server, from_server, errors):
+            os.close(fd)
+        raise
+    finally:
+        for fd in streams:
+            os.close(fd)
+    for fd in inherited:
+        os.close(fd)
+    return Server(pid, to_server, from_server, errors)
+
+
+def _environment() -> dict[bytes, bytes] | None:
+    """The environment that we were started with; ``None`` if no mapping can hold it.
+
+    That is not what ``os.environ`` has: in the C locale Python sets LC_CTYPE for itself and its children
+    (PEP 538), and it leaves out what has no ``=`` and what comes twice.
+    """
+    try:
+        with open("/proc/self/environ", "rb", buffering=0) as file:
+            entries = file.readall().split(b"\0")[:-1]
+    except OSError:
+        return None if b"" in os.environb else dict(os.environb)
+    parts = [entry.partition(b"=") for entry in entries]
+    environ = {name: value for name, equals, value in parts if name and equals}
+    return environ if len(environ) == len(entries) else None
+
+
+class Recorder:
+    """The relay's view of the recorder: how to wake it, and what it has to tell.
+
+    ``asleep`` is one byte of shared memory. The recorder sets it before it blocks on the wake pipe
+    and looks at the journal once more; the relay writes a byte into the pipe only if it finds it set.
+    The byte behind it is set when the server was reaped.
+    """
+
+    __slots__ = ("asleep", "notes", "pid", "reaped", "wake_fd")
+
+    def __init__(self, pid: int, wake_fd: int, notes: int, asleep: mmap.mmap | bytearray) -> None:
+        self.pid = pid
+        self.reaped = False
+        self.wake_fd = wake_fd
+        self.notes = notes
+        self.asleep = asleep
+
+    def wake(self) -> None:
+        self.asleep[0] = 0
+        try:
+            os.write(self.wake_fd, WAKE)
+        except OSError:  # gone, or so far behind that the pipe is full: it will look by itself
+            pass
+
+    def leave(self, owed: bytes) -> None:
+        """The relay is done, and waits. ``owed`` are records that the journal had no room for."""
+        from mcpproxy.relay import priority
+
+        priority.restore(self.pid)
+        if owed:
+            try:
+                os.write(self.wake_fd, LAST_WORDS + owed)
+            except OSError:  # gone
+                pass
+        os.close(self.wake_fd)
+        self.wake_fd = -1
+
+
+def fork_recorder(main: RecorderMain, server: Server | None, grace_s: float) -> Recorder:
+    """Fork the recorder, which runs ``main(wake_fd, asleep)``.
+
+    Its stderr is a pipe to the relay, so that the host's stderr is closed when the relay exits,
+    whatever the recorder does.
+
+    Raises:
+        OSError: no process or no pipe could be had.
+    """
+    import mmap
+
+    asleep = mmap.mmap(-1, 2)
+    wake_r, wake_w = os.pipe()
+    notes_r, notes_w = os.pipe()
+    pidfd = -1 if server is None else _pidfd(server.pid)
+    pid = os.fork()
+    if pid == 0:
+        _be_recorder(main, wake_r, notes_w, asleep, server, pidfd, grace_s)
+    for fd in (wake_r, notes_w, pidfd):
+        if fd >= 0:
+            os.close(fd)
+    os.set_blocking(wake_w, False)
+    os.set_blocking(notes_r, False)
+    return Recorder(pid, wake_w, notes_r, asleep)
+
+
+def _be_recorder(
+    main: RecorderMain,
+    wake_fd: int,
+    notes_fd: int,
+    asleep: mmap.mmap,
+    server: Server | None,
+    pidfd: int,
+    grace_s: float,
+) -> NoReturn:
+    try:
+        import _thread
+        import gc
+
+        signal.set_wakeup_fd(-1)
+        for number in (*ENDING, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.setsid()
+        os.set_blocking(notes_fd, False)
+        os.dup2(notes_fd, 2)
+        release(0)
+        release(1)
+        for fd in open_descriptors():
+            if fd not in (wake_fd, pidfd):
+                try:
+                    os.close(fd)
+                except OSError:  # the one that listed them
+                    pass
+        is_orphan_over = _thread.allocate_lock()
+        if server is not None:
+            is_orphan_over.acquire()
+
+            def watch_over(server: Server) -> None:
+                try:
+                    _end_orphan(server, pidfd, wake_fd, asleep, grace_s)
+                finally:
+                    is_orphan_over.release()
+
+            try:
+                # Whatever there is still to be filed, the end of the server does not wait for that.
+                _thread.start_new_thread(watch_over, (server,))
+            except RuntimeError:  # no more threads for this user
+                is_orphan_over.release()
+        from mcpproxy.relay import priority
+
+        priority.lower()  # before it imports anything: the server starts meanwhile
+        gc.disable()  # until it has imported what it needs, of which nothing will ever be garbage
+        try:
+            main(wake_fd, asleep)
+        except Exception as error:
+            _complain(f"recorder: {type(error).__name__}: {error}")
+        release(2)  # the end of the notes: the relay waits for no more
+        while os.read(wake_fd, 4096):
+            pass
+        is_orphan_over.acquire()
+    finally:
+        os._exit(0)
+
+
+def _complain(line: str) -> None:
+    from mcpproxy.base.visible import visible  # of no use to a relay that has nothing to complain of
+
+    try:
+        os.write(2, f"mcpproxy: {visible(line)}\n".encode())
+    except OSError:  # nobody is there to hear it
+        pass
+
+
+def _end_orphan(server: Server, pidfd: int, wake_fd: int, is_reaped: mmap.mmap, grace_s: float) -> None:
+    """Wait until the relay is gone, and end the server if that did not see it off.
+
+    Unwrapped, the kill that ended the relay would have ended the server. It has seen the end of its stdin;
+    most leave then. After an orderly end there is no server left.
+
+    Where there are no pidfds, the process id is used. It was the server's until the relay died, which alone
+    could have reaped it and says so in shared memory, and no system gives a number out again within a second.
+    """
+    gone = select.poll()
+    gone.register(wake_fd, 0)  # its end is told although nothing is asked for
+    gone.poll()
+    leaving = select.poll()
+    if pidfd >= 0:
+        leaving.register(pidfd, select.POLLIN)
+    for number, wait_s in zip((signal.SIGTERM, signal.SIGKILL), ORPHAN_S, strict=True):
+        if is_reaped[1] or leaving.poll(min(wait_s, grace_s) * 1000):
+            return
+        try:
+            if pidfd >= 0:
+                signal.pidfd_send_signal(pidfd, number)
+            else:
+                os.kill(server.pid, number)
+        except OSError:  # it has gone meanwhile
+            return
+
+
+def _pidfd(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not Linux, or an old one
+        return -1

@@ -1,0 +1,456 @@
+"""The relay: one loop over raw descriptors, between a host and the server it wraps.
+
+    host's stdin  0 ──► server's stdin        journaled
+    host's stdout 1 ◄── server's stdout       journaled
+    host's stderr 2 ◄── server's stderr       journaled
+    host's stderr 2 ◄── recorder's notes      not journaled
+
+*Order.* A chunk is read, its time is taken, it is written on, and what the far side took is appended
+to the journal before anything else is read. Whoever answers it can only have read it after it was
+written, and we read the answer only after it was appended: so no answer stands before its question.
+
+*Back-pressure.* What a peer does not take at once is kept, one chunk at most, and its source is not
+read until it is gone. Nothing here waits for a peer except ``poll``, so both directions may be full.
+
+*Kills.* What is written on is first held in shared memory (``hand.py``), so that a relay that is killed
+between forwarding and journaling leaves the chunk behind.
+
+*Ends.* An end of stream travels on in its direction and nothing else ends with it: a client may close
+stdin and still wait for answers, for as long as it likes. When somebody stops *reading*, we stop
+reading too, so that the writer meets the same broken pipe as without us.
+
+*Leaving.* The relay leaves when the server has; ``life.py`` says when the server has to.
+
+A server's children may hold its pipes when it has gone. What was in the pipes by then is delivered,
+and they are given ``LINGER_S`` to finish; unwrapped, too, the host would have seen the server exit.
+
+A host that does not read is waited for as the server would have waited in its last write, but never for
+lines of our own. On stderr those take room that the server would have had, so at the end room is made for
+as much, where the system lets us.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from mcpproxy.relay import journal as journals
+from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, refusal, shell_code
+from mcpproxy.relay.stdio.processes import fork_recorder, start_server
+from mcpproxy.relay.stdio.server_life import Life
+from mcpproxy.relay.stdio.signals import Signals
+from mcpproxy.relay.stdio.sinks import (
+    Sink,
+    inherited_sink,
+    occupy_standard,
+    open_descriptors,
+    own_sink,
+    release,
+    widen,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+    from typing import Final
+
+    from mcpproxy.relay.crash_buffer import CrashBuffer
+    from mcpproxy.relay.journal import Journal
+    from mcpproxy.relay.stdio.processes import Recorder, RecorderMain, Server
+else:
+    import _signal as signal
+
+CHUNK_BYTES: Final = 64 << 10
+"""How much is read at once: all that a pipe holds, so that one read empties it."""
+
+NOT_JOURNALED: Final = journals.START  # the kind of what is passed on but not recorded
+_EOF_OF: Final = {
+    journals.CLIENT: journals.CLIENT_EOF,
+    journals.SERVER: journals.SERVER_EOF,
+    journals.STDERR: journals.STDERR_EOF,
+}
+_BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+class Source:
+    """A descriptor that is read, where its bytes go, and the kind of journal record they become."""
+
+    __slots__ = ("fd", "kind", "sink")
+
+    def __init__(self, fd: int, sink: Sink, kind: int) -> None:
+        self.fd = fd
+        self.sink = sink
+        self.kind = kind
+
+
+def run(
+    command: list[str],
+    journal: Journal | None,
+    recorder_main: RecorderMain | None,
+    *,
+    grace_s: float = GRACE_S,
+    quiet: bool = False,
+    greeting: str = "",
+    make: Callable[[Journal | None, Signals, float, bool], Relay] | None = None,
+) -> int:
+    """Start ``command``, relay until it has gone, and return its exit code as a shell would.
+
+    Args:
+        command: program and arguments.
+        journal: where to record, or ``None`` to relay only.
+        recorder_main: what the forked recorder runs; called with the wake pipe and the shared byte.
+        grace_s: how long the server may take to leave, once it has to.
+        quiet: say nothing of our own on stderr.
+        greeting: what to say there when the server has started.
+        make: makes another kind of ``Relay`` in its place.
+
+    Returns:
+        The server's exit code, 128 + N when signal N ended it, 127 when there is no such command and
+        126 when it cannot be run.
+    """
+    occupy_standard()
+    inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
+    signals = Signals()
+    relay = (make or Relay)(journal, signals, grace_s, quiet)
+    server: Server | None = None
+    error: OSError | None = None
+    try:
+        server = start_server(command, inherited, signals)
+        relay.attach_server(server)
+    except OSError as caught:
+        error = caught
+    if recorder_main is not None:
+        try:
+            relay.attach_recorder(fork_recorder(recorder_main, server, grace_s))
+        except OSError as fault:
+            relay.say(f"no recorder ({fault.strerror}); the next mcpproxy command files the journal")
+    if error is not None:
+        fact, code = refusal(command[0], error)
+        relay.quiet = False  # a shell would not be quiet about it either
+        relay.say(fact)
+        relay.finish(None)
+        return code
+    if greeting:
+        relay.say(greeting)
+    relay.hold()
+    signals.start()
+    code = relay.pump()
+    relay.finish(code)
+    return shell_code(code)
+
+
+def _inheritable(fd: int) -> bool:
+    try:
+        return os.get_inheritable(fd)
+    except OSError:  # the one that listed them
+        return False
+
+
+class Relay(Life):
+    """One session. ``pump`` is its loop; the handlers below it take one kind of readiness each."""
+
+    def __init__(self, journal: Journal | None, signals: Signals, grace_s: float, quiet: bool) -> None:
+        super().__init__(grace_s)
+        self.journal = journal
+        self.quiet = quiet
+        self.finishing = False
+        self.unsaid: list[bytes] = []
+        self.own_bytes = 0  # that passed unrecorded: ours, which stderr took and perhaps nobody read yet
+        self.has_widened = False
+        self.poll = select.poll()
+        self.handlers: dict[int, Callable[[int], None]] = {}
+        self.sources: list[Source] = []
+        self.peers: list[Sink] = []
+        self.to_stderr = inherited_sink(2)
+        self._watch(self.to_stderr)
+        self._handle(signals.fd, lambda _: self._on_signals(signals), select.POLLIN)
+        self.hand: CrashBuffer | None = None
+        if journal is not None:
+            journal.tell = self.say
+
+    def attach_server(self, server: Server) -> None:
+        """Connect the server's pipes with the host's streams."""
+        self.server = server
+        to_server, to_client = own_sink(server.stdin), inherited_sink(1)
+        self.peers = [to_server, to_client]
+        for sink in self.peers:
+            self._watch(sink)
+        self._source(0, to_server, journals.CLIENT)
+        self._source(server.stdout, to_client, journals.SERVER)
+        self._source(server.stderr, self.to_stderr, journals.STDERR)
+
+    def attach_recorder(self, recorder: Recorder) -> None:
+        """Pass on what the recorder has to say."""
+        self.recorder = recorder
+        self._source(recorder.notes, self.to_stderr, NOT_JOURNALED)
+
+    def hold(self) -> None:
+        """Keep each chunk where a kill does not reach it, until the journal has it."""
+        # Imported now: it costs what a server's start need not wait for.
+        from mcpproxy.relay.crash_buffer import CrashBuffer
+
+        if self.journal is not None:
+            try:
+                self.hand = CrashBuffer(self.journal, CHUNK_BYTES)
+            except OSError:
+                pass  # a full disk: then a kill may cost the last chunk
+
+    def pump(self) -> int:
+        """Relay until the server has gone and what it said is delivered.
+
+        Returns:
+            Its exit code, negative when a signal ended it.
+        """
+        while self.exit_code is None:
+            if self.deadline is None:
+                self._serve(None)
+            else:
+                self._serve(self.deadline - time.monotonic())
+                self._press()
+        self._drain()
+        return self.exit_code
+
+    def _serve(self, timeout_s: float | None) -> None:
+        handlers = self.handlers
+        for fd, events in self.poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000):
+            if fd in handlers:  # an earlier one of this round may have closed it
+                handlers[fd](events)
+
+    def _drain(self) -> None:
+        """Deliver what the server left in its pipes."""
+        end = time.monotonic() + LINGER_S
+        self.signalled = False
+        while self._full() or any(source.fd != 0 and source.kind for source in self.sources):
+            self._make_room()
+            full, rest = self._full(), self.to_stderr.rest
+            # A host that does not take its bytes is waited for, as the server would have waited.
+            self._serve(None if full else end - time.monotonic())
+            if not full and rest is not None and self.to_stderr.rest is not rest:
+                end = time.monotonic() + LINGER_S  # it does not wait for us in vain: it reads
+            # One read empties a pipe, so a round that began with room has seen all there was.
+            if self.signalled or (not full and not self._full() and time.monotonic() >= end):
+                break
+
+    def _full(self) -> bool:
+        """Whether the host owes us room that it would have owed the server."""
+        stderr = self.to_stderr
+        is_servers = stderr.rest is not None and stderr.kind != NOT_JOURNALED
+        if is_servers and len(stderr.rest or b"") > self.own_bytes:
+            return True
+        return any(sink.rest is not None for sink in self.peers[1:])
+
+    def _make_room(self) -> None:
+        """Have stderr hold, beside what we said there ourselves, all that it would hold without us."""
+        if self.to_stderr.rest is not None and not self.has_widened:
+            self.has_widened = True
+            self.own_bytes = max(0, self.own_bytes - widen(self.to_stderr.fd))
+
+    # The data path.
+
+    def _on_readable(self, source: Source) -> None:
+        sink = source.sink
+        if sink.rest is not None:  # filled by another source in this same round
+            return
+        try:
+            data = os.read(source.fd, CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:  # a reset socket, a terminal that hung up
+            data = b""
+        now = time.monotonic_ns()
+        if not data:
+            self._on_end(source, now)
+        elif not self._deliver(sink, source.kind, now, data):
+            self._pause(sink)
+
+    def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
+        """Write what fits, journal that, keep the rest in ``sink``; whether nothing is left to do.
+
+        ``data`` is a chunk at most.
+        """
+        hand = self.hand if kind else None
+        if hand is not None:
+            hand.take(kind, read_ns, data)
+        try:
+            taken = sink.put(data)
+        except BlockingIOError:
+            taken = 0
+        except OSError:
+            taken = -1
+        if taken == len(data):
+            self._record(kind, read_ns, data)
+            return True
+        if taken <= 0 and hand is not None:
+            hand.drop()
+        if taken < 0:
+            self._on_broken(sink)
+            return True
+        view = memoryview(data)
+        # Set before recording, which may have something to say: a line of ours must not come in between.
+        sink.rest, sink.kind, sink.read_ns = view[taken:], kind, read_ns
+        if taken:
+            self._record(kind, read_ns, view[:taken])
+        return False
+
+    def _record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
+        if kind == NOT_JOURNALED:
+            self.own_bytes += len(payload)
+            return
+        if self.journal is None:
+            return
+        self.journal.append(kind, at_ns, payload)
+        recorder = self.recorder
+        if recorder is not None and recorder.asleep[0]:
+            recorder.wake()
+
+    def _on_sink(self, sink: Sink, events: int) -> None:
+        if events & _BROKEN:
+            self._on_broken(sink)
+        elif sink.rest is not None and self._deliver(sink, sink.kind, sink.read_ns, sink.rest) and sink.open:
+            sink.rest = None
+            self._resume(sink)
+
+    def _pause(self, sink: Sink) -> None:
+        for source in self.sources:
+            if source.sink is sink:
+                self.poll.unregister(source.fd)
+        self.poll.register(sink.fd, select.POLLOUT)
+
+    def _resume(self, sink: Sink) -> None:
+        self.poll.register(sink.fd, 0)
+        for source in self.sources:
+            if source.sink is sink:
+                self.poll.register(source.fd, select.POLLIN)
+        if sink is self.to_stderr:
+            self._say_all()
+        elif self.host_gone and sink.number < 0:
+            self._close(sink)
+
+    # Ends.
+
+    def _on_end(self, source: Source, now_ns: int) -> None:
+        """Nothing more will come. The sink has no rest: with one, the source is not read."""
+        self._stop(source)
+        if source.kind == NOT_JOURNALED:
+            if not self.finishing:
+                self.say("the recorder has stopped; the session goes on and the journal keeps it")
+            return
+        self._record(_EOF_OF[source.kind], now_ns)
+        if source.kind == journals.STDERR:
+            return  # ours stays open: there may be something left to say
+        self._close(source.sink)
+        if source.kind == journals.CLIENT:
+            self.client_ended = True
+            self._count_down()
+
+    def _on_broken(self, sink: Sink) -> None:
+        """Nobody reads there any more. We read no more for it, so its sender meets a broken pipe too."""
+        self._close(sink)
+        for source in list(self.sources):
+            if source.sink is sink:
+                if source.kind != NOT_JOURNALED:
+                    self._stop(source)
+                else:
+                    self.poll.register(source.fd, select.POLLIN)  # it may have been paused
+        if sink.number == 1:
+            self.host_gone = True
+            for source in self.sources:
+                if source.kind == journals.CLIENT:
+                    self._stop(source)
+                    break
+            if self.peers[0].rest is None:
+                self._close(self.peers[0])
+            self._count_down()
+
+    def _stop(self, source: Source) -> None:
+        if source in self.sources:
+            self.sources.remove(source)
+            self._forget(source.fd)
+            if source.fd == 0:
+                release(0)
+            else:
+                os.close(source.fd)
+
+    def _close(self, sink: Sink) -> None:
+        if sink.open:
+            self._forget(sink.fd)
+            sink.close()
+
+    def finish(self, code: int | None) -> None:
+        """Close the journal and the peers' streams, then give the recorder a moment for the trace.
+
+        ``code`` is the server's exit code, negative for a signal, ``None`` if it was never started.
+        """
+        self.finishing = True
+        owed = b""
+        if self.journal is not None:
+            now = time.monotonic_ns()
+            self._record(journals.EXIT, now, exit_payload(code))
+            owed = self.journal.close(now)
+            self.journal = None
+        for source in list(self.sources):
+            if source.kind != NOT_JOURNALED:
+                self._stop(source)
+        for sink in self.peers:
+            self._close(sink)
+        if self.recorder is not None:
+            self._await_recorder(self.recorder, owed)
+        self._say_all()
+
+    def _await_recorder(self, recorder: Recorder, owed: bytes) -> None:
+        recorder.leave(owed)
+        if not recorder.reaped:
+            os.kill(recorder.pid, signal.SIGCONT)
+        end = time.monotonic() + RECORDER_S
+        while self.sources:  # its notes are the last one, and end when it does
+            left = end - time.monotonic()
+            if left <= 0:
+                self.say("the recorder is not done; the next mcpproxy command completes the trace")
+                return
+            self._make_room()
+            self._serve(left)
+
+    # What we have to say ourselves.
+
+    def say(self, text: str) -> None:
+        """One line on the host's stderr; never in the middle of a chunk, never waiting."""
+        if self.quiet:
+            return
+        from mcpproxy.base.visible import visible  # by now the server runs
+
+        self.unsaid.append(f"mcpproxy: {visible(text)}\n".encode())
+        self._say_all()
+
+    def _say_all(self) -> None:
+        while self.unsaid and self.to_stderr.rest is None:
+            if not self._deliver(self.to_stderr, NOT_JOURNALED, 0, self.unsaid.pop(0)):
+                self._pause(self.to_stderr)
+
+    # Readiness.
+
+    def _source(self, fd: int, sink: Sink, kind: int) -> Source:
+        source = Source(fd, sink, kind)
+        self.sources.append(source)
+        if fd != 0:
+            os.set_blocking(fd, False)
+        self._handle(fd, lambda _: self._on_readable(source), select.POLLIN)
+        if sink.rest is not None:
+            self.poll.unregister(fd)
+        return source
+
+    def _watch(self, sink: Sink) -> None:
+        """Learn when nobody reads there any more: poll tells that even when asked for no event."""
+        self._handle(sink.fd, lambda events: self._on_sink(sink, events), 0)
+
+    def _handle(self, fd: int, handler: Callable[[int], None], events: int) -> None:
+        self.handlers[fd] = handler
+        self.poll.register(fd, events)
+
+    def _forget(self, fd: int) -> None:
+        del self.handlers[fd]
+        try:
+            self.poll.unregister(fd)
+        except KeyError:  # paused
+            pass

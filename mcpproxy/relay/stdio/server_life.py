@@ -1,0 +1,109 @@
+"""The life of a wrapped server: the signals it gets, when it stops and goes on, when it has to leave.
+
+The relay ends the server in two cases only: the host is gone (nobody reads our stdout), or it has sent us a
+signal and closed stdin. Then the server gets a grace period, SIGTERM, another grace period, SIGKILL. A host
+that merely closed stdin is still there and in charge; to it a slow server and a stubborn one look alike, and
+they do to us.
+
+When the server stops because it was told to, by Ctrl-Z or by a signal to us alone, we stop as well: a shell
+sees us, and not the server. A server that somebody else stopped is left alone, for who stopped it will
+continue it, and not us.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mcpproxy.relay import journal as journals
+from mcpproxy.relay.stdio.signals import LEAVING, name_of, stop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from typing import Final
+
+    from mcpproxy.relay.stdio.processes import Recorder, Server
+    from mcpproxy.relay.stdio.signals import Signals
+else:
+    import _signal as signal
+
+STOP_S: Final = 1.0
+"""How long a server may take to stop when it is told to, for us to stop with it."""
+
+
+class Life:
+    """The server's part of a session; ``exit_code`` is ``None`` while it runs, below 0 for a signal."""
+
+    def __init__(self, grace_s: float) -> None:
+        self.grace_s = grace_s
+        self.server: Server | None = None
+        self.recorder: Recorder | None = None
+        self.exit_code: int | None = None
+        self.host_gone = False
+        self.client_ended = False
+        self.signalled = False
+        self.stops_until = 0.0  # if the server stops before then, so do we
+        self.terminated = False  # the server was sent SIGTERM, by the host or by us
+        self.deadline: float | None = None  # when a server that has to leave is pressed on
+
+    def _record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
+        raise NotImplementedError
+
+    def _on_signals(self, signals: Signals) -> None:
+        for number, is_known in signals.read():
+            if number == signal.SIGCHLD:
+                self._reap()
+            else:
+                self._forward(number, is_known)
+
+    def _has_changed(self, how: int) -> bool:
+        """Notice if the server is over; whether it has stopped or gone on, as ``how`` asks of waitpid."""
+        if self.server is None or self.exit_code is not None:
+            return False
+        pid, status = os.waitpid(self.server.pid, os.WNOHANG | how)
+        if pid and (os.WIFEXITED(status) or os.WIFSIGNALED(status)):
+            self.exit_code = os.waitstatus_to_exitcode(status)
+            if self.recorder is not None:
+                self.recorder.asleep[1] = 1
+            return False
+        return bool(pid)
+
+    def _reap(self) -> None:
+        may_stop = time.monotonic() < self.stops_until
+        if self._has_changed(os.WUNTRACED if may_stop else 0):
+            self.stops_until = 0
+            stop()
+        if self.recorder is not None and not self.recorder.reaped:
+            pid, _ = os.waitpid(self.recorder.pid, os.WNOHANG)
+            self.recorder.reaped = bool(pid)
+
+    def _forward(self, number: int, is_known: bool) -> None:
+        """Pass on a signal, unless the server has got it as well."""
+        self._record(journals.SIGNAL, time.monotonic_ns(), name_of(number).encode())
+        if number in LEAVING:
+            self.signalled = True
+        if number == signal.SIGTERM:
+            self.terminated = True
+        # A shell continues a whole job; a server that went on already needs no telling.
+        if not is_known and not (number == signal.SIGCONT and self._has_changed(os.WCONTINUED)):
+            self._kill(number)
+        if number == signal.SIGTSTP:
+            self.stops_until = time.monotonic() + STOP_S
+            self._reap()
+        self._count_down()
+
+    def _count_down(self) -> None:
+        """Give the server its grace period, if it has to leave (see the top of this file)."""
+        if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
+            self.deadline = time.monotonic() + self.grace_s
+
+    def _press(self) -> None:
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            self._kill(signal.SIGKILL if self.terminated else signal.SIGTERM)
+            self.deadline = None if self.terminated else time.monotonic() + self.grace_s
+            self.terminated = True
+
+    def _kill(self, number: int) -> None:
+        if self.server is not None and self.exit_code is None:  # not reaped, so the number is still its own
+            os.kill(self.server.pid, number)

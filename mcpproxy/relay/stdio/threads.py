@@ -1,0 +1,311 @@
+"""The relay where there is no fork and no polling of pipes: three threads and blocking calls.
+
+Each thread owns one stream. Here a chunk is journaled *before* it is written on, the other way round
+than in the loop: with several threads that is what keeps an answer from standing before its question,
+for nobody can answer what was not written yet, and everything written has been journaled. A lock
+around the journal gives one order. The price is a few microseconds, and a last chunk that may be
+recorded although its reader had gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import IO, TYPE_CHECKING, Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.relay import journal as journals
+from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, refusal, shell_code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpproxy.relay.journal import Journal
+
+CHUNK_BYTES: Final = 64 << 10
+
+
+def recorder_command(trace: str, live: str, quiet: bool) -> list[str]:
+    """What starts a recorder for ``trace``, with the wake pipe as stdin and the notes as stderr."""
+    return [sys.executable, "-m", "mcpproxy.recorder", trace, "--live", live, *(["--quiet"] if quiet else [])]
+
+
+def run(
+    command: list[str],
+    journal: Journal | None,
+    recorder: list[str] | None,
+    *,
+    grace_s: float = GRACE_S,
+    quiet: bool = False,
+    greeting: str = "",
+) -> int:
+    """Start ``command``, relay until it has gone, and return its exit code as a shell would.
+
+    Args and result are those of ``mcpproxy.relay.stdio.relay.run``, but for ``recorder``: the command that
+    follows the journal.
+    """
+    _make_binary()
+    relay = Relay(journal, grace_s, quiet)
+    error: OSError | None = None
+    try:
+        relay.start_server(command)
+    except OSError as caught:
+        error = caught
+    if recorder is not None:
+        relay.start_recorder(recorder)
+    if error is not None:
+        fact, code = refusal(command[0], error)
+        relay.quiet = False
+        relay.say(fact)
+        relay.finish(None)
+        return code
+    if greeting:
+        relay.say(greeting)
+    code = relay.wait()
+    relay.finish(code)
+    return shell_code(code)
+
+
+class Relay:
+    """One session: the server, the threads between it and the host, and the journal they share."""
+
+    def __init__(self, journal: Journal | None, grace_s: float, quiet: bool) -> None:
+        self.journal = journal
+        self.grace_s = grace_s
+        self.quiet = quiet
+        self.lock = threading.RLock()  # say() may be called from inside an append
+        self.changed = threading.Event()  # the server has gone, or has to leave
+        self.appended = threading.Event()
+        self.server: subprocess.Popen[bytes] | None = None
+        self.recorder: subprocess.Popen[bytes] | None = None
+        self.notes: threading.Thread | None = None
+        self.output: list[threading.Thread] = []
+        self.host_gone = False
+        self.client_ended = False
+        self.signalled = False
+        self.terminated = False
+        self.finished = False
+        self.deadline: float | None = None
+        if journal is not None:
+            journal.tell = self.say
+
+    def start_server(self, command: list[str]) -> None:
+        """Start the server and the threads between it and the host.
+
+        Raises:
+            OSError: the program is not there or cannot be run.
+        """
+        pipe = subprocess.PIPE
+        server = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, close_fds=False)
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
+        self.server = server
+        for number in _forwarded():
+            signal.signal(number, lambda number, _: self._forward(number))
+        stdin, stdout, stderr = server.stdin, server.stdout, server.stderr
+        _thread(lambda: self._client_to_server(stdin))
+        _thread(self._wait)
+        self.output = [
+            _thread(lambda: self._server_to_client(stdout)),
+            _thread(lambda: self._server_to_stderr(stderr)),
+        ]
+
+    def start_recorder(self, command: list[str]) -> None:
+        """Start the process that follows the journal, and the thread that passes on its notes."""
+        pipe = subprocess.PIPE
+        try:
+            recorder = subprocess.Popen(
+                command, bufsize=0, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe
+            )
+        except OSError as error:
+            self.say(f"no recorder ({error.strerror}); the next mcpproxy command files the journal")
+            return
+        assert recorder.stdin is not None
+        assert recorder.stderr is not None
+        wake, notes = recorder.stdin, recorder.stderr
+        self.recorder = recorder
+        _thread(lambda: self._wake(wake))
+        self.notes = _thread(lambda: self._pass_notes(notes))
+
+    def wait(self) -> int:
+        """Wait for the server, pressing it to leave when its host has gone; its exit code."""
+        assert self.server is not None
+        while self.server.returncode is None:
+            self.changed.wait(None if self.deadline is None else max(0, self.deadline - time.monotonic()))
+            self.changed.clear()
+            self._press()
+        end = time.monotonic() + LINGER_S
+        for thread in self.output:
+            thread.join(max(0, end - time.monotonic()))
+        return self.server.returncode
+
+    def finish(self, code: int | None) -> None:
+        """Close the journal and the peers' streams, then give the recorder a moment for the trace."""
+        now = time.monotonic_ns()
+        self._record(journals.EXIT, now, exit_payload(code))
+        with self.lock:
+            self.finished = True
+            if self.journal is not None:
+                self.journal.close(now)
+        _let_go(1)
+        self.appended.set()  # _wake closes the pipe, which is how the recorder learns of the end
+        if self.notes is not None:
+            self.notes.join(RECORDER_S)
+            if self.notes.is_alive():
+                self.say("the recorder is not done; the next mcpproxy command completes the trace")
+
+    def say(self, text: str) -> None:
+        """One line on the host's stderr."""
+        if not self.quiet:
+            _put(2, f"mcpproxy: {visible(text)}\n".encode())
+
+    # What the threads do.
+
+    def _client_to_server(self, stdin: IO[bytes]) -> None:
+        if self._copy(0, stdin.fileno(), journals.CLIENT):
+            self._record(journals.CLIENT_EOF, time.monotonic_ns())
+            self.client_ended = True
+        else:
+            _let_go(0)  # the server reads no more: the client meets a broken pipe
+        _close(stdin)
+        self._count_down()
+
+    def _server_to_client(self, stdout: IO[bytes]) -> None:
+        if self._copy(stdout.fileno(), 1, journals.SERVER):
+            self._record(journals.SERVER_EOF, time.monotonic_ns())
+            _let_go(1)
+        else:
+            self.host_gone = True
+            self._count_down()
+        _close(stdout)
+
+    def _server_to_stderr(self, stderr: IO[bytes]) -> None:
+        if self._copy(stderr.fileno(), 2, journals.STDERR):
+            self._record(journals.STDERR_EOF, time.monotonic_ns())
+        _close(stderr)
+
+    def _pass_notes(self, notes: IO[bytes]) -> None:
+        while data := _get(notes.fileno()):
+            _put(2, data)
+        if not self.finished:
+            self.say("the recorder has stopped; the session goes on and the journal keeps it")
+
+    def _wake(self, wake: IO[bytes]) -> None:
+        """Tell the recorder that there is more; a recorder that hangs fills this pipe and stops no one."""
+        while not self.finished:
+            self.appended.wait()
+            self.appended.clear()
+            if not _put(wake.fileno(), b"\0"):
+                return
+        _close(wake)
+
+    def _copy(self, source: int, sink: int, kind: int) -> bool:
+        """Until the source ends (true) or nobody reads the sink any more (false)."""
+        while data := _get(source):
+            self._record(kind, time.monotonic_ns(), data)
+            if not _put(sink, data):
+                return False
+        return True
+
+    def _record(self, kind: int, at_ns: int, payload: bytes = b"") -> None:
+        with self.lock:
+            if self.journal is None or self.finished:
+                return
+            self.journal.append(kind, at_ns, payload)
+        self.appended.set()
+
+    # The server's life.
+
+    def _wait(self) -> None:
+        assert self.server is not None
+        self.server.wait()
+        self.changed.set()
+
+    def _forward(self, number: int) -> None:
+        self.signalled = True
+        self._record(journals.SIGNAL, time.monotonic_ns(), signal.Signals(number).name.encode())
+        self.terminated = self.terminated or number == signal.SIGTERM
+        if sys.platform != "win32":  # there the console has told the server as well
+            self._kill(number)
+        self._count_down()
+
+    def _count_down(self) -> None:
+        if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
+            self.deadline = time.monotonic() + self.grace_s
+            self.changed.set()
+
+    def _press(self) -> None:
+        if self.deadline is None or time.monotonic() < self.deadline:
+            return
+        # Windows has one way to end a process, and both names mean it.
+        self._kill(_SIGKILL if self.terminated else signal.SIGTERM)
+        self.deadline = None if self.terminated else time.monotonic() + self.grace_s
+        self.terminated = True
+
+    def _kill(self, number: int) -> None:
+        if self.server is not None and self.server.returncode is None:
+            try:
+                self.server.send_signal(number)
+            except OSError:  # it has gone meanwhile
+                pass
+
+
+_SIGKILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+def _forwarded() -> list[int]:
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    return [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+
+
+def _thread(work: Callable[[], None]) -> threading.Thread:
+    """Start a thread that does not keep the process: it may be blocked in a read for ever."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def _get(fd: int) -> bytes:
+    try:
+        return os.read(fd, CHUNK_BYTES)
+    except OSError:
+        return b""
+
+
+def _put(fd: int, data: bytes) -> bool:
+    """Write all of it, waiting as long as it takes; false if nobody reads there."""
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError:
+        return False
+    return True
+
+
+def _close(stream: IO[bytes]) -> None:
+    try:
+        stream.close()
+    except OSError:
+        pass
+
+
+def _let_go(fd: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, fd)
+    os.close(null)
+
+
+def _make_binary() -> None:
+    """On Windows, keep the C library from translating line ends."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        for fd in (0, 1, 2):
+            msvcrt.setmode(fd, os.O_BINARY)

@@ -1,0 +1,1 @@
+"""A recording stands in for the client."""

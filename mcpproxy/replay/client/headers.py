@@ -1,0 +1,120 @@
+"""The headers of a request that is played again over HTTP: as recorded, but for what is another's this time.
+
+The session id and the protocol version are those that the live server gave, names in headers follow the body,
+and what belongs to a connection or is a credential is left out. A session recorded on stdio gets the headers
+that its revision asks for.
+"""
+
+from base64 import b64encode
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON, Absent, Batch, Notification, Request, Response, parse
+from mcpproxy.protocol.mirrors import decoded, encoding_fault
+from mcpproxy.protocol.revisions import VERSION_KEY
+from mcpproxy.replay.client.player import Send
+from mcpproxy.replay.recording import Exchange, Session
+from mcpproxy.session.masked_values import is_masked
+
+SESSION_ID: Final = "mcp-session-id"
+
+_NAMES: Final = ("name", "uri", "taskId")
+_NOT_AGAIN: Final = frozenset(
+    {
+        "host", "content-length", "content-encoding", "transfer-encoding", "connection", "keep-alive", "te",
+        "trailer", "upgrade", "expect", "accept-encoding", "authorization", "proxy-authorization", "cookie",
+        "last-event-id",
+    }
+)  # fmt: skip
+"""What belongs to a connection, and credentials: those of another day are no use."""
+
+
+class HeaderWriter:
+    """Writes headers for the requests of one session. ``session_id`` and ``version`` are the live ones."""
+
+    def __init__(self, session: Session) -> None:
+        self.session_id = ""
+        self.version = ""
+        self._recorded_id: Final = session.id_given
+        self._recorded_version: Final = next(
+            (version for said in session.messages if (version := negotiated(said.raw))), ""
+        )
+
+    def headers(self, send: Send) -> list[tuple[str, str]]:
+        """The headers of one request."""
+        exchange = send.step.exchange if send.step else None
+        return self._made(send.raw) if exchange is None else self._recorded(exchange, send)
+
+    def _recorded(self, exchange: Exchange, send: Send) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        for name, value in exchange.request.headers:
+            match name.lower():
+                case "mcp-session-id":
+                    if live := self._id_for(value):
+                        found.append((name, live))
+                case "mcp-protocol-version" if value == self._recorded_version and self.version:
+                    found.append((name, self.version))
+                case "mcp-name" if send.step and send.step.saids:
+                    found.append((name, _renamed(value, send.step.saids[0].raw, send.raw)))
+                case lower if lower not in _NOT_AGAIN and "masked(" not in value:
+                    found.append((name, value))
+                case _:
+                    pass
+        return found
+
+    def _id_for(self, recorded: str) -> str:
+        """The live id for the recorded session's own, any other id as it is."""
+        if recorded == self._recorded_id or is_masked(recorded) or not self._recorded_id:
+            return self.session_id
+        return recorded
+
+    def _made(self, raw: bytes) -> list[tuple[str, str]]:
+        found = [("Accept", "application/json, text/event-stream")]
+        if raw:
+            found.append(("Content-Type", "application/json"))
+        if self.session_id:
+            found.append(("Mcp-Session-Id", self.session_id))
+        message = parse(raw)
+        params = message.params if isinstance(message, Request | Notification) else None
+        version = _at(params, "_meta", VERSION_KEY)
+        if isinstance(message, Request | Notification) and isinstance(version, str):
+            found += [("MCP-Protocol-Version", version), ("Mcp-Method", message.method)]
+            name = next((name for key in _NAMES if isinstance(name := _at(params, key), str)), None)
+            if name is not None:
+                found.append(("Mcp-Name", encoded_name(name)))
+        elif self.version:
+            found.append(("MCP-Protocol-Version", self.version))
+        return found
+
+
+def negotiated(raw: bytes) -> str:
+    """The protocol version in an answer to ``initialize``; empty if it is none."""
+    if b"protocolVersion" not in raw:
+        return ""
+    message = parse(raw)
+    for single in message.items if isinstance(message, Batch) else (message,):
+        if isinstance(single, Response) and isinstance(version := _at(single.result, "protocolVersion"), str):
+            return version
+    return ""
+
+
+def _renamed(header: str, recorded: bytes, live: bytes) -> str:
+    """A header that repeats a name in the recorded body, for the live body."""
+    was, now = parse(recorded), parse(live)
+    if isinstance(was, Request) and isinstance(now, Request):
+        for key in _NAMES:
+            name = _at(now.params, key)
+            if _at(was.params, key) == decoded(header) and isinstance(name, str):
+                return header if name == decoded(header) else encoded_name(name)
+    return header
+
+
+def encoded_name(name: str) -> str:
+    """A name as a header carries it: as it stands, or in base64."""
+    is_plain = not encoding_fault(name) and name == name.strip() and decoded(name) == name
+    return name if is_plain else f"=?base64?{b64encode(name.encode()).decode()}?="
+
+
+def _at(value: "JSON | Absent", *path: str) -> JSON:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return None if isinstance(value, Absent) else value

@@ -1,0 +1,230 @@
+"""A live server over HTTP: a request for every step, and all that comes back on whatever stream.
+
+Streamable HTTP, with or without sessions, and the transport before it, where a stream tells the address to
+post to. A stream that ends before its answer is asked to go on, as clients do.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from mcpproxy.errors import McpProxyError
+from mcpproxy.framing.sse import SseBlock, SseFramer
+from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, Response, parse
+from mcpproxy.replay.client.driver import Came, Gone, Head, News, Over
+from mcpproxy.replay.client.headers import SESSION_ID, HeaderWriter, negotiated
+from mcpproxy.replay.client.player import Send
+from mcpproxy.replay.recording import Session
+from mcpproxy.session.frame import SseEvent
+
+_CONNECT_S: Final = 10.0
+_SETTLE_S: Final = 2.0
+"""What asks for nothing is seen through before the next message is sent, though not for ever."""
+_UNREAD: Final = 1000
+_LIMIT_BYTES: Final = 64 << 20
+_RESUMPTIONS: Final = 10
+_RETRY_S: Final = 1.0
+_LONGEST_RETRY_S: Final = 5.0
+
+
+class HttpLink:
+    """Talks to the endpoint ``url`` in the manner of the recorded ``session``, with ``headers`` besides."""
+
+    def __init__(self, url: str, session: Session, headers: Sequence[tuple[str, str]] = ()) -> None:
+        self.news: asyncio.Queue[News] = asyncio.Queue(_UNREAD)
+        self._url: Final = url
+        self._headers: Final = HeaderWriter(session)
+        self._more_headers: Final = headers
+        self._is_on_stdio: Final = not session.exchanges
+        self._is_first_transport: Final = any(
+            said.event is not None and said.event.name == "endpoint" for said in session.messages
+        )
+        self._address = url
+        self._addressed: Final = asyncio.Event()
+        if not self._is_first_transport:
+            self._addressed.set()
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._client: httpx.AsyncClient | None = None
+
+    async def open(self) -> None:
+        """Nothing is sent yet.
+
+        Raises:
+            McpProxyError: the URL is none.
+        """
+        try:
+            httpx.URL(self._url)
+        except httpx.InvalidURL as fault:
+            raise McpProxyError(f"{self._url}: {fault}; give the URL of an MCP endpoint") from None
+        timeout = httpx.Timeout(None, connect=_CONNECT_S)
+        limits = httpx.Limits(max_connections=None)
+        self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
+        # What httpx would say of itself the recorded client did not say.
+        self._client.headers.clear()
+
+    async def send(self, send: Send) -> None:
+        """Send it, and go on as soon as the next message may follow it."""
+        exchange = send.step.exchange if send.step else None
+        method = exchange.request.method if exchange and not send.raw else "POST"
+        heard = asyncio.Event()
+        task = self._start(self._exchange(method, send, heard))
+        if not send.asks:
+            await _first(heard.wait(), task)
+        if self._is_on_stdio and b'"notifications/initialized"' in send.raw:
+            opened = asyncio.Event()
+            stream = self._start(self._exchange("GET", Send(b""), opened))
+            await _first(opened.wait(), stream)
+
+    async def hang_up(self) -> None:
+        """Nothing more is waited for on any stream."""
+        await self._cancel()
+        self._start(self.news.put(Gone("the streams were closed")))
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._cancel()
+        if self._client is not None:
+            await self._client.aclose()
+
+    def _start(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _cancel(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _exchange(self, method: str, send: Send, heard: asyncio.Event) -> None:
+        """One exchange from beginning to end, goings-on included."""
+        assert self._client is not None
+        if method == "POST":
+            await self._addressed.wait()
+        headers = [*self._headers.headers(send), *self._more_headers]
+        stream = _Stream(self, send.exchange, _requests_in(send.raw) if method == "POST" else 0)
+        url = self._address if method == "POST" else self._url
+        try:
+            await stream.run(self._client, method, url, headers, send.raw, heard)
+            for _ in range(_RESUMPTIONS):
+                if not stream.owed or not stream.last_id:
+                    break
+                await asyncio.sleep(stream.retry_s)
+                dropped = ("content-type", "content-length")
+                resumed = [each for each in headers if each[0].lower() not in dropped]
+                await stream.run(
+                    self._client, "GET", self._url, [*resumed, ("Last-Event-ID", stream.last_id)], b"", heard
+                )
+        except httpx.ConnectError as fault:
+            await self.news.put(Gone(f"the server cannot be reached ({fault})"))
+        except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, ValueError):
+            if method == "GET" and self._is_first_transport:
+                await self.news.put(Gone("the server closed the stream"))
+        finally:
+            heard.set()
+        # In the first transport answers come on another stream than the one that asked.
+        if send.exchange and (method == "GET" or not self._is_first_transport):
+            await self.news.put(Over(send.exchange))
+
+    async def took(self, exchange: int, raw: bytes, event: SseEvent | None = None) -> None:
+        """A body or an event."""
+        if event is not None and event.name == "endpoint":
+            address = urljoin(self._url, raw.decode("utf-8", "replace"))
+            if urlsplit(address)[:2] == urlsplit(self._url)[:2]:
+                self._address = address
+                self._addressed.set()
+            return
+        if version := negotiated(raw):
+            self._headers.version = version
+        await self.news.put(Came(raw, exchange, event))
+
+    async def began(self, exchange: int, response: httpx.Response) -> None:
+        """The head of an answer."""
+        if id := response.headers.get(SESSION_ID):
+            self._headers.session_id = id
+        if exchange:
+            await self.news.put(Head(exchange, response.status_code, tuple(response.headers.multi_items())))
+
+
+class _Stream:
+    """What comes of one exchange: ``owed`` answers, the ``last_id`` of an event, when to come back."""
+
+    def __init__(self, link: HttpLink, exchange: int, owed: int) -> None:
+        self._link: Final = link
+        self._exchange: Final = exchange
+        self.owed = owed
+        self.last_id = ""
+        self.retry_s = _RETRY_S
+
+    async def run(
+        self,
+        client: httpx.AsyncClient,
+        method: str,
+        url: str,
+        headers: Sequence[tuple[str, str]],
+        body: bytes,
+        heard: asyncio.Event,
+    ) -> None:
+        fields = [
+            (name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers
+        ]
+        sent = client.stream(method, url, headers=fields, content=body or None)
+        async with sent as response:
+            await self._link.began(self._exchange, response)
+            is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+            if is_stream or method == "GET":
+                heard.set()
+            if is_stream:
+                await self._events(response.aiter_bytes())
+            elif body := await _whole(response.aiter_bytes()):
+                await self._took(body)
+
+    async def _events(self, chunks: AsyncIterator[bytes]) -> None:
+        framer = SseFramer()
+        async for chunk in chunks:
+            for block in framer.feed(chunk, 0):
+                await self._event(block)
+
+    async def _event(self, block: SseBlock) -> None:
+        if block.id is not None:
+            self.last_id = block.id
+        if block.retry is not None:
+            self.retry_s = min(block.retry / 1000, _LONGEST_RETRY_S)
+        if block.data and block.complete:
+            await self._took(block.data, SseEvent(b"", b"", block.id, block.event, block.retry))
+
+    async def _took(self, raw: bytes, event: SseEvent | None = None) -> None:
+        message = parse(raw)
+        singles = message.items if isinstance(message, Batch) else (message,)
+        self.owed -= sum(isinstance(single, Response | ErrorResponse) for single in singles)
+        await self._link.took(self._exchange, raw, event)
+
+
+async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > _LIMIT_BYTES:
+            break
+    return bytes(body)
+
+
+async def _first(waiting: Coroutine[None, None, object], task: "asyncio.Task[None]") -> None:
+    """Until ``waiting`` or ``task`` is done, but not for ever."""
+    waiter = asyncio.ensure_future(waiting)
+    await asyncio.wait((waiter, task), timeout=_SETTLE_S, return_when=asyncio.FIRST_COMPLETED)
+    waiter.cancel()
+    with suppress(asyncio.CancelledError):
+        await waiter
+
+
+def _requests_in(raw: bytes) -> int:
+    message = parse(raw)
+    singles = message.items if isinstance(message, Batch) else (message,)
+    return sum(isinstance(single, Request) for single in singles)

@@ -1,0 +1,124 @@
+"""A live server on stdio: a process of our own, in a session of its own, so that nothing of it is left."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from mcpproxy.errors import McpProxyError
+from mcpproxy.framing.lines import LineFramer
+from mcpproxy.replay.client.driver import Came, Gone, News
+from mcpproxy.replay.client.player import Send
+
+_CHUNK_BYTES: Final = 1 << 16
+_UNREAD: Final = 1000
+_GRACE_S: Final = 2.0
+_SHORT_GRACE_S: Final = 0.2
+
+
+class StdioLink:
+    """Runs ``command``; its stderr is ours. ``exit_code`` is set once it has ended."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.news: asyncio.Queue[News] = asyncio.Queue(_UNREAD)
+        self.exit_code: int | None = None
+        self._command: Final = command
+        self._lines: Final[asyncio.Queue[bytes | None]] = asyncio.Queue()
+        self._process: Process | None = None
+        self._tasks: Final[list[asyncio.Task[None]]] = []
+        self._grace_s = _SHORT_GRACE_S
+
+    async def open(self) -> None:
+        """Start the command.
+
+        Raises:
+            McpProxyError: it cannot be started.
+        """
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=PIPE, stdout=PIPE, start_new_session=True
+            )
+        except (OSError, ValueError) as fault:
+            reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
+            raise McpProxyError(
+                f"{self._command[0]}: cannot be run ({reason}); see the command behind --"
+            ) from None
+        self._tasks.append(asyncio.create_task(self._read(self._process)))
+        self._tasks.append(asyncio.create_task(self._write(self._process)))
+
+    async def send(self, send: Send) -> None:
+        """One line. A server that does not read holds up nobody but itself."""
+        if send.raw:  # a stream that is opened over HTTP is always open here
+            await self._lines.put(send.raw + b"\n")
+
+    async def hang_up(self) -> None:
+        """Close its stdin, once all is written; it has a moment more then to end by itself."""
+        self._grace_s = _GRACE_S
+        await self._lines.put(None)
+
+    async def close(self) -> None:
+        """Let it end by itself, for a moment; then end it, with all that it started."""
+        process = self._process
+        if process is None:
+            return
+        try:
+            await self._lines.put(None)
+            await _ended(process, self._grace_s)
+            if process.returncode is None:
+                _signal(process, signal.SIGTERM)
+                await _ended(process, self._grace_s)
+        finally:
+            _signal(process, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            # What it started may hold its stdout for ever; asyncio has no other way to let go of it.
+            process._transport.close()  # pyright: ignore
+            self.exit_code = await process.wait()
+
+    async def _read(self, process: Process) -> None:
+        assert process.stdout is not None
+        framer = LineFramer()
+        in_pieces = False
+        while chunk := await process.stdout.read(_CHUNK_BYTES):
+            for raw, _, _, continues in framer.feed(chunk, 0):
+                # Of what is longer than any message is held, only the end comes as a line: no message either.
+                if not continues and not in_pieces:
+                    await self.news.put(Came(raw))
+                in_pieces = continues
+        for raw, _, _, _ in framer.end():
+            await self.news.put(Came(raw))
+        await _ended(process, _GRACE_S)
+        code = process.returncode
+        if code is None:
+            how = "closed its stdout"
+        else:
+            how = f"ended (exit code {code})" if code >= 0 else f"was ended by signal {-code}"
+        await self.news.put(Gone(f"the server {how}"))
+
+    async def _write(self, process: Process) -> None:
+        assert process.stdin is not None
+        with suppress(ConnectionError):
+            while (line := await self._lines.get()) is not None:
+                process.stdin.write(line)
+                await process.stdin.drain()
+        process.stdin.close()
+
+
+async def _ended(process: Process, within_s: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            await process.wait()
+
+
+def _signal(process: Process, number: int) -> None:
+    """To the process and all that it started, as far as it is there."""
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.send_signal(number)
+        else:
+            os.killpg(process.pid, number)

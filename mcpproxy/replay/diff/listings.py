@@ -1,0 +1,138 @@
+"""Lists of tools, prompts and resources, compared by name: all pages of one listing are one list.
+
+Where an entry stands, and on which page, does not matter; which entries there are and what they say does.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
+from mcpproxy.protocol.wording import shown, token
+from mcpproxy.replay.diff.outcome import Change, Kind, of_difference
+from mcpproxy.replay.diff.values import Rules, differences
+from mcpproxy.replay.recording import Said, Session
+from mcpproxy.session.frame import CLIENT
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The member of a result that holds the list, the member that names an entry, and its word for people."""
+
+    member: str
+    key: str
+    noun: str
+
+
+LISTS: Final[Mapping[str, Listed]] = MappingProxyType(
+    {
+        "tools/list": Listed("tools", "name", "tool"),
+        "prompts/list": Listed("prompts", "name", "prompt"),
+        "resources/list": Listed("resources", "uri", "resource"),
+        "resources/templates/list": Listed("resourceTemplates", "uriTemplate", "resource template"),
+    }
+)
+
+_SCHEMAS: Final = ("inputSchema", "outputSchema", "arguments")
+_DESCRIPTIONS: Final = ("description", "title")
+
+_Name: TypeAlias = tuple[str, int]
+"""A name, and how many entries before it are called so too."""
+
+
+@dataclass(slots=True)
+class Listing:
+    """One walk through a list: the requests for its pages and their results, ``first`` for the first page."""
+
+    first: Said
+    requests: list[Said] = field(default_factory=list[Said])
+    results: list[JSONObject] = field(default_factory=list[JSONObject])
+
+    @property
+    def of(self) -> Listed:
+        """What kind of list it is."""
+        return LISTS[self.first.method or ""]
+
+
+def listings(session: Session) -> list[Listing]:
+    """Every listing of a session that was answered, in the order of their first pages."""
+    found: list[Listing] = []
+    goes_on: dict[tuple[str, str], Listing] = {}
+    for said in session.messages:
+        message = said.message
+        if said.sender != CLIENT or not isinstance(message, Request) or message.method not in LISTS:
+            continue
+        answer = session.answers_to(said)
+        if answer is None or not isinstance(answer.message, Response):
+            continue
+        result = answer.message.result
+        if not isinstance(result, dict):
+            continue
+        cursor = _cursor(message)
+        listing = goes_on.pop((message.method, cursor), None) if cursor is not None else None
+        if listing is None:
+            listing = Listing(said)
+            found.append(listing)
+        listing.requests.append(said)
+        listing.results.append(result)
+        following = result.get("nextCursor")
+        if isinstance(following, str):
+            goes_on[message.method, following] = listing
+    return found
+
+
+def changes(expected: Listing, found: Listing, rules: Rules) -> Iterator[Change]:
+    """What is not as it was: entries gone, entries new, entries that say something else."""
+    of = expected.of
+    were, are = dict(_entries(expected)), dict(_entries(found))
+    for name, (pointer, value) in were.items():
+        if name not in are and not rules.ignores(pointer):
+            yield Change("removed", f"{of.noun} {shown(name[0])} is gone", pointer, expected=value)
+    for name, (pointer, value) in are.items():
+        if name not in were and not rules.ignores(pointer):
+            yield Change("added", f"{of.noun} {shown(name[0])} is new", pointer, found=value)
+    for name, (pointer, value) in were.items():
+        if name in are:
+            for each in differences(value, are[name][1], rules, pointer):
+                within = each.pointer.removeprefix(pointer)
+                yield of_difference(each, _kind(within), f"{of.noun} {shown(name[0])}", within)
+    for each in differences(_around(expected), _around(found), rules, "/result"):
+        yield of_difference(each)
+
+
+def pages(all_listings: Iterable[Listing]) -> set[int]:
+    """The places of all requests that belong to a listing."""
+    return {said.index for listing in all_listings for said in listing.requests}
+
+
+def _kind(pointer: str) -> Kind:
+    member = pointer[1:].partition("/")[0]
+    if member in _SCHEMAS:
+        return "schema"
+    return "description" if member in _DESCRIPTIONS else "value"
+
+
+def _entries(listing: Listing) -> Iterator[tuple[_Name, tuple[str, JSON]]]:
+    of = listing.of
+    seen: dict[str, int] = {}
+    for result in listing.results:
+        entries = result.get(of.member)
+        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+            named = entry.get(of.key) if isinstance(entry, dict) else None
+            name = named if isinstance(named, str) else ""
+            count = seen[name] = seen.get(name, -1) + 1
+            yield (name, count), (f"/result{token(of.member)}/{index}", entry)
+
+
+def _around(listing: Listing) -> JSON:
+    """The first page without its entries; a list that is no list stays."""
+    of = listing.of
+    first = listing.results[0]
+    hidden = {"nextCursor", *((of.member,) if isinstance(first.get(of.member), list) else ())}
+    return {name: value for name, value in first.items() if name not in hidden}
+
+
+def _cursor(request: Request) -> str | None:
+    cursor = request.params.get("cursor") if isinstance(request.params, dict) else None
+    return cursor if isinstance(cursor, str) else None

@@ -1,0 +1,283 @@
+"""A recorded server over Streamable HTTP, whatever transport it was recorded on.
+
+Each client that initializes gets a session of its own: the recorded ones in order, then from the first on
+again. What came without a session id is answered from what came without one then. A recording of the
+transport before Streamable HTTP is served as such.
+"""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import uvicorn
+from sse_starlette import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from mcpproxy.framing.lines import LIMIT_BYTES
+from mcpproxy.protocol import jsonrpc
+from mcpproxy.relay.http.guard import is_loopback
+from mcpproxy.relay.http.proxy import listen
+from mcpproxy.replay.http_parts import (
+    SESSION_ID,
+    headers_of,
+    next_of,
+    path_of,
+    resumes,
+    speaks_the_first_transport,
+    stranger,
+)
+from mcpproxy.replay.recording import Exchange, Session
+from mcpproxy.replay.server.engine import Engine
+from mcpproxy.replay.server.http_session import LiveSession, Post
+from mcpproxy.replay.server.messages import Options
+from mcpproxy.replay.server.source import Beside, Material
+from mcpproxy.replay.server.streams import Stream
+from mcpproxy.session.masked_values import is_masked
+
+_METHODS: Final = ("GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS")
+_SILENCE_S: Final = 86_400
+"""Between comments that keep a stream alive: the recorded events are all that is sent."""
+
+
+class HttpServer:
+    """Listens at once; serves in ``run`` until SIGINT or SIGTERM.
+
+    ``engines`` are those of all sessions that there were, ``passed_on`` counts what the command behind the
+    recording was asked.
+
+    Raises:
+        OSError: the port cannot be had.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        material: Material,
+        options: Options,
+        tell: Callable[[str], None],
+        command: Sequence[str] = (),
+    ) -> None:
+        self._socket: Final = listen(host, port)
+        bound: tuple[str, int] = self._socket.getsockname()[:2]
+        self._is_local: Final = is_loopback(bound[0])
+        self._material: Final = material
+        self._options: Final = options
+        self._tell: Final = tell
+        self._command: Final = command
+        self.engines: Final[list[Engine]] = []
+        self._everyone: Final[list[LiveSession]] = []
+        self._by_id: Final[dict[str, LiveSession]] = {}
+        self._anonymous: LiveSession | None = None
+        self._begun = 0
+        self._used: Final[set[int]] = set()
+        exchanges = [one for session in self._sessions() for one in session.exchanges.values()]
+        self._is_legacy: Final = speaks_the_first_transport(material)
+        self._over_http: Final = bool(exchanges)
+        self._paths: Final = {path_of(one) for one in exchanges} or {"/mcp"}
+        where = next((path_of(one) for one in exchanges), "/mcp")
+        name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
+        self.url: Final = f"http://{name}:{bound[1]}{where}"
+        """Where clients connect."""
+
+    @property
+    def passed_on(self) -> int:
+        return sum(session.passed_on for session in self._everyone)
+
+    def run(self) -> None:
+        """Serve until told to stop."""
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        app = Starlette(routes=[Route("/{path:path}", self._answer, methods=list(_METHODS))])
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        server = _Server(config)
+
+        def stop() -> None:
+            server.should_exit = True
+            for session in self._everyone:
+                session.end()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop)
+        await server.serve([self._socket])
+
+    async def _answer(self, request: Request) -> Response:
+        if refusal := self._refusal(request):
+            return refusal
+        if beside := self._beside(request):
+            exchange = beside.exchange
+            return Response(beside.body, exchange.status or 200, headers_of(exchange))
+        if request.url.path not in self._paths:
+            return Response(status_code=404)
+        if request.method == "POST":
+            return await self._post(request)
+        if request.method == "GET":
+            return self._get(request)
+        session = self._by_id.get(request.headers.get(SESSION_ID, ""))
+        exchange = self._next(request.method, session)
+        if request.method == "DELETE" and session is not None and (not exchange or exchange.status < 300):
+            session.end()
+            del self._by_id[session.id]
+        default = 200 if request.method == "DELETE" and session is not None else 405
+        status = exchange.status if exchange and exchange.status else default
+        return Response(status_code=status, headers=headers_of(exchange))
+
+    async def _post(self, request: Request) -> Response:
+        body = await request.body()
+        came_at = asyncio.get_running_loop().time()
+        session = self._session_of(request, body)
+        if session is None:
+            return _refused(404, "Session not found")
+        post, lives = session.post(body, came_at)
+        headers = headers_of(post.exchange)
+        if session.id and not self._is_legacy and any(_is_initialize(live.message) for live in lives):
+            headers[SESSION_ID] = session.id
+        status = post.exchange.status if post.exchange and post.exchange.status else 0
+        if self._is_legacy:
+            return Response(b"\n".join(post.texts), status or 202, headers)
+        asks = any(isinstance(live.message, jsonrpc.Request) for live in lives)
+        if post.is_stream and asks:
+            return _events(post.stream, None, headers, status or 200)
+        await post.settled.wait()
+        if not asks and not post.texts:
+            return Response(status_code=status or 202, headers=headers)
+        headers.setdefault("content-type", "application/json")
+        return Response(_one_body(post), status or (200 if asks else 400), headers)
+
+    def _get(self, request: Request) -> Response:
+        if self._is_legacy:
+            return self._legacy_stream()
+        session = self._by_id.get(request.headers.get(SESSION_ID, "")) or self._anonymous
+        if SESSION_ID in request.headers and (session is None or session is self._anonymous):
+            return _refused(404, "Session not found")
+        last_id = request.headers.get("last-event-id")
+        stream = session.stream_with(last_id) if session and last_id else None
+        if stream is not None:
+            return _events(stream, last_id, {})
+        exchange = self._next("GET", session)
+        offers_none = exchange is None and (self._over_http or session is self._anonymous)
+        if session is None or offers_none or (exchange and exchange.status >= 300):
+            status = exchange.status if exchange and exchange.status >= 300 else 405
+            return Response(status_code=status, headers={"allow": "POST, DELETE"} | headers_of(exchange))
+        return _events(session.own, None, headers_of(exchange))
+
+    def _legacy_stream(self) -> Response:
+        session = self._new_session()
+        path = next(iter(sorted(self._paths - {urlsplit(self.url).path})), urlsplit(self.url).path)
+
+        async def events() -> AsyncIterator[bytes]:
+            yield f"event: endpoint\ndata: {path}?sessionId={session.id}\n\n".encode()
+            async for one in session.own.read():
+                yield one
+
+        return EventSourceResponse(events(), ping=_SILENCE_S)
+
+    def _session_of(self, request: Request, body: bytes) -> LiveSession | None:
+        """Whom a POST is for: ``None`` if it names a session that is not there."""
+        id = request.headers.get(SESSION_ID) or request.query_params.get("sessionId")
+        if id:
+            return self._by_id.get(id)
+        message = jsonrpc.parse(body)
+        messages = message.items if isinstance(message, jsonrpc.Batch) else (message,)
+        if any(_is_initialize(one) for one in messages):
+            if self._material.sessions or not self._over_http:
+                return self._new_session()
+            self._anonymous = None  # a server without sessions: whoever initializes begins anew
+        if self._anonymous is None:
+            self._anonymous = self._begin("", self._material.unnamed)
+        return self._anonymous
+
+    def _new_session(self) -> LiveSession:
+        recorded = self._material.sessions or (self._material.unnamed,)
+        session = recorded[self._begun % len(recorded)]
+        self._begun += 1
+        given = session.id_given
+        id = given if given and not is_masked(given) and given not in self._by_id else str(uuid4())
+        self._by_id[id] = self._begin(id, session)
+        return self._by_id[id]
+
+    def _begin(self, id: str, session: Session) -> LiveSession:
+        engine = Engine(session, replace(self._options, stateful=self._material.is_stateful), id)
+        live = LiveSession(id, session, engine, self._tell, self._command, sends_all_there=self._is_legacy)
+        self.engines.append(engine)
+        self._everyone.append(live)
+        return live
+
+    def _sessions(self) -> list[Session]:
+        return [self._material.unnamed, *self._material.sessions]
+
+    def _next(self, method: str, session: LiveSession | None) -> Exchange | None:
+        """The next recorded exchange of this method, or the last one again; none that resumes a stream."""
+        recorded = session.session if session else self._material.unnamed
+        alike = (
+            one for one in recorded.exchanges.values() if one.request.method == method and not resumes(one)
+        )
+        return next_of(alike, self._used)
+
+    def _beside(self, request: Request) -> Beside | None:
+        alike = {
+            one.exchange.number: one
+            for one in self._material.beside
+            if one.exchange.request.method == request.method and path_of(one.exchange) == request.url.path
+        }
+        found = next_of((one.exchange for one in alike.values()), self._used)
+        return alike[found.number] if found else None
+
+    def _refusal(self, request: Request) -> Response | None:
+        """Pages of foreign sites are not served, and nobody sends more than a message may hold."""
+        if self._is_local:
+            name = stranger(request.headers.get("origin", ""), request.headers.get("host", ""))
+            if name is not None:
+                return Response(f"{name} is a foreign site\n", 403)
+        length = request.headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > LIMIT_BYTES:
+            return Response(status_code=413)
+        return None
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to us: it would end the process by the signal, and not by our code."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+def _events(stream: Stream, last_id: str | None, headers: dict[str, str], status: int = 200) -> Response:
+    headers.pop("content-type", None)
+    return EventSourceResponse(stream.read(last_id), status, headers, ping=_SILENCE_S)
+
+
+def _one_body(post: Post) -> bytes:
+    if len(post.texts) < 2 or (post.exchange and post.exchange.status >= 300):
+        return b"".join(post.texts)
+    return b"[" + b",".join(post.texts) + b"]"
+
+
+def _refused(status: int, why: str) -> Response:
+    body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": why}}
+    return Response(json.dumps(body), status, media_type="application/json")
+
+
+def _is_initialize(message: jsonrpc.Message) -> bool:
+    return isinstance(message, jsonrpc.Request) and message.method == "initialize"

@@ -1,0 +1,79 @@
+"""What of a recorded server is due, given what of its client has been seen again."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.replay.dependencies import Cause
+from mcpproxy.replay.recording import Said
+
+
+class Schedule:
+    """Every message of the server waits for its cause; each is due once."""
+
+    def __init__(self, messages: list[Said], causes: dict[int, Cause]) -> None:
+        self._messages: Final = messages
+        self._causes: Final = causes
+        self._unmet: Final[dict[int, int]] = {}
+        self._waits_for: Final[dict[int, list[int]]] = defaultdict(list)
+        self._afters: Final[list[tuple[int, int]]] = []
+        self._afters_met = 0
+        self._frontier = -1
+        for place, cause in causes.items():
+            needs = set(cause.needs)
+            self._unmet[place] = len(needs) + (cause.after is not None)
+            for need in needs:
+                self._waits_for[need].append(place)
+            if cause.after is not None:
+                self._afters.append((cause.after, place))
+        self._afters.sort()
+
+    def begin(self) -> list[Said]:
+        """What waits for nothing."""
+        return self._take([place for place, unmet in self._unmet.items() if not unmet])
+
+    def saw(self, said: Said) -> list[Said]:
+        """The client has said this again: what is due now, in the recorded order."""
+        due = list(self._met(iter(self._waits_for.pop(said.index, ()))))
+        if said.index > self._frontier and said.method != "ping":
+            self._frontier = said.index
+            due += self._met(self._behind_frontier())
+        return self._take(due)
+
+    def drop(self, owner: Said) -> None:
+        """Nothing more is to be said about this request."""
+        for place in [place for place in self._unmet if self._causes[place].owner == owner.index]:
+            del self._unmet[place]
+
+    def waited_ns(self, said: Said) -> int:
+        """How long after the last thing that it waited for the server said this."""
+        cause = self._causes[said.index]
+        waited = [*cause.needs, *([cause.after] if cause.after is not None else [])]
+        since = max((self._messages[place].at_ns for place in waited), default=0)
+        return max(0, said.at_ns - since)
+
+    @property
+    def unsent(self) -> list[Said]:
+        """What is not due yet."""
+        return [self._messages[place] for place in self._unmet]
+
+    def _behind_frontier(self) -> Iterator[int]:
+        while self._afters_met < len(self._afters):
+            after, place = self._afters[self._afters_met]
+            if after > self._frontier:
+                return
+            self._afters_met += 1
+            yield place
+
+    def _met(self, places: Iterator[int]) -> Iterator[int]:
+        """Those of ``places``, each of which waits for one thing less now, that wait for nothing any more."""
+        for place in places:
+            if place in self._unmet:
+                self._unmet[place] -= 1
+                if not self._unmet[place]:
+                    yield place
+
+    def _take(self, places: list[int]) -> list[Said]:
+        for place in places:
+            del self._unmet[place]
+        return [self._messages[place] for place in sorted(places)]

@@ -1,0 +1,177 @@
+"""A recorded server on stdin and stdout: a line in, what is due out, until the client closes.
+
+One thread reads; this one writes. Behind the end of the client's stream nothing is written but what the
+server behind the recording still owes, if that comes soon: clients in a pipeline close early.
+"""
+
+import heapq
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Final, TypeAlias
+
+from mcpproxy.framing.lines import LineFramer
+from mcpproxy.replay.server.engine import Engine
+from mcpproxy.replay.server.messages import Out
+from mcpproxy.replay.server.passthrough import Passing, Server
+
+_CHUNK_BYTES: Final = 1 << 16
+_OWED_NS: Final = 5_000_000_000
+
+_News: TypeAlias = tuple[str, bytes | None, int]
+"""From whom (``client``, ``passing``, ``signal``), a line or ``None`` for the end, when (monotonic, ns)."""
+
+
+class StdioServer:
+    """Serves one client; ``passed_on`` counts what the command behind the recording was asked.
+
+    ``command`` is that command, empty if misses are answered with errors. ``tell`` takes a line for people.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        tell: Callable[[str], None],
+        command: Sequence[str] = (),
+        *,
+        read_fd: int = 0,
+        write_fd: int = 1,
+    ) -> None:
+        self.engine: Final = engine
+        self._tell: Final = tell
+        self._command: Final = command
+        self._read_fd: Final = read_fd
+        self._write_fd: Final = write_fd
+        self._news: Final[SimpleQueue[_News]] = SimpleQueue()
+        self._later: Final[list[tuple[int, int, Out]]] = []
+        self._count = 0
+        self._is_stopped = False
+        self._passing: Final = Passing()
+        self._server: Server | None = None
+        self.passed_on = 0
+
+    def run(self) -> None:
+        """Until the client closes its side, a signal comes, or the recorded server has left."""
+        threading.Thread(target=self._read, name="client", daemon=True).start()
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGTERM, self._stop)
+        try:
+            self._send(self.engine.begin(), time.monotonic_ns())
+            while self._step():
+                pass
+            self._await_owed()
+        except BrokenPipeError:
+            pass
+        finally:
+            if self._server is not None:
+                self._server.end()
+
+    def _stop(self, number: int, frame: object) -> None:
+        del number, frame
+        self._came("signal", None)
+
+    def _step(self) -> bool:
+        wait_s = None
+        if self._later:
+            wait_s = max(0.0, (self._later[0][0] - time.monotonic_ns()) / 1e9)
+        elif self.engine.is_over:
+            return False
+        try:
+            who, line, at_ns = self._news.get(timeout=wait_s)
+        except Empty:
+            self._write_due()
+            return True
+        match who, line:
+            case "passing", _:
+                self._passed(line, at_ns)
+            case "client", bytes():
+                self._client(line, at_ns)
+            case _:
+                self._is_stopped = who == "signal"
+                return False
+        return True
+
+    def _await_owed(self) -> None:
+        until_ns = time.monotonic_ns() + _OWED_NS
+        while self._passing.owes and not self._is_stopped:
+            try:
+                who, line, at_ns = self._news.get(timeout=max(0, until_ns - time.monotonic_ns()) / 1e9)
+            except Empty:
+                return
+            self._is_stopped = who == "signal"
+            if who == "passing":
+                self._passed(line, at_ns)
+
+    def _client(self, line: bytes, at_ns: int) -> None:
+        heard = self.engine.hear(line)
+        for note in heard.notes:
+            self._tell(note)
+        if self._command:
+            lines = [line for live in heard.lives for line in self._passing.saw(live)]
+            for live in heard.passed:
+                self.passed_on += 1
+                lines += self._passing.pass_on(live)
+            if lines:
+                self._behind().write(lines)
+        self._send(heard.outs, at_ns)
+
+    def _behind(self) -> Server:
+        if self._server is None:
+            self._server = Server(self._command, lambda line: self._came("passing", line))
+        return self._server
+
+    def _passed(self, line: bytes | None, at_ns: int) -> None:
+        if line is None:
+            self._tell("the server behind the recording has ended")
+            self._send(self._passing.gone(), at_ns)
+            return
+        outs, lines = self._passing.said(line)
+        self._behind().write(lines)
+        self._send(outs, at_ns)
+
+    def _send(self, outs: list[Out], since_ns: int) -> None:
+        """Send each when it is due, counted from what came at ``since_ns``: finding it took time, too."""
+        for out in outs:
+            self._count += 1
+            heapq.heappush(self._later, (since_ns + out.delay_ns, self._count, out))
+        self._write_due()
+
+    def _write_due(self) -> None:
+        while self._later and self._later[0][0] <= time.monotonic_ns():
+            out = heapq.heappop(self._later)[2]
+            if out.raw and not (out.live and out.live.is_cancelled):
+                _write(self._write_fd, out.raw + b"\n")
+
+    def _read(self) -> None:
+        framer = LineFramer()
+        in_pieces = False
+        while chunk := _chunk(self._read_fd):
+            for raw, _, _, continues in framer.feed(chunk, 0):
+                if continues or in_pieces:
+                    # Longer than any message is held; nobody recorded such a one either.
+                    in_pieces = continues
+                else:
+                    self._came("client", raw)
+        for raw, _, _, _ in framer.end():
+            self._came("client", raw)
+        self._came("client", None)
+
+    def _came(self, who: str, line: bytes | None) -> None:
+        self._news.put((who, line, time.monotonic_ns()))
+
+
+def _chunk(fd: int) -> bytes:
+    try:
+        return os.read(fd, _CHUNK_BYTES)
+    except OSError:
+        return b""
+
+
+def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

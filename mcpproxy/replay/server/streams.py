@@ -1,0 +1,94 @@
+"""A stream of Server-Sent Events that outlives its connection, and an event as it was recorded."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from mcpproxy.replay.server.messages import Out
+from mcpproxy.session.frame import SseEvent
+
+
+class Stream:
+    """Events in order, for one connection after the other.
+
+    A connection reads on where the last one stopped, or behind the event that its client saw last.
+    """
+
+    def __init__(self) -> None:
+        self._events: Final[list[bytes | None]] = []  # None: the connection ends here, the stream goes on
+        self._behind: Final[dict[str, int]] = {}
+        self._at = 0
+        self._readers = 0
+        self._news = asyncio.Event()
+        self._is_over = False
+
+    def put(self, event: bytes, id: str | None = None) -> None:
+        """Another event; ``id`` is the one it bears."""
+        self._events.append(event)
+        if id:
+            self._behind[id] = len(self._events)
+        self._wake()
+
+    def pause(self) -> None:
+        """End the connection that comes to this point."""
+        self._events.append(None)
+        self._wake()
+
+    def end(self) -> None:
+        """There will be no more."""
+        self._is_over = True
+        self._wake()
+
+    def holds(self, id: str) -> bool:
+        """Whether the event with this id came on this stream."""
+        return id in self._behind
+
+    async def read(self, last_id: str | None = None) -> AsyncIterator[bytes]:
+        """What a new connection is given; an older one gets nothing more."""
+        if last_id is not None:
+            self._at = self._behind[last_id]
+            if self._at < len(self._events) and self._events[self._at] is None:
+                self._at += 1
+        self._readers += 1
+        mine = self._readers
+        self._wake()
+        while mine == self._readers:
+            if self._at < len(self._events):
+                event = self._events[self._at]
+                self._at += 1
+                if event is None:
+                    return
+                yield event
+            elif self._is_over:
+                return
+            else:
+                await self._news.wait()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+def event(out: Out) -> bytes:
+    """``out`` as the event that carried it, with its own data; one without an event gets a plain one."""
+    recorded = out.said.event if out.said else None
+    if recorded is None:
+        return _data(out.raw, b"event: message\n")
+    if recorded.after is not None and b"\n" not in out.raw and b"\r" not in out.raw:
+        return recorded.before + out.raw + recorded.after
+    return _data(out.raw, _fields(recorded))
+
+
+def _fields(recorded: SseEvent) -> bytes:
+    lines: list[str] = []
+    if recorded.name is not None:
+        lines.append(f"event: {recorded.name}\n")
+    if recorded.id is not None:
+        lines.append(f"id: {recorded.id}\n")
+    if recorded.retry is not None:
+        lines.append(f"retry: {recorded.retry}\n")
+    return "".join(lines).encode()
+
+
+def _data(raw: bytes, fields: bytes) -> bytes:
+    return fields + b"".join(b"data: " + line + b"\n" for line in raw.splitlines() or [b""]) + b"\n"

@@ -1,0 +1,180 @@
+"""Findings that are accepted: a file of fingerprints, each with how often it may come up in one recording.
+
+A baseline lets a project begin with the flaws that it has: they are known and count for nothing, a new one
+does. It is JSON for people: sorted, with the rule and the words of the finding, and a ``why`` that they may
+fill in and that stays when the file is written again.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from mcpproxy.base import files
+from mcpproxy.base.slotted import slotted
+from mcpproxy.errors import UsageError
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.reports.located import Located
+from mcpproxy.trace.members import NotARecordError, member, read_object
+
+FORMAT: Final = 1
+
+_LIMIT_BYTES: Final = 64 << 20
+
+_MARK: Final = "mcpproxy_baseline"
+_AGAIN: Final = "--write-baseline makes one"
+
+
+@slotted(frozen=True)
+class Entry:
+    """A finding that is accepted up to ``count`` times in one recording.
+
+    All else is for people: what it was when it was accepted, the ``trace`` that it was first seen in, and
+    ``why`` it is accepted, empty if nobody said.
+    """
+
+    fingerprint: str
+    rule: str
+    message: str
+    count: int
+    severity: str = ""
+    blame: str = ""
+    requirement: str = ""
+    trace: str = ""
+    why: str = ""
+
+
+@slotted(frozen=True)
+class Baseline:
+    """The entries of the file ``path``, by fingerprint."""
+
+    path: str
+    entries: Mapping[str, Entry]
+
+    def marked(self, found: Iterable[Located]) -> tuple[Located, ...]:
+        """The findings of one recording; those that are accepted are known, in the order they came up."""
+        return tuple(self._marked(one) for one in found)
+
+    def _marked(self, one: Located) -> Located:
+        entry = self.entries.get(one.fingerprint)
+        if entry is None or one.occurrence > entry.count:
+            return one
+        return replace(one, is_known=True, why=entry.why)
+
+    def fixed(self, found: Iterable[Located], judged: Callable[[str], bool]) -> tuple[Entry, ...]:
+        """The entries that did not come up at all, of rules that were ``judged``."""
+        seen = {one.fingerprint for one in found}
+        return tuple(e for e in self.entries.values() if e.fingerprint not in seen and judged(e.rule))
+
+    def renewed(self, found: Iterable[Located], judged: Callable[[str], bool]) -> "Baseline":
+        """A baseline that accepts all that was ``found``; what was not ``judged`` is accepted as before.
+
+        What somebody wrote as ``why`` stays with its finding.
+        """
+        entries = {print_: e for print_, e in self.entries.items() if not judged(e.rule)}
+        for one in found:
+            before = entries.get(one.fingerprint)
+            if before is None:
+                known = self.entries.get(one.fingerprint)
+                entries[one.fingerprint] = _entry(one, known.why if known else "")
+            elif one.occurrence > before.count:
+                entries[one.fingerprint] = replace(before, count=one.occurrence)
+        ordered = sorted(entries.values(), key=lambda e: (e.rule, e.message, e.fingerprint))
+        return Baseline(self.path, {e.fingerprint: e for e in ordered})
+
+    def lines(self) -> Iterator[str]:
+        """The file."""
+        findings = [as_object(entry) for entry in self.entries.values()]
+        yield json.dumps({_MARK: FORMAT, "findings": findings}, indent=2, ensure_ascii=False)
+
+
+def as_object(entry: Entry) -> dict[str, object]:
+    """An entry as the file has it."""
+    return {
+        "rule": entry.rule,
+        "severity": entry.severity,
+        "blame": entry.blame,
+        "message": entry.message,
+        "count": entry.count,
+        "trace": entry.trace,
+        "requirement": entry.requirement,
+        "fingerprint": entry.fingerprint,
+        "why": entry.why,
+    }
+
+
+def read(path: str, *, may_be_missing: bool = False) -> Baseline:
+    """The baseline in ``path``; an empty one if it is not there and that ``may_be_missing``.
+
+    Raises:
+        UsageError: it cannot be read, or is no baseline.
+    """
+    try:
+        text = files.read(path, _LIMIT_BYTES, follows=True)
+    except FileNotFoundError:
+        if may_be_missing:
+            return Baseline(path, {})
+        raise UsageError(path, "there is no such baseline", _AGAIN) from None
+    except (OSError, ValueError) as fault:
+        reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
+        raise UsageError(path, reason.lower(), "name a baseline") from None
+    try:
+        members = read_object(text)
+        version = member(members, _MARK, int)
+    except NotARecordError:
+        raise UsageError(path, "is no baseline of mcpproxy", _AGAIN) from None
+    if version > FORMAT:
+        raise UsageError(
+            path, f"a baseline of format {version}, this mcpproxy reads up to {FORMAT}", "please update"
+        )
+    return Baseline(path, _entries(path, members.get("findings")))
+
+
+def _entries(path: str, findings: JSON) -> dict[str, Entry]:
+    if not isinstance(findings, list):
+        raise UsageError(path, "a baseline without findings", _AGAIN)
+    entries: dict[str, Entry] = {}
+    for number, value in enumerate(findings, start=1):
+        try:
+            entry = _read(value)
+        except NotARecordError as fault:
+            said = str(fault).replace("a record", "it is an entry")
+            raise UsageError(f"{path}: finding {number}", said, f"mend it, or {_AGAIN}") from None
+        if (twice := entries.get(entry.fingerprint)) is not None:  # two branches that were merged
+            entry = replace(entry, count=max(entry.count, twice.count), why=twice.why or entry.why)
+        entries[entry.fingerprint] = entry
+    return entries
+
+
+def _read(value: JSON) -> Entry:
+    if not isinstance(value, dict):
+        raise NotARecordError("a record that is no object")
+    count = member(value, "count", int, 1)
+    if count < 1:
+        raise NotARecordError("a record with a bad count")
+    return Entry(
+        member(value, "fingerprint", str),
+        member(value, "rule", str),
+        _text(value, "message"),
+        count,
+        *(_text(value, name) for name in ("severity", "blame", "requirement", "trace", "why")),
+    )
+
+
+def _text(value: JSONObject, name: str) -> str:
+    return member(value, name, str, "")
+
+
+def _entry(one: Located, why: str) -> Entry:
+    finding = one.finding
+    return Entry(
+        one.fingerprint,
+        finding.rule,
+        finding.message,
+        one.occurrence,
+        finding.severity,
+        finding.blame,
+        finding.requirement,
+        one.path,
+        why,
+    )

@@ -1,0 +1,94 @@
+"""Rules of the user's own.
+
+They lie in folders with tables (``*.toml``, as in ``rules/``) and modules (``*.py``), each of which ends with
+a ``FAMILY`` as the modules of ``mcpproxy.checks`` do.
+"""
+
+import importlib.util
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mcpproxy.checks.engine.dispatch import Dispatch
+from mcpproxy.checks.engine.rows import RuleFamily
+from mcpproxy.protocol.rules import Catalogue, RuleError
+from mcpproxy.ruleset.guards import CustomRuleError, OnFault, guarded
+
+
+def load(
+    folders: Iterable[str | os.PathLike[str]], built_in: Catalogue, on_fault: OnFault | None
+) -> tuple[Catalogue, list[RuleFamily]]:
+    """The rules in ``folders``, and the checks that report them, guarded as ``ruleset.load`` says.
+
+    Raises:
+        CustomRuleError: a folder holds no rules, or something in it cannot be used.
+    """
+    tables: dict[str, object] = {}
+    families: list[RuleFamily] = []
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise CustomRuleError(
+                str(folder), "there is no such folder", "name a folder with *.toml and *.py"
+            )
+        found = _tables(folder)
+        if not found:
+            raise CustomRuleError(
+                str(folder), "no rule table (*.toml) in it", "see 'Rules of your own' in rules/README.md"
+            )
+        _refuse_twice(folder, found, [*built_in.rules, *tables])
+        tables.update(found)
+        families += (_family(file) for file in sorted(folder.glob("*.py")))
+    own = _catalogue(tables)
+    _refuse_loose_ends(own, families)
+    return own, [guarded(family, own, on_fault) for family in families]
+
+
+def _tables(folder: Path) -> Mapping[str, object]:
+    found: dict[str, object] = {}
+    for file in sorted(folder.glob("*.toml")):
+        try:
+            found |= tomllib.loads(file.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+            raise CustomRuleError(str(file), f"not readable as TOML: {error}", "mend the table") from None
+    return found
+
+
+def _catalogue(tables: Mapping[str, object]) -> Catalogue:
+    try:
+        return Catalogue.from_tables(tables)
+    except RuleError as error:
+        where, _, what = str(error).partition(": ")
+        raise CustomRuleError(where, what, "see 'Rules of your own' in rules/README.md") from None
+
+
+def _family(file: Path) -> RuleFamily:
+    """The ``FAMILY`` that a module of checks ends with."""
+    spec = importlib.util.spec_from_file_location(f"mcpproxy_custom_rules_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise CustomRuleError(
+            str(file), f"it cannot be imported: {type(error).__name__}: {error}", "mend the module"
+        ) from error
+    family = getattr(module, "FAMILY", None)
+    if not isinstance(family, RuleFamily):
+        raise CustomRuleError(str(file), "it has no FAMILY", "end it with FAMILY = Family(checks=(...))")
+    return family
+
+
+def _refuse_twice(folder: Path, found: Mapping[str, object], known: Iterable[str]) -> None:
+    if twice := sorted(found.keys() & set(known)):
+        raise CustomRuleError(str(folder), f"there is a rule {twice[0]} already", "choose another code")
+
+
+def _refuse_loose_ends(own: Catalogue, families: Iterable[RuleFamily]) -> None:
+    """A check may only report what a table describes, and a table that no check reports is a slip."""
+    decided = Dispatch(families).rules
+    if unknown := sorted(decided - own.rules.keys()):
+        raise CustomRuleError(unknown[0], "a check reports it, but no table describes it", "add its table")
+    if silent := sorted(own.rules.keys() - decided):
+        raise CustomRuleError(silent[0], "no check reports it", "add it to a row of FAMILY")

@@ -1,0 +1,166 @@
+"""Checks of the user's own, kept from harming more than themselves.
+
+They run where a mistake of theirs would stop more than them: in the recorder of a session, or in the relay
+that enforces rules. What one of them raises, or reports that is no breach, becomes a ``CustomRuleError``
+with the line where it was made; a session goes on without the rule.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import wraps
+from types import FunctionType
+from typing import ParamSpec, TypeAlias, get_args
+
+from mcpproxy.checks.engine.context import Violation
+from mcpproxy.checks.engine.rows import Check, EventCheck, HttpCheck, RuleFamily, StateUpdate
+from mcpproxy.errors import McpProxyError
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.session.frame import Blame, Severity
+
+P = ParamSpec("P")
+
+
+class CustomRuleError(McpProxyError):
+    """Rules of the user's own that cannot be used: where, what is wrong with them, what to do."""
+
+    def __init__(self, where: str, fact: str, next_step: str) -> None:
+        super().__init__(f"{where}: {fact}; {next_step}")
+
+
+OnFault: TypeAlias = Callable[[tuple[str, ...], CustomRuleError], None]
+"""Called with the codes of rules that are left out from now on, and why; once for each mistake."""
+
+
+def guarded(family: RuleFamily, own: Catalogue, on_fault: OnFault | None = None) -> RuleFamily:
+    """The same family, whose checks report requirements of ``own`` alone and raise ``CustomRuleError`` alone.
+
+    With ``on_fault`` they do not even raise: it is told the mistake, and the rule is left out.
+    """
+    every = tuple(dict.fromkeys(code for row in _rows(family) for code in row.rules))
+    left_out: set[str] = set()
+
+    def check(
+        row: Check | HttpCheck | EventCheck, call: Callable[P, Iterable[Violation]]
+    ) -> Callable[P, Iterator[Violation]]:
+        judged = _guard(call, own)
+        return judged if on_fault is None else _sparing(judged, row.rules, left_out, on_fault)
+
+    def write(row: StateUpdate) -> StateUpdate:
+        noted = _guard_note(row.write)
+        # What a family remembers is the ground of all its rules.
+        return replace(
+            row, write=noted if on_fault is None else _sparing_note(noted, every, left_out, on_fault)
+        )
+
+    return replace(
+        family,
+        # What only saves time is not asked of others: it is a function that could fail, too.
+        checks=tuple(replace(row, check=check(row, row.check), unless=None) for row in family.checks),
+        http=tuple(replace(row, check=check(row, row.check)) for row in family.http),
+        events=tuple(replace(row, check=check(row, row.check)) for row in family.events),
+        updates=tuple(write(row) for row in family.updates),
+    )
+
+
+def _rows(family: RuleFamily) -> tuple[Check | HttpCheck | EventCheck, ...]:
+    return (*family.checks, *family.http, *family.events)
+
+
+def _guard(check: Callable[P, Iterable[Violation]], own: Catalogue) -> Callable[P, Iterator[Violation]]:
+    """``check``, whose mistakes are told as such, with the line where they were made."""
+    where = _place(check)
+
+    @wraps(check)
+    def judged(*args: P.args, **kwargs: P.kwargs) -> Iterator[Violation]:
+        try:
+            for violation in check(*args, **kwargs):
+                _refuse_nonsense(where, violation, own)
+                yield violation
+        except CustomRuleError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise _failed(where, "check", error) from error
+
+    return judged
+
+
+def _guard_note(write: Callable[P, None]) -> Callable[P, None]:
+    where = _place(write)
+
+    @wraps(write)
+    def noted(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            write(*args, **kwargs)
+        except (Exception, SystemExit) as error:
+            raise _failed(where, "note", error) from error
+
+    return noted
+
+
+def _sparing(
+    check: Callable[P, Iterator[Violation]], rules: tuple[str, ...], left_out: set[str], on_fault: OnFault
+) -> Callable[P, Iterator[Violation]]:
+    """``check``, until one of its rules is left out."""
+
+    @wraps(check)
+    def spared(*args: P.args, **kwargs: P.kwargs) -> Iterator[Violation]:
+        if not left_out.isdisjoint(rules):
+            return
+        try:
+            yield from check(*args, **kwargs)
+        except CustomRuleError as fault:
+            left_out.update(rules)
+            on_fault(rules, fault)
+
+    return spared
+
+
+def _sparing_note(
+    write: Callable[P, None], rules: tuple[str, ...], left_out: set[str], on_fault: OnFault
+) -> Callable[P, None]:
+    has_failed = False
+
+    @wraps(write)
+    def spared(*args: P.args, **kwargs: P.kwargs) -> None:
+        nonlocal has_failed
+        if has_failed:
+            return
+        try:
+            write(*args, **kwargs)
+        except CustomRuleError as fault:
+            has_failed = True
+            left_out.update(rules)
+            on_fault(rules, fault)
+
+    return spared
+
+
+def _refuse_nonsense(where: str, violation: Violation, own: Catalogue) -> None:
+    """What nobody could file or tell: the type checker of these modules is their author."""
+    if f"{violation.rule}/{violation.requirement}" not in own.requirements:
+        said = f"it reported {violation.rule} {violation.requirement}, which no table describes"
+        raise CustomRuleError(where, said, "report a requirement of its own rule")
+    is_sound = (
+        _are(str, violation.message, violation.pointer or "")
+        and _are(int, violation.frame or 0, *violation.related)
+        and violation.blame in (None, *get_args(Blame))
+        and violation.at_most in (None, *get_args(Severity))
+    )
+    if not is_sound:
+        said = f"it reported a breach of {violation.rule} whose members have other types"
+        raise CustomRuleError(where, said, "see mcpproxy.checks.engine.context.Violation")
+
+
+def _are(kind: type, *values: object) -> bool:
+    return all(isinstance(value, kind) for value in values)
+
+
+def _failed(where: str, what: str, error: BaseException) -> CustomRuleError:
+    said = f"the {what} failed: {type(error).__name__}: {error}"
+    return CustomRuleError(where, said, f"a {what} must take whatever a peer sends")
+
+
+def _place(check: Callable[..., object]) -> str:
+    if not isinstance(check, FunctionType):
+        return repr(check)
+    return f"{check.__code__.co_filename}:{check.__code__.co_firstlineno}"

@@ -1,0 +1,211 @@
+"""By which rules a session is judged while it is recorded, where somebody said so.
+
+The terms travel in the START record and in the checkpoint of the journal, so that who folds it in later
+judges as the recorder did. Rules of the user's own are code, and a journal is a file that may come from a
+stranger: who folds runs them only if the seal shows that this user named them, and if they are still the
+same.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from mcpproxy.base import files, paths
+from mcpproxy.errors import McpProxyError
+from mcpproxy.session.frame import Event, Finding, Frame, Repeated
+
+if TYPE_CHECKING:
+    from mcpproxy.protocol.jsonrpc import JSONObject
+    from mcpproxy.ruleset.guards import CustomRuleError, OnFault
+    from mcpproxy.ruleset.ruleset import Ruleset
+    from mcpproxy.ruleset.selection import Selection
+
+_KEY: Final = "journal.key"
+_KEY_BYTES: Final = 32
+_FAULT_CHARACTERS: Final = 400
+_FAULTS: Final = 16
+"""So many rules that were left out are named in the trace."""
+
+
+class UnfitTermsError(McpProxyError):
+    """The session cannot be judged as it was to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What ``--rules``, ``--select``, ``--extend-select`` and ``--ignore`` said.
+
+    ``folders`` are absolute; ``digest`` is that of the rules in them, ``seal`` the mark of who named them,
+    empty if it could not be made.
+    """
+
+    folders: tuple[str, ...] = ()
+    select: tuple[str, ...] | None = None
+    extend: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    digest: str = ""
+    seal: str = ""
+
+    def sealed(self) -> "Terms":
+        """The same, fit to be trusted later."""
+        if not self.folders:
+            return self
+        terms = replace(self, digest=_digest(self.folders))
+        return replace(terms, seal=terms.expected_seal(may_make_key=True))
+
+    def resolve(self, on_fault: "OnFault | None" = None) -> "tuple[Ruleset, Selection]":
+        """The rules, and which of them are wanted. With folders, the user's code is run.
+
+        ``on_fault`` is as for ``mcpproxy.ruleset.ruleset.load``.
+
+        Raises:
+            CustomRuleError: what a folder holds cannot be used.
+            UsageError: something named is no rule.
+        """
+        # Not at the top: a rule table that is broken must stop the judging only.
+        from mcpproxy.ruleset import ruleset
+        from mcpproxy.ruleset.selection import Selection
+
+        rules = ruleset.load(self.folders, on_fault)
+        selection = Selection.of(rules.catalogue, self.select, self.ignore, self.extend)
+        return rules.and_also(selection.wanted or ()), selection
+
+    def refuse_unfit(self) -> None:
+        """Refuse to run what a journal names, unless it is what this user named for it.
+
+        Raises:
+            UnfitTermsError: the rules are gone, are others by now, or were named by somebody else.
+        """
+        if not self.folders:
+            return
+        import hmac
+
+        named = ", ".join(self.folders)
+        if not self.seal or not hmac.compare_digest(self.seal, self.expected_seal()):
+            raise UnfitTermsError(
+                f"the rules in {named} are code that a journal from elsewhere names: not run"
+            )
+        if not all(map(os.path.isdir, self.folders)):
+            raise UnfitTermsError(f"the rules in {named} are gone")
+        if _digest(self.folders) != self.digest:
+            raise UnfitTermsError(f"the rules in {named} have changed since")
+
+    def expected_seal(self, *, may_make_key: bool = False) -> str:
+        """What only this user can say of these terms; empty without a key."""
+        import hmac
+
+        key = _key(may_make_key)
+        said = json.dumps(replace(self, seal="").to_json(), sort_keys=True).encode("ascii")
+        return hmac.new(key, said, "sha256").hexdigest() if key else ""
+
+    def to_json(self) -> "JSONObject":
+        """As it stands in the journal."""
+        return cast("JSONObject", asdict(self))
+
+    @classmethod
+    def from_json(cls, members: "dict[str, Any]") -> "Terms":
+        """The inverse of ``to_json``.
+
+        Raises:
+            KeyError, TypeError: it is something else.
+        """
+        select = members["select"]
+        return cls(
+            tuple(map(os.fspath, members["folders"])),
+            None if select is None else tuple(map(str, select)),
+            tuple(map(str, members["extend"])),
+            tuple(map(str, members["ignore"])),
+            str(members["digest"]),
+            str(members["seal"]),
+        )
+
+
+class Narrowed:
+    """An observer that judges by ``terms``, while they are fit to be judged by.
+
+    Where a rule of the user's own fails, judging goes on without it, and ``left_out`` says so. What one
+    prints goes to stderr.
+
+    Raises:
+        CustomRuleError, UsageError: as ``Terms.resolve``.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self.left_out: list[str] = []
+        """A line for each mistake: the rules, where judging went on without them, and why."""
+        self._event: Event | None = None
+        self._runs_code = bool(terms.folders)
+        with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
+            rules, self._selection = terms.resolve(self._leave_out)
+        self._observer = rules.observer()
+
+    def observe(self, event: Event) -> list[Finding]:
+        """The findings that ``event`` brings to light and that are wanted."""
+        self._event = event
+        takes = self._selection.takes
+        with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
+            return [finding for finding in self._observer.observe(event) if takes(finding.rule)]
+
+    @property
+    def forgot(self) -> str:
+        """What was forgotten, see ``Observer.forgot``."""
+        return self._observer.forgot
+
+    @property
+    def more(self) -> tuple[Repeated, ...]:
+        """The findings that were counted and not given in full, of the rules that are wanted."""
+        return tuple(one for one in self._observer.more if self._selection.takes(one.rule))
+
+    def _leave_out(self, codes: Sequence[str], fault: "CustomRuleError") -> None:
+        if len(self.left_out) < _FAULTS:
+            why = " ".join(str(fault).split())
+            named = ", ".join(codes) or "a note"
+            where = f" from frame {self._event.seq} on" if isinstance(self._event, Frame) else ""
+            self.left_out.append(f"{named} left out{where}: {why[:_FAULT_CHARACTERS]}")
+
+
+def _digest(folders: Iterable[str]) -> str:
+    """Of all that is read of the rules in ``folders``."""
+    import hashlib
+
+    taken = hashlib.sha256()
+    for folder in folders:
+        for name in sorted(name for name in os.listdir(folder) if name.endswith((".toml", ".py"))):
+            with open(os.path.join(folder, name), "rb") as file:
+                content = file.read()
+            taken.update(b"%d %d\n" % (len(os.fsencode(name)), len(content)) + os.fsencode(name) + content)
+    return taken.hexdigest()
+
+
+def _key(may_make: bool) -> bytes:
+    """The user's key, made if there is none yet; empty if that cannot be."""
+    path = os.path.join(paths.state_dir(), _KEY)
+    for _ in range(2):
+        try:
+            key = files.read(path, _KEY_BYTES)
+        except FileNotFoundError:
+            if not may_make:
+                return b""
+        except OSError:
+            return b""
+        else:
+            return key if len(key) == _KEY_BYTES else b""
+        try:
+            paths.make_private(os.path.dirname(path))
+            draft = f"{path}.{os.getpid()}"
+            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(fd, "wb") as file:
+                file.write(os.urandom(_KEY_BYTES))
+            try:
+                os.link(draft, path)  # the first one stays
+            finally:
+                os.unlink(draft)
+        except FileExistsError:
+            pass
+        except OSError:
+            return b""
+    return b""

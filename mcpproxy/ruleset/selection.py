@@ -1,0 +1,100 @@
+"""Which rules a run is about: codes, names and families as people write them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
+from mcpproxy.errors import UsageError, nearest
+from mcpproxy.protocol import catalogue
+from mcpproxy.protocol.rules import Catalogue
+
+_CODE: Final = pattern(r"[A-Z]+-\d+")
+
+
+@slotted(frozen=True)
+class Selection:
+    """The codes of the rules that a run is about; ``None``: all that are on by default."""
+
+    wanted: frozenset[str] | None = None
+    ignored: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        known: Catalogue,
+        select: Iterable[str] | None = None,
+        ignore: Iterable[str] | None = None,
+        extend: Iterable[str] | None = None,
+        *,
+        option: str = "--",
+    ) -> "Selection":
+        """From the values of ``--select``, ``--ignore`` and ``--extend-select``, comma-separated lists.
+
+        ``option`` is what stands before these names where the values come from.
+
+        Raises:
+            UsageError: a name that is neither a rule nor a family.
+        """
+        ignored = _codes(known, f"{option}ignore", ignore or [])
+        if select is None and not extend:
+            return cls(None, ignored)
+        if select is None:
+            chosen = frozenset(code for code, rule in known.rules.items() if not rule.opt_in)
+        else:
+            chosen = _codes(known, f"{option}select", select)
+        return cls(chosen | _codes(known, f"{option}extend-select", extend or []), ignored)
+
+    def takes(self, code: str) -> bool:
+        """Whether findings of the rule ``code`` are wanted."""
+        return code not in self.ignored and (self.wanted is None or code in self.wanted)
+
+
+def known_rules(folders: list[str]) -> Catalogue:
+    """The built-in rules and those in ``folders``.
+
+    Raises:
+        CustomRuleError: what a folder holds cannot be used.
+    """
+    if not folders:
+        return catalogue.load()
+    from mcpproxy.ruleset import ruleset  # all checks, which a list of the built-in rules does not need
+
+    return ruleset.load(folders).catalogue
+
+
+def family(code: str) -> str:
+    """``PROTO`` of ``PROTO-007``."""
+    return code.rpartition("-")[0]
+
+
+def resolve(known: Catalogue, named: str) -> frozenset[str]:
+    """The codes that a code, a rule name or a family stands for; empty if it is none of them."""
+    code = named.strip().upper()
+    if _CODE.fullmatch(code) and code in known.rules:
+        return frozenset((code,))  # without reading the tables of other families
+    wanted = code.casefold()
+    names = {c: r.name for c, r in known.rules.items()}
+    return frozenset(c for c, name in names.items() if wanted in (c.casefold(), name, family(c).casefold()))
+
+
+def unknown(where: str, known: Catalogue, named: str) -> UsageError:
+    """The error for a name that is no rule, with the nearest one there is."""
+    names: Mapping[str, None] = dict.fromkeys(
+        [*known.rules, *(r.name for r in known.rules.values()), *map(family, known.rules)]
+    )
+    guess = nearest(named.strip(), names)
+    next_step = f"did you mean {guess}?" if guess else "see mcpproxy rules"
+    return UsageError(where, f"{named.strip()!r} is no rule and no family of rules", next_step)
+
+
+def _codes(known: Catalogue, option: str, values: Iterable[str]) -> frozenset[str]:
+    codes: set[str] = set()
+    for named in ",".join(values).split(","):
+        if not named.strip():
+            continue  # To resolve anything reads all rules.
+        found = resolve(known, named)
+        if not found:
+            raise unknown(option, known, named)
+        codes |= found
+    return frozenset(codes)

@@ -1,0 +1,85 @@
+"""Credentials that a recording keeps: what may be known of them without knowing them.
+
+By default a recording masks the values of credential headers. A mask keeps what a rule may need: the
+length in bytes, whether all of them are visible ASCII, and a hash, so that equal values have equal masks
+within one recording. ``facts`` reads the same things off a value that was not masked.
+"""
+
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
+from mcpproxy.protocol.jsonrpc import JSON
+
+_HASH_BYTES: Final = 6
+
+_MASK: Final = pattern(r"masked\(len=(\d{1,9}),visible=(yes|no),hash=([0-9a-f]{12})\)")
+
+ANY: Final = pattern(r"masked\(len=\d{1,9},visible=(?:yes|no),hash=[0-9a-f]{12}\)")
+"""A mask within a text."""
+
+_INVISIBLE: Final = pattern(r"[^\x21-\x7E]")
+
+
+@slotted(frozen=True)
+class Mask:
+    """What is known of a credential; as text, what a recording writes in its place."""
+
+    length: int
+    visible: bool  # no byte is outside 0x21 to 0x7E
+    hash: str
+
+    def __str__(self) -> str:
+        return f"masked(len={self.length},visible={'yes' if self.visible else 'no'},hash={self.hash})"
+
+
+def mask(value: str, key: bytes = b"") -> Mask:
+    """The mask of a header value, its bytes decoded as Latin-1.
+
+    ``key`` (up to 64 bytes) belongs to one recording and to nobody else: without it a short value could be
+    found again by trying.
+    """
+    from hashlib import blake2b  # It loads OpenSSL, which most sessions can do without.
+
+    raw = value.encode("latin-1", "backslashreplace")
+    digest = blake2b(raw, digest_size=_HASH_BYTES, key=key).hexdigest()
+    return Mask(len(raw), _INVISIBLE.search(value) is None, digest)
+
+
+def facts(value: str) -> Mask:
+    """What can be said of ``value``, whether it is a credential or the mask of one."""
+    if found := _MASK.fullmatch(value):
+        return Mask(int(found[1]), found[2] == "yes", found[3])
+    return mask(value)
+
+
+def is_masked(value: str) -> bool:
+    """Whether ``value`` stands for another, which is not known."""
+    return _MASK.fullmatch(value) is not None
+
+
+MARK: Final = "masked(len="
+"""What every mask begins with."""
+
+
+def holds_mask(value: JSON) -> bool:
+    """Whether part of a JSON value, or of a text in it, stands for another that is not known."""
+    stack = [value]
+    while stack:
+        match stack.pop():
+            case str(text):
+                if MARK in text and _MASK.search(text):
+                    return True
+            case dict(members):
+                stack += members.values()
+            case list(items):
+                stack += items
+            case _:
+                pass
+    return False
+
+
+def credential(authorization: str) -> tuple[str, str]:
+    """The scheme of an Authorization value in lower case, and what follows it (masked or not)."""
+    scheme, _, rest = authorization.strip(" \t").partition(" ")
+    return scheme.lower(), rest.strip(" \t")

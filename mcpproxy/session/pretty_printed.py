@@ -1,0 +1,58 @@
+"""Put pretty-printed JSON back together, to say so once instead of once per line.
+
+A peer that writes one message over several lines breaks the framing, but each line alone looks like
+garbage. Lines that could be the start of one message are held until they close, turn out to be
+something else, or grow past a bound.
+"""
+
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed, Message, parse
+from mcpproxy.protocol.jsontext import unclosed
+from mcpproxy.session.frame import Frame
+
+MAX_BYTES: Final = 1 << 20
+MAX_ATTEMPTS: Final = 256
+MAX_LINES: Final = 65_536
+
+
+@slotted()
+class SplitMessage:
+    """The lines of one sender that may be one message."""
+
+    frames: list[Frame] = field(default_factory=list[Frame])
+    size: int = 0
+    attempts: int = 0
+
+    def takes(self, frame: Frame) -> bool:
+        """Hold ``frame`` if it starts a split message or may go on with the one that is held."""
+        message = frame.message
+        if self.frames:
+            fits = self.size + len(frame.raw) <= MAX_BYTES and self.attempts <= MAX_ATTEMPTS
+            fits = fits and len(self.frames) < MAX_LINES
+            if not fits or not isinstance(message, Malformed):
+                return False
+        elif not (
+            isinstance(message, Malformed)
+            and message.flaw is Flaw.NOT_JSON
+            and frame.raw.lstrip()[:1] in (b"{", b"[")
+            and unclosed(frame.raw)
+        ):
+            return False
+        self.frames.append(frame)
+        self.size += len(frame.raw)
+        return True
+
+    def whole(self) -> Message | None:
+        """The message that the held lines make up together, if they do by now."""
+        if len(self.frames) < 2 or not self.frames[-1].raw.rstrip().endswith((b"}", b"]")):
+            return None
+        self.attempts += 1
+        message = parse(b"\n".join(frame.raw for frame in self.frames))
+        return None if isinstance(message, Malformed) else message
+
+    def release(self) -> list[Frame]:
+        """Give the held lines back and start afresh."""
+        frames, self.frames, self.size, self.attempts = self.frames, [], 0, 0
+        return frames

@@ -1,0 +1,300 @@
+"""Recordings in tests: which command and URL a client is given, what is kept, and what was wrong.
+
+The pytest plugin is a thin layer around this. Every session of a test passes through a recorder of its own,
+before the real server or before its replay, so that misses and findings can be told when it is over.
+"""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, get_args
+from urllib.parse import urlsplit
+
+from mcpproxy import opening
+from mcpproxy.base import files
+from mcpproxy.base.style import count
+from mcpproxy.base.visible import visible
+from mcpproxy.edit.join import join, lacks
+from mcpproxy.errors import TraceError, UsageError
+from mcpproxy.recorder.liveness import is_relay_alive
+from mcpproxy.recorder.recovery import fold
+from mcpproxy.relay import journal
+from mcpproxy.reports import text
+from mcpproxy.session.frame import Severity, Stderr
+from mcpproxy.testing.background import Background
+from mcpproxy.trace import reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcpproxy.api import Report
+
+__all__ = ["Does", "McpFindings", "McpRecording", "Mode", "does"]
+
+Mode: TypeAlias = Literal["once", "none", "all", "new"]
+Does: TypeAlias = Literal["record", "replay", "extend"]
+
+_MCPPROXY: Final = (sys.executable, "-m", "mcpproxy")
+_MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
+_END_S: Final = 10.0
+_POLL_S: Final = 0.02
+
+
+def does(mode: Mode, exists: bool) -> Does:
+    """What a mode means for a recording that exists, or does not.
+
+    ``once`` records what does not exist, ``none`` never records, ``all`` always does, and ``new`` adds the
+    requests that are missing.
+    """
+    match mode:
+        case "all":
+            return "record"
+        case "none":
+            return "replay"
+        case "once":
+            return "replay" if exists else "record"
+        case "new":
+            return "extend" if exists else "record"
+
+
+class McpRecording:
+    """One recording in one test: what the fixture ``mcp_recording`` gives.
+
+    ``path`` is the recording. ``does`` says what happens to it: ``record``, ``replay``, or ``extend`` (replay
+    it, and record what is missing).
+    """
+
+    def __init__(
+        self, path: Path, does: Does, folder: Path, command: Sequence[str] = (), url: str = "", *, adds: bool
+    ) -> None:
+        self.path: Final = path
+        self.does: Final[Does] = does
+        self._folder: Final = folder
+        self._server: Final = list(command)
+        self._server_url: Final = url
+        self._adds: Final = adds
+        self._running: Final[list[Background]] = []
+        self._url = ""
+        self._is_over = False
+        if does == "replay" and not path.exists():
+            raise UsageError(str(path), "there is no such recording", "record it with --mcp-record=once")
+        if does != "record":
+            opening.open_trace(path)
+
+    @property
+    def command(self) -> list[str]:
+        """The command of a server on stdio, for any client; each start of it is a session.
+
+        Raises:
+            UsageError: it is to be recorded, and the mark names no command.
+        """
+        trace = str(self._folder / "session.jsonl")
+        return [*_MCPPROXY, "--quiet", "--trace", trace, "--", *self._behind("command")]
+
+    @property
+    def url(self) -> str:
+        """The URL of a server on Streamable HTTP, for any client. It is started when first asked for.
+
+        Raises:
+            UsageError: it is to be recorded, and the mark names no URL.
+            McpProxyError: it does not start.
+        """
+        if not self._url:
+            upstream = self._server_url
+            if self.does != "record":
+                replay = [*_MCPPROXY, *self._behind("url")]
+                upstream = self._start(replay, r"replaying at (\S+)")
+            elif not upstream:
+                raise self._cannot_record("url")
+            path = urlsplit(upstream).path
+            proxy = [*_MCPPROXY, "http", "--upstream", upstream, "--listen", "127.0.0.1:0", "--live", "off"]
+            trace = ["--trace", str(self._folder / "http.jsonl")]
+            endpoint = ["--endpoint", path] if path.strip("/") else []
+            self._url = self._start([*proxy, *trace, *endpoint], r"listening on (\S+)")
+        return self._url
+
+    @property
+    def sessions(self) -> list[str]:
+        """The traces of the sessions of this test, in the order in which they began."""
+        names = {str(path).removesuffix(".journal") for path in self._folder.glob("*.jsonl*")}
+        headers = [(_header(name), name) for name in names]
+        return [name for _, name in sorted((h.started_ns if h else sys.maxsize, name) for h, name in headers)]
+
+    def is_over(self) -> bool:
+        """Whether the client has ended every session; one that is ending is waited for."""
+        return not self._running and all(_has_left(trace) and _wait(trace, _END_S) for trace in self.sessions)
+
+    def finish(self) -> None:
+        """End what runs, and keep what was recorded. Again, it does nothing.
+
+        Raises:
+            McpProxyError: the client has not ended its session, or the recording cannot be kept.
+        """
+        if self._is_over:
+            return
+        self._is_over = True
+        for process in reversed(self._running):
+            process.end()
+        sessions = self.sessions
+        deadline = time.monotonic() + _END_S
+        for trace in sessions:
+            if not _wait(trace, deadline - time.monotonic()):
+                next_step = "let the client end it before the test is over"
+                raise UsageError(str(self.path), "the server of this test still runs", next_step)
+        if self.does != "replay":
+            try:
+                self._keep(sessions)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise UsageError(
+                    str(self.path), f"cannot be written ({reason})", "check the folder"
+                ) from None
+
+    def trouble(self) -> str:
+        """What was asked for that was not recorded, as text for people; empty if there was nothing."""
+        missed = [line for process in self._running for line in process.lines]
+        for trace in self.sessions:
+            events = opening.open_trace(trace).events()
+            missed += [event.raw.decode("utf-8", "replace") for event in events if isinstance(event, Stderr)]
+        misses = [found[1] for line in missed if (found := _MISS.match(line))]
+        if not misses:
+            return ""
+        return "\n".join(
+            [
+                f"mcp_recording: {count(len(misses), 'request')} not in {self.path}:",
+                *(f"  {visible(miss)}" for miss in misses),
+                "--mcp-record=new adds what is missing, --mcp-record=all records anew",
+                *self._shown(),
+            ]
+        )
+
+    def _behind(self, kind: Literal["command", "url"]) -> list[str]:
+        """What stands behind the recorder: the server, or its replay."""
+        if self.does == "record":
+            if not self._server:
+                raise self._cannot_record(kind)
+            return self._server
+        replay = ["replay", "server", str(self.path)]
+        if kind == "url":
+            replay += ["--http", "127.0.0.1:0"]
+        if self.does == "extend":
+            if not self._server:
+                raise self._cannot_record("command")
+            replay += ["--on-miss", "passthrough", "--", *self._server]
+        return replay if kind == "url" else [*_MCPPROXY, *replay]
+
+    def _cannot_record(self, kind: Literal["command", "url"]) -> UsageError:
+        needed = 'command=["python", "server.py"]' if kind == "command" else 'url="http://127.0.0.1:3000/mcp"'
+        fact = f"cannot be recorded: the mark names no {kind} of a server"
+        return UsageError(str(self.path), fact, f"@pytest.mark.mcp_recording(..., {needed})")
+
+    def _start(self, command: list[str], says: str) -> str:
+        process = Background(command)
+        self._running.append(process)
+        return process.wait_for(says)
+
+    def _keep(self, sessions: Sequence[str]) -> None:
+        """The first session is the recording, unless it is to be added to; later ones add what they have."""
+        path = str(self.path)
+        is_new = self.does == "record" and not self._adds
+        for trace in sessions:
+            if is_new or not self.path.exists():
+                is_new = False
+            elif _on_stdio(path) and _on_stdio(trace):
+                join(path, trace, path)
+                continue
+            elif not lacks(path, trace):
+                continue
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(trace, "rb") as file:
+                files.replace(path, file)
+
+    def _shown(self) -> list[str]:
+        return [f"what passed: mcpproxy show {trace}" for trace in self.sessions]
+
+
+class McpFindings:
+    """What a test is held to: what the fixture ``mcp_findings`` gives.
+
+    ``level`` is the mildest severity that counts; ``select``, ``ignore`` and ``rules`` are as for
+    ``mcpproxy.check``.
+    """
+
+    def __init__(
+        self,
+        recording: McpRecording,
+        level: str = "error",
+        select: str | Sequence[str] | None = None,
+        ignore: str | Sequence[str] | None = None,
+        rules: str | Sequence[str] | None = None,
+    ) -> None:
+        levels: tuple[Severity, ...] = get_args(Severity)
+        if level not in levels:
+            raise UsageError("mcp_findings", f"{level!r} is no level", f"use {', '.join(levels)}")
+        self._recording: Final = recording
+        self._counted: Final = frozenset(levels[: levels.index(level) + 1])
+        self._select, self._ignore, self._rules = select, ignore, rules
+
+    def reports(self) -> "list[Report]":
+        """The findings of each session so far, whatever their level.
+
+        Raises:
+            McpProxyError: a session cannot be read, or an argument of the mark means nothing.
+        """
+        from mcpproxy.api import check  # brings all rules, which a replay does not need
+
+        return [check(trace, self._rules, self._select, self._ignore) for trace in self._recording.sessions]
+
+    def trouble(self) -> str:
+        """The findings that count, as text for people; empty if there are none."""
+        lines: list[str] = []
+        rule = ""
+        found = 0
+        for report in self.reports():
+            counted = [finding for finding in report.findings if finding.severity in self._counted]
+            for finding in counted:
+                at = f", at {visible(finding.pointer)}" if finding.pointer else ""
+                place = f" (frame {finding.frame}{at})" if finding.frame else ""
+                lines += [f"  {text.finding_line(finding)}{place}", f"    {visible(finding.source)}"]
+                rule = rule or finding.rule
+            found += len(counted)
+            lines += [f"  what passed: mcpproxy show {report.path}"] if counted else []
+        if not found:
+            return ""
+        head = f"mcp_findings: {count(found, 'finding')} in what this test's client and server said"
+        return "\n".join([head, *lines, f"what a rule means: mcpproxy explain {rule}"])
+
+
+def _header(trace: str) -> reader.Header | None:
+    try:
+        return reader.read_trace(trace, is_recording=True).header
+    except TraceError:
+        return None  # it is about to be written
+
+
+def _on_stdio(trace: str) -> bool:
+    header = _header(trace)
+    return header is not None and header.transport == "stdio"
+
+
+def _has_left(trace: str) -> bool:
+    """Whether the relay of a session has gone; what is recorded may still be on its way to the trace."""
+    if not os.path.isdir(journal.folder(trace)):
+        return True
+    header = _header(trace)
+    return header is not None and sys.platform != "win32" and not is_relay_alive(header)
+
+
+def _wait(trace: str, seconds: float) -> bool:
+    """Whether the trace is finished, within so much time."""
+    deadline = time.monotonic() + seconds
+    while os.path.isdir(journal.folder(trace)):
+        with suppress(OSError, TraceError):
+            fold(trace)
+        if time.monotonic() > deadline:
+            return not os.path.isdir(journal.folder(trace))
+        time.sleep(_POLL_S)
+    return True

@@ -1,0 +1,83 @@
+"""What a session over HTTP is called in a recording: eight digits, from its id.
+
+The id itself is a credential and mostly masked, but a mask has the hash of what it stands for. A name can be
+told from the events alone, so that it is the same while recording and afterwards. What comes before the
+session has an id (its initialize request) is not named yet; ``SessionNames`` names it as soon as the answer
+does, and ``exchanges_of`` looks at a recording as a whole.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead
+from mcpproxy.session.masked_values import facts
+
+_HEADER: Final = "mcp-session-id"
+_LENGTH: Final = len(_HEADER)
+_LEGACY: Final = pattern(r"[?&]session_?id=([^&#\s]+)", re.IGNORECASE)
+"""The HTTP+SSE transport has no header for it; its servers put the id into the URL that is posted to."""
+
+
+class SessionNames:
+    """Names the events of one recording, in order."""
+
+    def __init__(self) -> None:
+        self._of_exchange: Final[dict[int, str]] = {}
+
+    def of(self, event: object) -> str:
+        """The name of the session that ``event`` belongs to; empty where that is not known."""
+        # Every event of a recording comes through here, the first three kinds the most.
+        if type(event) is Frame:
+            if event.event is not None and event.event.name == "endpoint":
+                self._note(event.exchange, _in_url(event.raw.decode("latin-1")))
+        elif type(event) is ExchangeEnd:
+            return self._of_exchange.pop(event.exchange, "")
+        elif type(event) is RequestHead:
+            self._note(event.exchange, _in_headers(event) or _in_url(event.target))
+        elif type(event) is ResponseHead:
+            self._note(event.exchange, _in_headers(event))
+        else:
+            return ""
+        return self._of_exchange.get(event.exchange, "")
+
+    def _note(self, exchange: int, name: str) -> None:
+        if name:
+            self._of_exchange[exchange] = name
+
+
+def exchanges_of(events: Iterable[object]) -> dict[str, set[int]]:
+    """Session -> the numbers of its exchanges, the one that opened it included."""
+    names = SessionNames()
+    found: dict[str, set[int]] = {}
+    for event in events:
+        if isinstance(event, Frame | RequestHead | ResponseHead) and (name := names.of(event)):
+            found.setdefault(name, set()).add(event.exchange)
+    return found
+
+
+def session_name(id: str) -> str:
+    """What the session with this id, masked or not, is called."""
+    return (_name if len(id) <= _USUAL_ID else _name.__wrapped__)(id)
+
+
+_USUAL_ID: Final = 64
+
+
+@lru_cache(maxsize=256)
+def _name(id: str) -> str:
+    return facts(id).hash[:8]
+
+
+def _in_headers(head: RequestHead | ResponseHead) -> str:
+    for name, value in head.headers:
+        if len(name) == _LENGTH and name.lower() == _HEADER and value:
+            return session_name(value)
+    return ""
+
+
+def _in_url(url: str) -> str:
+    found = _LEGACY.search(url) if "=" in url else None
+    return session_name(found[1]) if found else ""

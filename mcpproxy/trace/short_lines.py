@@ -1,0 +1,103 @@
+"""Runs of short lines: one record for many lines that are too short for a message.
+
+    {"type":"lines","seq":7,"count":4,"t":1200,"from":"server","text":"y\\ny\\n\\ny"}
+
+A record of its own takes some eighty bytes, whatever the line. A peer that writes nothing but line feeds
+would make a trace of eighty times what it wrote. So where at least ``AT_LEAST`` lines of at most
+``SHORT_BYTES`` stand one after another in what was read at once, they share a record: the number of the
+first, how many they are, the time at which they were read, and their bytes, joined by the line feeds that
+ended them. All are whole lines, and their numbers count on. Those of the server's stderr have no number.
+
+Nothing is lost: each line was read at that time, and each becomes a frame again when the trace is read.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import groupby
+from typing import Final, Literal, cast
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.framing.lines import Line
+from mcpproxy.protocol.jsonrpc import JSONObject, parse
+from mcpproxy.session.frame import CLIENT, SERVER, Frame, Stderr
+from mcpproxy.trace.members import NotARecordError, member, text_or_base64, text_or_base64_of, word
+
+AT_LEAST: Final = 4
+SHORT_BYTES: Final = 7
+"""No message is that short: ``{"id":1}`` takes a byte more."""
+
+Source = Literal["client", "server", "stderr"]
+SOURCES: Final[tuple[Source, Source, Source]] = (CLIENT, SERVER, "stderr")
+
+understood: Final = lru_cache(maxsize=4096)(parse)
+"""What a short line says; most of those of a run are alike."""
+
+
+@slotted(frozen=True)
+class Lines:
+    """A run of short lines, without their line feeds. ``seq`` is the number of the first, 0 on stderr."""
+
+    seq: int
+    source: Source
+    raws: tuple[bytes, ...]
+    at_ns: int
+
+    def events(self) -> Iterator[Frame | Stderr]:
+        """What the lines are one by one."""
+        for seq, raw in enumerate(self.raws, start=self.seq):
+            if self.source == "stderr":
+                yield Stderr(raw, self.at_ns)
+            else:
+                yield Frame(seq, self.source, raw, self.at_ns).understood(understood(raw))
+
+
+def encode_lines(run: Lines) -> bytes:
+    """A run as a line of the trace."""
+    seq = b'"seq":%d,' % run.seq if run.seq else b""
+    held = text_or_base64(b"\n".join(run.raws))
+    head = (seq, len(run.raws), run.at_ns, run.source.encode("ascii"), held)
+    return b'{"type":"lines",%b"count":%d,"t":%d,"from":"%b",%b}\n' % head
+
+
+def decode_lines(members: JSONObject) -> Lines:
+    """The inverse of ``encode_lines``.
+
+    Raises:
+        NotARecordError: it is something else.
+    """
+    source = cast("Source", word(members, "from", SOURCES))
+    raws = tuple(text_or_base64_of(members).split(b"\n"))
+    if len(raws) != member(members, "count", int):
+        raise NotARecordError("a run of lines that does not say how many they are")
+    return Lines(member(members, "seq", int, 0), source, raws, member(members, "t", int))
+
+
+def runs_in(lines: list[Line]) -> Iterator[list[Line]]:
+    """``lines`` in their order: each run together, and what stands between runs together."""
+    between: list[Line] = []
+    for is_short, group in groupby(lines, _is_short):
+        several = list(group)
+        if is_short and len(several) >= AT_LEAST:
+            if between:
+                yield between
+            between = []
+            yield several
+        else:
+            between += several
+    if between:
+        yield between
+
+
+def is_run(lines: list[Line]) -> bool:
+    """Whether these share a record."""
+    return len(lines) >= AT_LEAST and all(map(_is_short, lines))
+
+
+def has_run(lines: list[Line]) -> bool:
+    """Whether any of ``lines`` may share a record; quickly, for most do not."""
+    return len(lines) >= AT_LEAST and any(len(raw) <= SHORT_BYTES for raw, _, _, _ in lines)
+
+
+def _is_short(line: Line) -> bool:
+    raw, _, terminated, continues = line
+    return len(raw) <= SHORT_BYTES and terminated and not continues

@@ -1,0 +1,353 @@
+"""Requests, answers, and all else that passes between our client and a server, before any of it is MCP.
+
+A request waits for the answer with its id. What the server asks in return is answered as a host without a
+user would.
+"""
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Final
+
+from mcpproxy import __version__
+from mcpproxy.protocol.jsonrpc import (
+    ABSENT,
+    JSON,
+    Absent,
+    Batch,
+    ErrorResponse,
+    JSONObject,
+    Malformed,
+    Request,
+    RequestId,
+    Response,
+    Single,
+    parse,
+)
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATELESS, VERSION_KEY
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import Frame
+from mcpproxy.validate.answers import Answer, Pending
+from mcpproxy.validate.defaults import default_capabilities, default_replies
+from mcpproxy.validate.errors import (
+    GoneError,
+    HttpStatusError,
+    IdMismatchError,
+    MalformedAnswerError,
+    TimedOutError,
+)
+from mcpproxy.validate.wire import Came, Gone, News, Over, Wire
+
+TIMEOUT_S: Final = 10.0
+_CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
+
+
+class Talk:
+    """Talks over ``wire``. ``timeout_s`` is how long an answer may take unless a call says otherwise.
+
+    ``revision`` is the one it asks for, until the server has settled one. ``heard`` are all frames of the
+    server, ``strays`` those that belong to no request: notifications, requests and what is neither.
+    ``asked`` are the server's requests, whose answers are ``replies`` by method (a method that has none gets
+    the error -32601).
+    """
+
+    def __init__(self, wire: Wire, revision: str = REVISIONS[-1], timeout_s: float = TIMEOUT_S) -> None:
+        self.wire: Final = wire
+        self.revision = revision
+        self.timeout_s: Final = timeout_s
+        self.capabilities: JSONObject = default_capabilities(revision)
+        self.info: JSONObject = {"name": "mcpproxy-validate", "version": __version__}
+        self.server: JSONObject = {}
+        """What the server said of itself: the result of ``initialize`` or of ``server/discover``."""
+        self.heard: Final[list[Frame]] = []
+        self.strays: Final[list[Frame]] = []
+        self.asked: Final[list[Request]] = []
+        self.replies: dict[str, JSON] = default_replies()
+        self.is_initialized = False
+        self.gone = ""
+        """Why the server is not there any more; empty while it is."""
+        self._pending: Final[dict[RequestId, Pending]] = {}
+        self._used: Final[set[RequestId]] = set()
+        self._next_id = 0
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._heard_more: Final = asyncio.Condition()
+        wire.hear = self._hear
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether every request carries its own version."""
+        return self.revision in STATELESS
+
+    async def open(self) -> None:
+        """Start the server, or get ready to reach it.
+
+        Raises:
+            CouldNotStartError: there is none.
+        """
+        await self.wire.open()
+
+    # Saying something
+
+    def new_id(self) -> int:
+        """An id that was not used before."""
+        self._next_id += 1
+        return self._next_id
+
+    def request_object(
+        self, method: str, params: "JSON | Absent" = ABSENT, id: "RequestId | None" = None
+    ) -> JSONObject:
+        """A request as JSON, with the metadata of its era."""
+        message: JSONObject = {"jsonrpc": "2.0", "id": self.new_id() if id is None else id, "method": method}
+        if self.is_stateless and isinstance(params, Absent | dict):
+            given = {} if isinstance(params, Absent) else params
+            meta = given.get("_meta", {})
+            params = {**given, "_meta": {**self.meta(), **(meta if isinstance(meta, dict) else {})}}
+        if not isinstance(params, Absent):
+            message["params"] = params
+        return message
+
+    def meta(self) -> JSONObject:
+        """What every stateless request carries."""
+        return {
+            VERSION_KEY: self.revision,
+            _CLIENT_INFO_KEY: self.info,
+            CAPABILITIES_KEY: self.capabilities,
+        }
+
+    async def request(
+        self,
+        method: str,
+        params: "JSON | Absent" = ABSENT,
+        *,
+        id: "RequestId | None" = None,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        """Ask, and wait for the answer, which may be an error.
+
+        Raises:
+            TimedOutError: it did not come.
+            HttpStatusError: a status came in its place.
+            GoneError: the server is gone.
+            IdMismatchError, MalformedAnswerError: something else came in its place.
+        """
+        pending = await self.begin(method, params, id=id)
+        return await self.answer(pending, timeout_s)
+
+    async def begin(
+        self, method: str, params: "JSON | Absent" = ABSENT, *, id: "RequestId | None" = None
+    ) -> Pending:
+        """Ask, without waiting.
+
+        Raises:
+            GoneError: the server is gone.
+        """
+        id = self.new_id() if id is None else id
+        return await self.begin_raw(dumps(self.request_object(method, params, id)), id, method)
+
+    async def begin_raw(self, raw: bytes, id: RequestId, method: str = "") -> Pending:
+        """Send a request that is written already; ``id`` is the one in it.
+
+        Raises:
+            GoneError: the server is gone.
+            TimedOutError: it does not read what it is sent.
+        """
+        pending = self.expect(id, method)
+        pending.seq = await self._sent(raw)
+        return pending
+
+    def expect(self, id: RequestId, method: str = "") -> Pending:
+        """An answer to ``id`` is waited for from now on; the request goes another way, as over ``wire``."""
+        pending = self._pending[id] = Pending(id, method, before=len(self.strays))
+        self._used.add(id)
+        return pending
+
+    def forget(self, pending: Pending) -> None:
+        """The answer is not waited for any more."""
+        if self._pending.get(pending.id) is pending:
+            del self._pending[pending.id]
+
+    async def answer(self, pending: Pending, timeout_s: float | None = None) -> Answer:
+        """Wait for the answer to a request.
+
+        Raises:
+            As ``request``.
+        """
+        seconds = self.timeout_s if timeout_s is None else timeout_s
+        try:
+            async with asyncio.timeout(seconds):
+                news = await pending.news.get()
+        except TimeoutError:
+            raise self._no_answer(pending, seconds) from None
+        finally:
+            self.forget(pending)
+        if isinstance(news, Answer):
+            # It may have come on another connection before we knew the number of what it answers.
+            return news if news.asked else replace(news, asked=pending.seq)
+        if isinstance(news, Frame):
+            said = f"the answer to {pending.method} (id {shown(pending.id)}) came under another id"
+            raise self._wrong(pending) or IdMismatchError(said, (pending.seq, news.seq))
+        if isinstance(news, Gone):
+            raise GoneError(f"no answer to {pending.method}: {news.why}", (pending.seq,))
+        if news.status >= 300:
+            raise HttpStatusError(
+                f"no answer to {pending.method}: HTTP status {news.status}", (pending.seq,), news.status
+            )
+        why = news.why or f"HTTP status {news.status} without an answer in it"
+        gone = GoneError(f"no answer to {pending.method}: {why}", (pending.seq,))
+        raise self._wrong(pending) or gone
+
+    async def notify(self, method: str, params: "JSON | Absent" = ABSENT) -> int:
+        """Say something that has no answer; the number of its frame.
+
+        Raises:
+            GoneError: the server is gone.
+        """
+        message: JSONObject = {"jsonrpc": "2.0", "method": method}
+        if not isinstance(params, Absent):
+            message["params"] = params
+        return await self._sent(dumps(message))
+
+    async def send(self, raw: bytes) -> int:
+        """Send any bytes as one message; the number of the frame.
+
+        Raises:
+            GoneError: the server is gone.
+            TimedOutError: it does not read what it is sent.
+        """
+        message = parse(raw)
+        for one in message.items if isinstance(message, Batch) else (message,):
+            if isinstance(one, Request) and one.id is not None:
+                self._used.add(one.id)
+        return await self._sent(raw)
+
+    async def _sent(self, raw: bytes) -> int:
+        if self.gone:
+            raise GoneError(f"the server is gone: {self.gone}")
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                return await self.wire.send(raw)
+        except TimeoutError:
+            raise TimedOutError(
+                f"the server did not read {len(raw):,} bytes within {self.timeout_s:g} s",
+                (self.wire.tape.seq,),
+            ) from None
+
+    async def next_stray(self, timeout_s: float, after: int = 0) -> Frame | None:
+        """The first frame behind the first ``after`` strays, waiting for it if need be."""
+        try:
+            async with asyncio.timeout(timeout_s), self._heard_more:
+                await self._heard_more.wait_for(lambda: len(self.strays) > after or bool(self.gone))
+        except TimeoutError:
+            return None
+        return self.strays[after] if len(self.strays) > after else None
+
+    async def close(self) -> None:
+        """End the session; nothing of the server is left afterwards."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.wire.close()
+
+    # Hearing
+
+    def _hear(self, news: News) -> None:
+        if isinstance(news, Gone):
+            self.gone = self.gone or news.why
+            for pending in tuple(self._pending.values()):
+                pending.news.put_nowait(news)
+        elif isinstance(news, Over):
+            for pending in tuple(self._pending.values()):
+                if pending.seq == news.seq:
+                    pending.news.put_nowait(news)
+        else:
+            self._hear_frame(news)
+        self._background(self._tell())
+
+    def _hear_frame(self, came: Came) -> None:
+        frame = came.frame
+        self.heard.append(frame)
+        if frame.continues:
+            return
+        message = frame.message
+        is_stray = False
+        for single in message.items if isinstance(message, Batch) else (message,):
+            is_stray = not self._hear_message(single, frame) or is_stray
+        if is_stray:
+            self.strays.append(frame)
+
+    def _hear_message(self, message: Single, frame: Frame) -> bool:
+        """Whether that was an answer to something that we asked."""
+        match message:
+            case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
+                pending = self._pending.get(id)
+                if pending is None:
+                    self._misdirected(id, frame)
+                    return False
+                pending.news.put_nowait(Answer(message, frame, pending.seq))
+                return True
+            case Request():
+                self.asked.append(message)
+                self._background(self._reply(message))
+                return False
+            case _:
+                return False
+
+    def _misdirected(self, id: RequestId, frame: Frame) -> None:
+        """An id that was never used is meant for the one request that waits, if there is just one."""
+        if id not in self._used and len(self._pending) == 1:
+            for pending in self._pending.values():
+                pending.news.put_nowait(frame)
+
+    async def _reply(self, request: Request) -> None:
+        if request.id is None:
+            return
+        answer: JSONObject = {"jsonrpc": "2.0", "id": request.id}
+        if request.method in self.replies:
+            answer["result"] = self.replies[request.method]
+        else:
+            answer["error"] = {"code": -32601, "message": f"this client has no {request.method}"}
+        try:
+            await self.wire.send(dumps(answer))
+        except GoneError:
+            return
+
+    async def _tell(self) -> None:
+        async with self._heard_more:
+            self._heard_more.notify_all()
+
+    def _background(self, coroutine: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _no_answer(self, pending: Pending, seconds: float) -> Exception:
+        return self._wrong(pending) or TimedOutError(
+            f"no answer to {pending.method or 'a request'} within {seconds:g} s", (pending.seq,)
+        )
+
+    def _wrong(self, pending: Pending) -> Exception | None:
+        """What came in the place of an answer, if anything did."""
+        for frame in self.strays[pending.before :]:
+            if isinstance(frame.message, Malformed):
+                return MalformedAnswerError(
+                    f"in the place of an answer to {pending.method} came what is no message: "
+                    f"{frame.message.flaw.value}",
+                    (pending.seq, frame.seq),
+                )
+            if isinstance(frame.message, Response | ErrorResponse):
+                return IdMismatchError(
+                    f"the answer to {pending.method} (id {shown(pending.id)}) has the id "
+                    f"{_shown_id(frame.message)}",
+                    (pending.seq, frame.seq),
+                )
+        return None
+
+
+def dumps(message: JSON) -> bytes:
+    """A message as it is sent: JSON in UTF-8 on one line."""
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _shown_id(message: Response | ErrorResponse) -> str:
+    return "none" if isinstance(message.id, Absent) else shown(message.id)

@@ -1,0 +1,274 @@
+"""What a probe works with: the open session, what the walk has found, and new sessions as it needs them."""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, cast
+
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.session.frame import Finding
+from mcpproxy.validate.client import Client
+from mcpproxy.validate.connection import TIMEOUT_S
+from mcpproxy.validate.errors import Skipped
+from mcpproxy.validate.outcome import STATUS_OF, Conclusion
+from mcpproxy.validate.recorded_session import Tape
+from mcpproxy.validate.recordings import Recordings, Target
+from mcpproxy.validate.stdio import GRACE_S, HASTE_S, StdioWire
+
+if TYPE_CHECKING:
+    from mcpproxy.validate.http import HttpServer
+    from mcpproxy.validate.http_wire import HttpWire
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How far a run goes.
+
+    ``timeout_s`` is how long one answer may take, ``limit_s`` the whole run. ``calls`` are tools to be called
+    with their arguments whatever they declare; ``calls_all`` calls every tool that arguments can be made up
+    for.
+    """
+
+    timeout_s: float = TIMEOUT_S
+    limit_s: float = 300.0
+    calls: tuple[tuple[str, JSONObject], ...] = ()
+    calls_all: bool = False
+
+
+@dataclass(slots=True)
+class Walk:
+    """What the server has, as the walk through it has seen: all pages of every list."""
+
+    tools: list[JSONObject] = field(default_factory=list[JSONObject])
+    resources: list[JSONObject] = field(default_factory=list[JSONObject])
+    templates: list[JSONObject] = field(default_factory=list[JSONObject])
+    prompts: list[JSONObject] = field(default_factory=list[JSONObject])
+
+
+class Bench:
+    """The place where one server is tested in one revision. ``client`` is the session that is open.
+
+    ``tapes`` are the recordings of all sessions there have been. ``revision`` is the one that is spoken; if
+    it ``is_exact``, no other will do. ``unopened`` says why no session can be opened, once that is known.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        options: Options,
+        recordings: Recordings,
+        revision: str,
+        *,
+        is_exact: bool = False,
+    ) -> None:
+        self.target: Final = target
+        self.options: Final = options
+        self.rules: Final = recordings.rules
+        self.revision = revision
+        self.is_exact: Final = is_exact
+        self.unopened = ""
+        self.is_other_offered = False
+        """Whether the server refused the exact revision, or offered another one."""
+        self.is_dual: bool | None = None
+        """Whether the server speaks both eras; ``None`` while nobody has tried."""
+        self.runs_on = False
+        """Whether a process ran on after its stdin was closed. Those to come are not waited for as long."""
+        self.server: JSONObject = {}
+        """What the server said of itself in the handshake or the discovery."""
+        self.walk: Final = Walk()
+        self.tapes: Final[list[Tape]] = []
+        self.seen: Final[list[Tape]] = []
+        """The recordings that the probe at hand has written to."""
+        self._recordings: Final = recordings
+        self._client: Client | None = None
+        self._http: HttpServer | None = None
+
+    @property
+    def client(self) -> Client:
+        """The open session."""
+        assert self._client is not None
+        return self._client
+
+    @property
+    def has_session(self) -> bool:
+        """Whether a session is open, and its server there."""
+        return self._client is not None and not self._client.gone
+
+    @property
+    def session_path(self) -> str:
+        """Where the session that probes share is recorded, gone or not; empty before there was one."""
+        return self._client.wire.tape.path if self._client is not None else ""
+
+    def page(self, where: str) -> str:
+        """The address of a page of the specification in the revision that is spoken."""
+        return f"https://modelcontextprotocol.io/specification/{self.revision}/{where}"
+
+    @property
+    def tape(self) -> Tape:
+        """The recording of the open session."""
+        return self.client.wire.tape
+
+    @property
+    def http(self) -> "HttpServer":
+        """The server over HTTP and all connections to it.
+
+        Raises:
+            Skipped: it is tested on stdio.
+        """
+        if not self.target.url:
+            raise Skipped("only over HTTP")
+        from mcpproxy.validate.http import HttpServer  # brings the HTTP library, which stdio does not need
+
+        if self._http is None:
+            tape = self._tape("session")
+            self._http = HttpServer(tape, self.target.url, self.target.headers, insecure=self.target.insecure)
+        return self._http
+
+    @property
+    def http_wire(self) -> "HttpWire":
+        """The open session over HTTP.
+
+        Raises:
+            Skipped: it is tested on stdio.
+        """
+        wire = self.client.wire
+        if wire.transport != "http":
+            raise Skipped("only over HTTP")
+        return cast("HttpWire", wire)
+
+    @property
+    def stdio_wire(self) -> StdioWire:
+        """The open session on stdio.
+
+        Raises:
+            Skipped: it is tested over HTTP.
+        """
+        wire = self.client.wire
+        if not isinstance(wire, StdioWire):
+            raise Skipped("only on stdio")
+        return wire
+
+    @property
+    def server_info(self) -> JSONObject:
+        """Name and version of the server, as far as it told them."""
+        meta = self.server.get("_meta")
+        info = self.server.get("serverInfo")
+        if not isinstance(info, dict) and isinstance(meta, dict):
+            info = meta.get("io.modelcontextprotocol/serverInfo")
+        return info if isinstance(info, dict) else {}
+
+    def declares(self, path: str) -> bool:
+        """Whether the server declared a capability, such as ``resources.subscribe``."""
+        value: JSON = self.server.get("capabilities")
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        return value is not None and value is not False
+
+    async def open(self, name: str = "session") -> Client:
+        """Open the session that probes share, closing the one before.
+
+        Raises:
+            ValidateError: the server does not take part in it.
+        """
+        client = await self.start(name)
+        await client.connect()
+        return client
+
+    async def start(self, name: str = "session") -> Client:
+        """As ``open``, but nothing is said yet.
+
+        Raises:
+            CouldNotStartError: there is no server.
+        """
+        await self.close_session()
+        client = self._client = self.new_client(name)
+        await client.open()
+        return client
+
+    def new_client(self, name: str, revision: str = "") -> Client:
+        """A session that is not open yet; a recording of its own, called ``name``, on stdio."""
+        target = self.target
+        if target.url:
+            from mcpproxy.validate.http_wire import HttpWire
+
+            self._note(self.http.tape)
+            return Client(HttpWire(self.http), revision or self.revision, self.options.timeout_s)
+        tape = self._tape(name)
+        grace_s = HASTE_S if self.runs_on else GRACE_S
+        wire = StdioWire(tape, target.command, target.env, grace_s)
+        return Client(wire, revision or self.revision, self.options.timeout_s)
+
+    @asynccontextmanager
+    async def fresh(
+        self, name: str, *, connected: bool = False, revision: str = ""
+    ) -> AsyncGenerator[Client]:
+        """A session of a probe's own; on stdio, a new process. It is closed in the end.
+
+        Raises:
+            CouldNotStartError: there is none.
+            ValidateError: it cannot be ``connected``.
+        """
+        client = self.new_client(name, revision)
+        await client.open()
+        try:
+            if connected:
+                await client.connect()
+            yield client
+        finally:
+            await self._end(client)
+
+    async def close_session(self) -> None:
+        """Close the session that probes share."""
+        client, self._client = self._client, None
+        if client is not None:
+            self._note(client.wire.tape)
+            await self._end(client)
+
+    async def drop_session(self) -> None:
+        """Close it without waiting for a server that may hang."""
+        client = self._client
+        if client is not None and isinstance(client.wire, StdioWire):
+            await client.wire.kill()
+        await self.close_session()
+
+    async def close(self) -> None:
+        """Close everything; all recordings are whole then."""
+        await self.close_session()
+        if self._http is not None:
+            await self._http.close()
+
+    def breaks(self, requirement: str, message: str, frames: Iterable[int] = ()) -> Conclusion:
+        """The server broke a requirement of the catalogue: ``breaks("RPC-010/R-012", "...")``.
+
+        How bad that is follows from the revision; what the revision does not ask for has passed.
+        """
+        found = self.rules.catalogue.requirements[requirement]
+        severity = found.severity((self.revision,))
+        shown = tuple(dict.fromkeys(frames))
+        if severity is None:
+            return Conclusion("passed", f"{message}; {self.revision} does not forbid it", shown)
+        return Conclusion(STATUS_OF[severity], message, shown, found.rule, found.source((self.revision,)))
+
+    def findings(self, since: Mapping[str, int]) -> list[tuple[Tape, Finding]]:
+        """What the observer said of the server, beyond the first ``since`` of each recording (by path)."""
+        return [
+            (tape, finding)
+            for tape in self.tapes
+            for finding in tape.findings[since.get(tape.path, 0) :]
+            if finding.blame == "server"
+        ]
+
+    async def _end(self, client: Client) -> None:
+        await client.close()
+        if isinstance(client.wire, StdioWire):
+            self.runs_on = self.runs_on or client.wire.ran_on
+
+    def _tape(self, name: str) -> Tape:
+        tape = self._recordings.begin(name, self.target)
+        self.tapes.append(tape)
+        self._note(tape)
+        return tape
+
+    def _note(self, tape: Tape) -> None:
+        if tape not in self.seen:
+            self.seen.append(tape)

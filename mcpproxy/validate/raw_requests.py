@@ -1,0 +1,181 @@
+"""Requests whose headers or metadata are not those of a good client, and what comes of them.
+
+Over HTTP each is an exchange of its own, with just the headers that it is given; on stdio there are none.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Request, Response, parse
+from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.protocol.wording import shown
+from mcpproxy.session.frame import Frame
+from mcpproxy.validate.client import Client
+from mcpproxy.validate.connection import dumps
+from mcpproxy.validate.context import Bench
+from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
+from mcpproxy.validate.outcome import Conclusion
+
+if TYPE_CHECKING:  # brings the HTTP library, which stdio does not need
+    from mcpproxy.validate.exchange import Exchange
+    from mcpproxy.validate.http_wire import HttpWire
+
+Headers = Sequence[tuple[str, str]]
+
+SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine, as they stand in URLs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a server said to one request: the ``status`` over HTTP, else 0, and the answer if there is one."""
+
+    frames: tuple[int, ...]
+    status: int = 0
+    answer: Response | ErrorResponse | None = None
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it gave a result."""
+        return isinstance(self.answer, Response)
+
+    @property
+    def code(self) -> JSON:
+        """The code of the error, ``None`` if there is none."""
+        error = self.answer.error if isinstance(self.answer, ErrorResponse) else None
+        return error.get("code") if isinstance(error, dict) else None
+
+    @property
+    def result(self) -> JSONObject:
+        """The result if it is an object, else an empty one."""
+        found = self.answer.result if isinstance(self.answer, Response) else None
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def words(self) -> str:
+        """A clause for people: ``refused with 400 and -32020``."""
+        if self.is_served:
+            return f"served with {self.status}" if self.status else "served"
+        both = [str(self.status)] if self.status else []
+        both += [shown(self.code)] if self.code is not None else []
+        return f"refused with {' and '.join(both)}" if both else "not answered"
+
+
+def streamable(bench: Bench, client: Client | None = None) -> "HttpWire":
+    """The way to the server of the shared session, or of another one.
+
+    Raises:
+        Skipped: it is stdio, or HTTP+SSE.
+    """
+    wire = (client or bench.client).wire
+    if wire.transport != "http":
+        raise Skipped("only over HTTP")
+    found = cast("HttpWire", wire)
+    if found.is_older:
+        raise Skipped("the server speaks HTTP+SSE, which has nothing of that")
+    return found
+
+
+def changed(headers: Headers, *names: str, **values: str) -> list[tuple[str, str]]:
+    """Headers without those of some ``names``, and with other ``values`` (``_`` stands for a hyphen)."""
+    new = {name.replace("_", "-"): value for name, value in values.items()}
+    gone = {name.lower() for name in (*names, *new)}
+    return [(name, value) for name, value in headers if name.lower() not in gone] + list(new.items())
+
+
+async def posted(
+    bench: Bench,
+    raw: bytes,
+    headers: Headers,
+    *,
+    method: str = "POST",
+    url: str = "",
+    until_head: bool = False,
+    is_anonymous: bool = False,
+) -> "Exchange":
+    """One exchange with these headers, until there is an answer or its end.
+
+    Raises:
+        GoneError, TimedOutError: there is neither.
+    """
+    return await bench.http.exchange(
+        method,
+        headers,
+        raw,
+        url=url,
+        timeout_s=bench.options.timeout_s,
+        until_head=until_head,
+        is_enough=None
+        if until_head or not isinstance(parse(raw), Request)
+        else lambda exchange: bool(answers(exchange.frames)),
+        is_anonymous=is_anonymous,
+    )
+
+
+def said(exchange: "Exchange") -> Said:
+    """What came in an exchange."""
+    found = answers(exchange.frames)
+    return Said(exchange.seen, exchange.status, found[0] if found else None)
+
+
+async def ask(bench: Bench, message: JSONObject, headers: Headers | None = None) -> Said:
+    """Send a request in the shared session; over HTTP with these headers, by default a good client's.
+
+    Raises:
+        ValidateError: nothing came of it.
+    """
+    raw = dumps(message)
+    if bench.client.wire.transport == "http" and not bench.http_wire.is_older:
+        given = bench.http_wire.headers(raw) if headers is None else headers
+        return said(await posted(bench, raw, given))
+    id = message["id"]
+    assert isinstance(id, int | str)
+    try:
+        answer = await bench.client.answer(await bench.client.begin_raw(raw, id, str(message.get("method"))))
+    except HttpStatusError as fault:
+        return Said(fault.frames, fault.status)
+    return Said(answer.frames, 0, answer.message)
+
+
+def answers(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
+    """The responses among the messages in some frames."""
+    found: list[Response | ErrorResponse] = []
+    for frame in frames:
+        message = frame.message
+        items = message.items if isinstance(message, Batch) else (message,)
+        found += [item for item in items if isinstance(item, Response | ErrorResponse)]
+    return found
+
+
+def harmless(client: Client) -> JSONObject:
+    """A request that every server answers: ``ping``, or ``server/discover`` where there is none."""
+    return client.request_object("server/discover" if client.is_stateless else "ping")
+
+
+async def speaks_both(bench: Bench) -> bool:
+    """Whether a server without handshake has one as well; it is asked once.
+
+    Raises:
+        CouldNotStartError: there is no server any more.
+    """
+    if bench.is_dual is None:
+        listed = bench.server.get("supportedVersions")
+        bench.is_dual = isinstance(listed, list) and any(version in STATEFUL for version in listed)
+        if not bench.is_dual:
+            async with bench.fresh("handshake", revision=STATEFUL[-1]) as client:
+                try:
+                    await client.initialize()
+                    bench.is_dual = True
+                except ValidateError:
+                    pass
+    return bench.is_dual
+
+
+def sentence(
+    status: Literal["failed", "warning"], message: str, frames: tuple[int, ...], page: str
+) -> Conclusion:
+    """A conclusion that rests on a sentence which no rule has; ``page`` begins with the revision."""
+    return Conclusion(status, message, frames, "", f"{SPECIFICATION}/{page}")
