@@ -74,7 +74,7 @@ def of_recordings(newest: str, spoken: str | None = None) -> Findings:
 def _judged(events: Iterator[Any]) -> Iterator[dict[str, Any]]:
     """The findings of one recording, whatever findings it holds."""
     from mcpproxy.observer import Observer
-    from mcpproxy.protocol import catalogue
+    from mcpproxy.ruleset import catalogue
     from mcpproxy.session.frame import Finding
 
     observer = Observer(catalogue.load())

@@ -18,10 +18,10 @@ from mcpproxy.checks.opt_in.pins import Approved, held
 from mcpproxy.cli.main import main
 from mcpproxy.cli.version_ranges import compiled
 from mcpproxy.observer import Observer
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule, RuleError
+from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import Close, Finding, Frame
 
@@ -165,7 +165,7 @@ def test_an_example_breaks_its_rule(rule: Rule) -> None:
 def sources_of_checks() -> Iterator[ast.Module]:
     package = Path(mcpproxy.__file__).parent
     tables = (package / "protocol/lifecycle.py", package / "protocol/task_lifecycle.py")
-    for file in (*package.glob("checks/*.py"), *tables):
+    for file in (*package.glob("checks/**/*.py"), *tables):
         yield ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 

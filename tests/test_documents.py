@@ -39,7 +39,7 @@ SERVES: Final = re.compile(r"mcpproxy http |mcpproxy replay server .*--http ")
 """Commands that go on until they are stopped."""
 
 SHELL: Final = "sh"
-READ: Final = ("json", "jsonl", "toml", "yaml", "python")
+READ: Final = ("json", "jsonl", "toml", "yaml", "python", "mermaid")
 SHOWN: Final = "text"
 """What is neither run nor read: output, and pictures."""
 
@@ -354,8 +354,7 @@ def test_the_workflow_reports_as_it_says(
 def test_the_image_has_what_the_recipes_use() -> None:
     ports = re.findall(r"^EXPOSE (.+)$", DOCKERFILE, re.MULTILINE)
     assert ports == ["8765 9464"]
-    assert "pip wheel --no-cache-dir --wheel-dir /wheels ." in DOCKERFILE
-    assert "--find-links=/wheels mcpproxy " in DOCKERFILE
+    assert "RUN .ci/install /opt/mcpproxy" in DOCKERFILE
 
 
 def test_the_image_is_healthy_while_the_usual_port_takes_connections() -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from mcpproxy.observer import Observer, attribution, update_http
 from mcpproxy.observer import http as judge
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.jsontext import several_texts
 from mcpproxy.protocol.mirrors import mirrors
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import (
     Close,
     Event,

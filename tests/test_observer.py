@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.observer import Observer
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Sender, Signal, Stderr
 
 from .rules.runner import described, shown

@@ -11,8 +11,8 @@ import pytest
 
 from mcpproxy.observer import Observer
 from mcpproxy.opening import open_trace
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding, Frame
 
 FOLDER = Path(__file__).parent.parent / "recordings"

@@ -82,7 +82,7 @@ def observer() -> Observing:
     """The observer of a session, with the built-in rules."""
     # Not at the top: a rule table that is broken must stop the judging only.
     from mcpproxy.observer import Observer
-    from mcpproxy.protocol import catalogue
+    from mcpproxy.ruleset import catalogue
 
     return Observer(catalogue.load())
 

@@ -34,10 +34,10 @@ from mcpproxy.checks.server import tools
 from mcpproxy.checks.server.definitions import FIELDS, changes, definition, digest, told, visible
 from mcpproxy.errors import TraceError, UsageError
 from mcpproxy.observer import Observer
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.wording import shown
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding
 from mcpproxy.session.masked_values import holds_mask
 from mcpproxy.trace.reader import Trace

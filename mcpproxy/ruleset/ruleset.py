@@ -11,8 +11,8 @@ from mcpproxy.checks import FAMILIES, STANDARD
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.observer import Observer
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.guards import CustomRuleError, OnFault
 
 __all__ = ["CustomRuleError", "Ruleset", "load"]

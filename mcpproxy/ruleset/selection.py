@@ -6,8 +6,8 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import UsageError, nearest
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.ruleset import catalogue
 
 _CODE: Final = pattern(r"[A-Z]+-\d+")
 

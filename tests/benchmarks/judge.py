@@ -13,8 +13,8 @@ from typing import Final
 import orjson
 
 from mcpproxy.observer import Observer
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Frame, Sender
 from tests.benchmarks.report import Samples, table
 from tests.benchmarks.sessions import Kind, WrongBytesError

@@ -9,8 +9,9 @@ import pytest
 from mcpproxy.checks import STANDARD
 from mcpproxy.enforce.policy import Enforcer
 from mcpproxy.observer import Observer
-from mcpproxy.protocol import acp, catalogue
+from mcpproxy.protocol import acp
 from mcpproxy.protocol.revisions import ACP
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Sender
 
 SERVERS: Final[dict[str, dict[str, Any]]] = {

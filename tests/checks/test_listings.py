@@ -7,7 +7,7 @@ from mcpproxy.checks import STANDARD
 from mcpproxy.checks.server.listings import MAX_ITEMS, MAX_WALKS, Listed, listed
 from mcpproxy.observer.messages import MessageJudge
 from mcpproxy.observer.severity import FindingBuilder
-from mcpproxy.protocol import catalogue
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding, Frame, Sender
 
 REVISION: Final = "2025-11-25"

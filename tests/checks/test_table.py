@@ -21,9 +21,9 @@ from mcpproxy.checks import (
 )
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import Check, Kind
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.methods import EXTENSIONS, known_anywhere
 from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import SERVER
 
 CODE: Final = re.compile(r"[A-Z]{2,}-\d{3}")

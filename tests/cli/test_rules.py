@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.revisions import VERSIONS
+from mcpproxy.ruleset import catalogue
 from tests.cli.catalogues import SMALL
 from tests.cli.conftest import Mcpproxy
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.rules import Requirement
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Severity
 from tests.live.conversation import Conversation
 

@@ -17,7 +17,7 @@ from mcpproxy.enforce.policy import Enforcer, enforceable
 from mcpproxy.enforce.stdio import Gate
 from mcpproxy.errors import McpProxyError
 from mcpproxy.observer import Observer
-from mcpproxy.protocol import catalogue
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import CLIENT, Event, Finding, Frame
 from mcpproxy.trace.reader import read_trace
 

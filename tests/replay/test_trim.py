@@ -9,8 +9,8 @@ import pytest
 from mcpproxy.edit.trim import spans
 from mcpproxy.observer import Observer
 from mcpproxy.opening import open_trace
-from mcpproxy.protocol import catalogue
 from mcpproxy.replay.recording import load
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Close, Finding, Frame, RequestHead
 from mcpproxy.trace.format import Header, Tally, encode, encode_close, encode_header
 from tests.cli import recordings

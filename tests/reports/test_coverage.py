@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import coverage
+from mcpproxy.ruleset import catalogue
 
 BUILT_IN = coverage.rows(catalogue.load())
 

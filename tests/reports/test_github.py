@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.protocol import catalogue
 from mcpproxy.reports import github
 from mcpproxy.reports.located import Located, Remark
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding, Severity
 from tests.reports.sessions import located, session
 

@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 import pytest
 import xmlschema
 
-from mcpproxy.protocol import catalogue
 from mcpproxy.replay.diff.outcome import Change, Comparison, Item
 from mcpproxy.reports import comparison, junit
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.suites import suites
 from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding
 from tests.peers.fixtures import Peers
 

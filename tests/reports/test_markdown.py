@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from mcpproxy.protocol import catalogue
 from mcpproxy.reports import markdown
 from mcpproxy.reports.located import Located, Remark
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding
 
 KNOWN: Final = catalogue.load()

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import jsonschema
 
-from mcpproxy.protocol import catalogue
 from mcpproxy.reports import sarif
 from mcpproxy.reports.baseline import Baseline, Entry
 from mcpproxy.reports.located import Located, Remark
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding
 from tests.peers.fixtures import Peers
 from tests.reports.sessions import located, session

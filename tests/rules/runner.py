@@ -38,10 +38,10 @@ from mcpproxy.checks.opt_in.implementations import pinned
 from mcpproxy.checks.opt_in.pins import Approved, held
 from mcpproxy.checks.server.definitions import definition
 from mcpproxy.cli.version_ranges import compiled
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.jsonrpc import ABSENT
 from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Requirement
+from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import (
     Close,

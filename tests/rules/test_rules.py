@@ -6,8 +6,8 @@ from typing import Final
 import pytest
 
 from mcpproxy.checks import decided_rules
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.revisions import ACP, STATEFUL
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding
 
 from . import runner

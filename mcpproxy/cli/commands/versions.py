@@ -16,9 +16,9 @@ from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.errors import McpProxyError
 from mcpproxy.observer import Observer
 from mcpproxy.opening import open_trace
-from mcpproxy.protocol import catalogue
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.reports.table import table
+from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding
 
 EPILOG: Final = """\

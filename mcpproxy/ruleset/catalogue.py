@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from mcpproxy.protocol.rules import Catalogue, RuleError
 
-_HERE: Final = os.path.dirname(os.path.realpath(__file__))
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 _SUFFIX: Final = ".toml"
 
@@ -26,8 +26,8 @@ def rules_folder() -> str:
 
     ``importlib.resources`` would find it just as well, but to import it takes longer than ``tomllib``.
     """
-    installed = os.path.join(_HERE, "_rules")
-    return installed if os.path.isdir(installed) else os.path.join(os.path.dirname(_HERE), "rules")
+    installed = os.path.join(_PACKAGE, "_rules")
+    return installed if os.path.isdir(installed) else os.path.join(os.path.dirname(_PACKAGE), "rules")
 
 
 @cache
