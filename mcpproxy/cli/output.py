@@ -86,12 +86,12 @@ def add_to_step_summary(lines: Iterable[str]) -> None:
 
 def _fill(path: str, mode: str, lines: Iterable[str]) -> None:
     with open(path, f"{mode}b") as file:
-        file.writelines(_encoded(visible_lines(line)) for line in lines)
+        file.writelines(_encoded(line) for line in lines)
 
 
 def _encoded(line: str) -> bytes:
     # A surrogate that came with the name of a file is written as JSON spells it.
-    return f"{line}\n".encode("utf-8", "backslashreplace")
+    return f"{visible_lines(line)}\n".encode("utf-8", "backslashreplace")
 
 
 def _refuse_link(path: str) -> None:

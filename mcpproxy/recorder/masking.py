@@ -201,7 +201,7 @@ class Masker:
             parts = _PARTS.match(content)
             masked = self._multipart(content, b"--" + parts[1]) if parts else self._content(content)
             return raw if masked is content else raw[: len(raw) - len(content)] + masked
-        except _TooManyError:
+        except _TooManyMasks:
             whole = str(mask(raw.decode("latin-1"), self.key)).encode("ascii")
             return b'"%b"' % whole if _OPENING.match(raw) else whole
         finally:
@@ -311,11 +311,11 @@ class Masker:
         masked = str(mask(value, self.key))
         self._room -= len(masked) - len(value)
         if self._room < 0:
-            raise _TooManyError
+            raise _TooManyMasks
         return masked
 
 
-class _TooManyError(Exception):
+class _TooManyMasks(Exception):  # noqa: N818 # a way out of a walk, caught where it began
     """So many short values are secrets that their masks would be a multiple of what passed."""
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from mcpproxy.opening import follow, open_trace
 from mcpproxy.recorder import process
+from mcpproxy.recorder.pipeline import Recording
 from mcpproxy.recorder.stderr_notes import Mode
 from mcpproxy.recorder.wakeup import Wake
 from mcpproxy.relay import journal
@@ -194,13 +195,25 @@ def test_without_a_journal_it_says_so(trace: Path) -> None:
     ]
 
 
-def test_a_fault_of_ours_keeps_the_journal(trace: Path) -> None:
-    folder = JournalFolder(trace, [(journal.START, b"not json", 0, 0)])
+def test_a_fault_of_ours_keeps_the_journal(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("out of ideas")
+
+    monkeypatch.setattr(Recording, "drain", broken)
+    folder = JournalFolder(trace, [start()])
     recorder = Forked(trace)
     [told] = recorder.notes()
     recorder.leave()
-    assert told.startswith("mcpproxy: the recorder stopped, a fault of mcpproxy: NotARecordError(")
+    assert told.startswith("mcpproxy: the recorder stopped, a fault of mcpproxy: RuntimeError(")
     assert told.endswith("; the journal is kept, please report it")
+    assert folder.path.exists()
+
+
+def test_a_journal_of_something_else_is_said_and_kept(trace: Path) -> None:
+    folder = JournalFolder(trace, [(journal.START, b"not json", 0, 0)])
+    recorder = Forked(trace)
+    assert recorder.notes() == ["mcpproxy: not recorded: a record that is no JSON"]
+    recorder.leave()
     assert folder.path.exists()
 
 

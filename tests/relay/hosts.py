@@ -71,6 +71,7 @@ class Host:
         without: tuple[str, ...] = (),
         pass_fds: tuple[int, ...] = (),
         reads_errors: bool = True,
+        process_group: int | None = None,
     ) -> None:
         pairs = [socket.socketpair() if over == "sockets" else os.pipe() for _ in range(3)]
         ends = [[end if isinstance(end, int) else end.detach() for end in pair] for pair in pairs]
@@ -80,7 +81,13 @@ class Host:
         environ = {name: value for name, value in HOME.items() if name not in without} | (env or {})
         self.over = over
         self.process = subprocess.Popen(
-            command, stdin=theirs_in, stdout=theirs_out, stderr=theirs_err, env=environ, pass_fds=pass_fds
+            command,
+            stdin=theirs_in,
+            stdout=theirs_out,
+            stderr=theirs_err,
+            env=environ,
+            pass_fds=pass_fds,
+            process_group=process_group,
         )
         for fd in (theirs_in, theirs_out, theirs_err):
             os.close(fd)
