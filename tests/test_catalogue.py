@@ -385,7 +385,7 @@ def test_a_wheel_has_the_tables_where_they_are_looked_for(
     project = tomllib.loads((Path(catalogue.rules_folder()).parent / "pyproject.toml").read_text("utf-8"))
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert "hooks" not in wheel  # they would run, and fail, before pip can say which Python is needed
-    monkeypatch.setattr(catalogue, "_HERE", str(tmp_path / "mcpproxy"))
+    monkeypatch.setattr(catalogue, "_PACKAGE", str(tmp_path / "mcpproxy"))
     assert catalogue.rules_folder() == str(tmp_path / "rules")
     installed = tmp_path / wheel["force-include"]["rules"]
     installed.mkdir(parents=True)

@@ -11,9 +11,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Read damaged recordings.")
     parser.add_argument("target", choices=sorted(TARGETS))
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--executions", type=int, default=1 << 60, help="end after so many, however long")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    outcome = run(options.target, seed=options.seed, seconds=options.seconds)
+    outcome = run(options.target, seed=options.seed, seconds=options.seconds, executions=options.executions)
     sys.stdout.write(f"{outcome}\n")
     for finding in outcome.findings:
         sys.stdout.write(f"\n{finding}\n")
