@@ -44,6 +44,9 @@ def read_object(text: bytes) -> JSONObject:
             )  # reads the lone surrogates and the long numbers that orjson refuses
         except (ValueError, RecursionError):
             raise NotARecordError("not a trace record") from None
+        # Only a peer's own values may be that long: a time or a count of ours is not.
+        if isinstance(value, dict) and any(type(item) is int and item >> 64 for item in value.values()):
+            raise NotARecordError("a record with a number that is too large")
     if not isinstance(value, dict):
         raise NotARecordError("not a trace record")
     return value

@@ -286,6 +286,10 @@ DAMAGED: dict[str, tuple[bytes, str]] = {
     "of a new type": (b'{"type":"photo"}', "a record of no known type"),
     "a member is missing": (b'{"type":"eof","t":1}', "a record without from"),
     "a time that is text": (b'{"type":"eof","t":"1","from":"client"}', "a record with a bad t"),
+    "a time that no clock has": (
+        b'{"type":"eof","t":1' + 400 * b"0" + b',"from":"client"}',
+        "a record with a number that is too large",
+    ),
     "a time that is true": (b'{"type":"eof","t":true,"from":"client"}', "a record with a bad t"),
     "an unknown sender": (b'{"type":"eof","t":1,"from":"me"}', "a record with a bad from"),
     "a command that is no list": (
