@@ -46,7 +46,7 @@ def read_object(text: bytes) -> JSONObject:
             raise NotARecordError("not a trace record") from None
         # Only a peer's own values may be that long: a time or a count of ours is not.
         if isinstance(value, dict) and any(type(item) is int and item >> 64 for item in value.values()):
-            raise NotARecordError("a record with a number that is too large")
+            raise NotARecordError("a record with a number that is too large") from None
     if not isinstance(value, dict):
         raise NotARecordError("not a trace record")
     return value
