@@ -7,8 +7,8 @@ names is a permission or cannot be seen on the wire; its table in ``rules/`` say
 
 from typing import Final
 
-from mcpproxy.checks.acp import handshake
-from mcpproxy.checks.acp import sessions as acp_sessions
+
+from mcpproxy.checks.acp import acp_sessions, handshake
 from mcpproxy.checks.basic import capabilities, content, frames, icons, lifecycle, meta, rpc, shapes
 from mcpproxy.checks.client import elicitation, roots, sampling
 from mcpproxy.checks.engine.context import CheckFunction
@@ -22,7 +22,7 @@ from mcpproxy.checks.stateless import (
     era,
     error_codes,
     input_required,
-    requests,
+    self_contained,
     subscriptions,
 )
 from mcpproxy.checks.transports import authorization, headers, http, sessions, stdio, streams
@@ -47,7 +47,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     capabilities.FAMILY,
     era.FAMILY,
     # Requests that stand alone
-    requests.FAMILY,
+    self_contained.FAMILY,
     discovery.FAMILY,
     error_codes.FAMILY,
     headers.FAMILY,

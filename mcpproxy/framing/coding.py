@@ -27,7 +27,7 @@ _ZSTD_WINDOW_LOG: Final = 23
 """8 MiB, all that zstd over HTTP may ask a receiver to keep (RFC 9659)."""
 
 
-class Engine(Protocol):
+class Decompressor(Protocol):
     """One library's incremental decompressor; ``errors`` are what it raises on bytes it cannot read."""
 
     @property
@@ -49,7 +49,7 @@ class Decoder:
     and nothing comes out any more.
     """
 
-    def __init__(self, coding: str, engine: Engine, free: int) -> None:
+    def __init__(self, coding: str, engine: Decompressor, free: int) -> None:
         self.why = ""
         self._coding = coding
         self._engine = engine
@@ -217,18 +217,18 @@ class _Brotli:
         return content
 
 
-def _gzip() -> Engine:
+def _gzip() -> Decompressor:
     return _Members(lambda: zlib.decompressobj(16 + zlib.MAX_WBITS), b"\x1f", zlib.error)
 
 
-def _brotli() -> Engine | None:
+def _brotli() -> Decompressor | None:
     try:
         return _Brotli(import_module("brotli"))
     except (ImportError, TypeError):
         return None
 
 
-def _zstd() -> Engine | None:
+def _zstd() -> Decompressor | None:
     module = _zstd_module()
     if module is None:
         return None
@@ -248,7 +248,7 @@ def _zstd_module() -> Any:
 
 
 _MOST_CODINGS: Final = 3
-_ENGINES: Final[dict[str, Callable[[], Engine | None]]] = {
+_ENGINES: Final[dict[str, Callable[[], Decompressor | None]]] = {
     "gzip": _gzip,
     "x-gzip": _gzip,
     "deflate": _Deflate,

@@ -22,6 +22,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.framing.bodies import request_body, response_body
+from mcpproxy.framing.connection_side import ConnectionSide
 from mcpproxy.framing.heads import TOKEN_BYTE, request_head, response_head
 from mcpproxy.framing.pieces import (
     BodyEnd,
@@ -34,7 +35,6 @@ from mcpproxy.framing.pieces import (
     ResponseStart,
     Side,
 )
-from mcpproxy.framing.streams import Stream
 
 __all__ = [
     "BodyEnd",
@@ -124,7 +124,7 @@ class Http1Connection:
                 stream.stop(by, _SWITCHED, at_ns)
         self._give_up(by, _SWITCHED, at_ns)
 
-    def _end(self, stream: Stream, at_ns: int, reset: bool) -> list[Piece]:
+    def _end(self, stream: ConnectionSide, at_ns: int, reset: bool) -> list[Piece]:
         if not self._over:
             self._first = stream.of
             self._how = f"the {stream.of} {'reset' if reset else 'closed'} the connection"
@@ -179,7 +179,7 @@ class _Exchanges:
         exchange.method, exchange.switches = method, switches
         return exchange
 
-    def oldest(self, requests: Stream) -> _Exchange | None:
+    def oldest(self, requests: ConnectionSide) -> _Exchange | None:
         """What a response now belongs to: what was asked first, or tried to be asked."""
         if self._oldest is None and (requests.held or requests.broken) and self._unread is None:
             self._unread = self._new()
@@ -206,7 +206,7 @@ class _Exchanges:
         return exchange
 
 
-class _Requests(Stream):
+class _Requests(ConnectionSide):
     """What the client sends.
 
     After a request that may end HTTP on the connection nobody knows what the next bytes are before the answer
@@ -260,7 +260,7 @@ class _Requests(Stream):
             super().end(*self._ending, self.at_ns)
 
 
-class _Responses(Stream):
+class _Responses(ConnectionSide):
     """What the server sends, or the proxy in its place."""
 
     __slots__ = ("_exchanges", "_requests", "_switch")

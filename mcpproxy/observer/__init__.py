@@ -6,10 +6,10 @@ events give the same findings. It knows no clock and no file.
 
 from mcpproxy.checks import STANDARD
 from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.observer.http import HttpJudge
+from mcpproxy.observer.findings import FindingBuilder
+from mcpproxy.observer.http_judge import HttpJudge
 from mcpproxy.observer.memory_limit import MOST_BYTES, Room, measure
-from mcpproxy.observer.messages import MessageJudge
-from mcpproxy.observer.severity import FindingBuilder
+from mcpproxy.observer.message_judge import MessageJudge
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent, Repeated
 
@@ -35,7 +35,7 @@ class Observer:
         redacted: bool = False,
         lists_all: bool = False,
     ) -> None:
-        build_findings = self._weigh = FindingBuilder(catalogue, lists_all=lists_all)
+        build_findings = self._build_findings = FindingBuilder(catalogue, lists_all=lists_all)
         room = self._room = Room()
         self.forgot = ""
         """What was forgotten and since when, for people; empty while all that matters is remembered."""
@@ -54,7 +54,7 @@ class Observer:
     @property
     def more(self) -> tuple[Repeated, ...]:
         """The findings that were counted and not given in full, for each cause."""
-        return self._weigh.more
+        return self._build_findings.more
 
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. Whatever the peers send, this does not raise."""

@@ -11,11 +11,11 @@ from mcpproxy.session.exchanges import (
     HttpExchange,
     HttpHistory,
     HttpSession,
-    Judge,
+    SessionJudge,
     looks_stateless,
 )
 
-NewJudge: TypeAlias = Callable[[str | None, bool], Judge]
+NewJudge: TypeAlias = Callable[[str | None, bool], SessionJudge]
 """Makes a judge for a session: of which revision, if that is known, and whether it joined late."""
 
 

@@ -42,7 +42,7 @@ from mcpproxy.protocol.revisions import (
     is_later,
 )
 from mcpproxy.session.frame import CLIENT, Frame
-from mcpproxy.session.history import Asked, History, Side
+from mcpproxy.session.history import History, SentRequest, Side
 
 _OPENING: Final = ("initialize", "server/discover")
 """Requests that by their name alone tell the era."""
@@ -194,7 +194,7 @@ def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
     return (version,) if settled else STATELESS
 
 
-def _date_answer(asked: Asked, message: Response | ErrorResponse, history: History) -> tuple[str, ...]:
+def _date_answer(asked: SentRequest, message: Response | ErrorResponse, history: History) -> tuple[str, ...]:
     if asked is history.initialize and isinstance(message, Response):
         version = member(message.result, "protocolVersion")
         if history.protocol == "acp":
@@ -216,7 +216,7 @@ def _date_answer(asked: Asked, message: Response | ErrorResponse, history: Histo
 
 def _meant(
     context: MessageContext, message: Response | ErrorResponse, id: RequestId, asker: Side, history: History
-) -> Asked | None:
+) -> SentRequest | None:
     """The request that an answer means whose id is of none under way: it may have the wrong JSON type."""
     if asker.used.first_use(id) is not None:
         return None

@@ -33,7 +33,7 @@ from mcpproxy.checks.engine.http_facts import (
     HttpFact,
 )
 from mcpproxy.checks.transports.http import COMMON_ACCEPT, JSON_TYPE, SSE_TYPE
-from mcpproxy.checks.utilities.progress import Progress
+from mcpproxy.checks.utilities.progress import ProgressTokens
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Notification, Response
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.session.exchanges import SESSION, VERSION, Fields, HttpExchange, HttpHistory, Proper
@@ -140,7 +140,7 @@ def _belongs(exchange: HttpExchange, message: Proper) -> bool:
     stream, session, token = exchange.stream, exchange.session, member(message.value, *_TOKEN)
     if stream is None or session is None or session.stateless or not isinstance(token, int | str):
         return False
-    known = session.judge.history.of(Progress).tracked[CLIENT].get(token)
+    known = session.judge.history.of(ProgressTokens).tracked[CLIENT].get(token)
     return known is not None and known.in_flight and not known.shared and known.asked.id in stream.asked
 
 

@@ -12,7 +12,7 @@ counts nothing but what was said, so that a recording is judged alike at any tim
 from collections import deque
 from typing import Any, Final, cast
 
-from mcpproxy.session.history import Asked, History, UsedIds
+from mcpproxy.session.history import History, SentRequest, UsedIds
 
 MOST_BYTES: Final = 24 << 20
 """What may be remembered, of all sessions of a recording together."""
@@ -63,7 +63,7 @@ def measure(value: object, most: int = MOST_BYTES) -> int:
         seen.add(id(one))
         if isinstance(history := getattr(one, "history", None), History):
             todo.append(history)  # of a judge; it leads to the catalogue as well
-        elif isinstance(one, Asked):
+        elif isinstance(one, SentRequest):
             total += one.weight
         elif isinstance(one, UsedIds):
             total += one.size

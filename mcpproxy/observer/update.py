@@ -13,7 +13,7 @@ from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Request, Respons
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.revisions import ACP, STATEFUL, stateless_of
 from mcpproxy.session.frame import CLIENT
-from mcpproxy.session.history import Asked, History, Side
+from mcpproxy.session.history import History, SentRequest, Side
 
 _EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
 """The states in which a request came before the handshake was through."""
@@ -56,7 +56,7 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
     if id is None:
         side.unreadable = True  # Whatever answers it cannot be told from an answer to nothing.
         return
-    asked = context.asked = Asked(
+    asked = context.asked = SentRequest(
         frame.seq,
         context.sender,
         id,
@@ -83,7 +83,7 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
         _remember_initialize(message, asked, history)
 
 
-def _remember_initialize(message: Request, asked: Asked, history: History) -> None:
+def _remember_initialize(message: Request, asked: SentRequest, history: History) -> None:
     if history.negotiated is None:
         history.candidates = STATEFUL if history.protocol == "mcp" else ACP
         history.initialize_answered = False
@@ -94,7 +94,7 @@ def _remember_initialize(message: Request, asked: Asked, history: History) -> No
         history.stateful_seq = asked.seq
 
 
-def _remember_answer(context: MessageContext, asked: Asked, history: History) -> None:
+def _remember_answer(context: MessageContext, asked: SentRequest, history: History) -> None:
     message, frame = context.message, context.frame
     side = history.client if asked.sender == CLIENT else history.server
     if asked.seq > side.last_answered_seq:

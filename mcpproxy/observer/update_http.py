@@ -14,13 +14,13 @@ from mcpproxy.session.exchanges import (
     MAX_REMEMBERED,
     SESSION,
     VERSION,
+    HeaderMismatch,
     HttpExchange,
     HttpHistory,
     HttpSession,
-    Mismatch,
+    HttpStream,
     Proper,
     SentEvent,
-    Stream,
     is_answer,
 )
 from mcpproxy.session.frame import Frame, ResponseHead
@@ -54,11 +54,11 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
     if session.id is not None or session.stateless or VERSION in exchange.fields:
         history.streamable = True
     if exchange.method == "POST":
-        exchange.stream = Stream(exchange.number, True, tuple(r.id for r in exchange.requests))
+        exchange.stream = HttpStream(exchange.number, True, tuple(r.id for r in exchange.requests))
         return
     last = exchange.last_event_id
     if not last:
-        exchange.stream = Stream(exchange.number, False)
+        exchange.stream = HttpStream(exchange.number, False)
     elif (cursor := session.events.get(last)) is not None:
         exchange.cursor, exchange.stream = cursor, cursor.stream
 
@@ -157,7 +157,7 @@ def _remember_server(
 def _remember_mismatch(exchange: HttpExchange, tool: str, frame: Frame, history: HttpHistory) -> None:
     """A call was refused for its headers; if not for the usual ones, then for those of its arguments."""
     if exchange.reported.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
-        mismatch = Mismatch(frame.seq, exchange.fields.starting("mcp-param-"))
+        mismatch = HeaderMismatch(frame.seq, exchange.fields.starting("mcp-param-"))
         keep(history.mismatched, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
 
 

@@ -46,10 +46,10 @@ def guarded(family: RuleFamily, own: Catalogue, on_fault: OnFault | None = None)
         return judged if on_fault is None else _sparing(judged, row.rules, left_out, on_fault)
 
     def write(row: StateUpdate) -> StateUpdate:
-        noted = _guard_note(row.write)
+        noted = _guard_update(row.write)
         # What a family remembers is the ground of all its rules.
         return replace(
-            row, write=noted if on_fault is None else _sparing_note(noted, every, left_out, on_fault)
+            row, write=noted if on_fault is None else _sparing_update(noted, every, left_out, on_fault)
         )
 
     return replace(
@@ -84,7 +84,7 @@ def _guard(check: Callable[P, Iterable[Violation]], own: Catalogue) -> Callable[
     return judged
 
 
-def _guard_note(write: Callable[P, None]) -> Callable[P, None]:
+def _guard_update(write: Callable[P, None]) -> Callable[P, None]:
     where = _place(write)
 
     @wraps(write)
@@ -115,7 +115,7 @@ def _sparing(
     return spared
 
 
-def _sparing_note(
+def _sparing_update(
     write: Callable[P, None], rules: tuple[str, ...], left_out: set[str], on_fault: OnFault
 ) -> Callable[P, None]:
     has_failed = False

@@ -31,12 +31,12 @@ _FAULTS: Final = 16
 """So many rules that were left out are named in the trace."""
 
 
-class UnfitTermsError(McpProxyError):
+class UnfitRuleOptionsError(McpProxyError):
     """The session cannot be judged as it was to be."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class RuleOptions:
     """What ``--rules``, ``--select``, ``--extend-select`` and ``--ignore`` said.
 
     ``folders`` are absolute; ``digest`` is that of the rules in them, ``seal`` the mark of who named them,
@@ -50,7 +50,7 @@ class Terms:
     digest: str = ""
     seal: str = ""
 
-    def sealed(self) -> "Terms":
+    def sealed(self) -> "RuleOptions":
         """The same, fit to be trusted later."""
         if not self.folders:
             return self
@@ -86,13 +86,13 @@ class Terms:
 
         named = ", ".join(self.folders)
         if not self.seal or not hmac.compare_digest(self.seal, self.expected_seal()):
-            raise UnfitTermsError(
+            raise UnfitRuleOptionsError(
                 f"the rules in {named} are code that a journal from elsewhere names: not run"
             )
         if not all(map(os.path.isdir, self.folders)):
-            raise UnfitTermsError(f"the rules in {named} are gone")
+            raise UnfitRuleOptionsError(f"the rules in {named} are gone")
         if _digest(self.folders) != self.digest:
-            raise UnfitTermsError(f"the rules in {named} have changed since")
+            raise UnfitRuleOptionsError(f"the rules in {named} have changed since")
 
     def expected_seal(self, *, may_make_key: bool = False) -> str:
         """What only this user can say of these terms; empty without a key."""
@@ -107,7 +107,7 @@ class Terms:
         return cast("JSONObject", asdict(self))
 
     @classmethod
-    def from_json(cls, members: "dict[str, Any]") -> "Terms":
+    def from_json(cls, members: "dict[str, Any]") -> "RuleOptions":
         """The inverse of ``to_json``.
 
         Raises:
@@ -124,17 +124,17 @@ class Terms:
         )
 
 
-class Narrowed:
+class FilteredObserver:
     """An observer that judges by ``terms``, while they are fit to be judged by.
 
     Where a rule of the user's own fails, judging goes on without it, and ``left_out`` says so. What one
     prints goes to stderr.
 
     Raises:
-        CustomRuleError, UsageError: as ``Terms.resolve``.
+        CustomRuleError, UsageError: as ``RuleOptions.resolve``.
     """
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: RuleOptions) -> None:
         self.left_out: list[str] = []
         """A line for each mistake: the rules, where judging went on without them, and why."""
         self._event: Event | None = None

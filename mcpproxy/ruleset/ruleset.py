@@ -66,8 +66,8 @@ def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | Non
     folders = tuple(folders)
     if not folders:
         return Ruleset(built_in)
-    from mcpproxy.ruleset import custom_rules  # with what it takes to import modules from anywhere
+    from mcpproxy.ruleset import custom_rule_loader  # with what it takes to import modules from anywhere
 
-    own, families = custom_rules.load(folders, built_in, on_fault)
+    own, families = custom_rule_loader.load(folders, built_in, on_fault)
     merged = Catalogue({**built_in.rules, **own.rules}, {**built_in.requirements, **own.requirements})
     return Ruleset(merged, Dispatch((*FAMILIES, *families)))

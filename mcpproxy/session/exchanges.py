@@ -22,7 +22,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead
-from mcpproxy.session.history import Asked, History, ModernAnswer
+from mcpproxy.session.history import History, ModernAnswer, SentRequest
 
 SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
@@ -37,7 +37,7 @@ Traffic = Literal["stateful", "stateless", "http+sse", "other"]
 """What an exchange is: Streamable HTTP of either era, HTTP+SSE of 2024-11-05, or not MCP at all."""
 
 
-class Judge(Protocol):
+class SessionJudge(Protocol):
     """What judges the messages of one session."""
 
     @property
@@ -106,7 +106,7 @@ def fields_of(headers: Headers) -> Fields:
 
 
 @slotted(eq=False)
-class Stream:
+class HttpStream:
     """What one POST or GET opened, through however many exchanges it is resumed."""
 
     number: int  # the exchange that opened it
@@ -122,7 +122,7 @@ class Stream:
 class SentEvent:
     """One SSE event with an id: where it was sent first, as the how-manieth, and a hash of its data."""
 
-    stream: Stream
+    stream: HttpStream
     exchange: int
     position: int
     data: int
@@ -137,7 +137,7 @@ class HttpSession:
     last for one exchange, ``legacy`` ones speak HTTP+SSE.
     """
 
-    judge: Judge
+    judge: SessionJudge
     late: bool = False
     stateless: bool = False
     legacy: bool = False
@@ -160,7 +160,7 @@ class HttpSession:
         """The revision negotiated, or the one a stateless request named."""
         return self.judge.revision
 
-    def pending(self, id: RequestId | None) -> Asked | None:
+    def pending(self, id: RequestId | None) -> SentRequest | None:
         """The client's request with this id, as long as it has no answer."""
         return None if id is None else self.judge.history.client.pending.get(id)
 
@@ -203,7 +203,7 @@ class HttpExchange:
     events: int = 0
     named_events: int = 0  # events with an id
     late_messages: int = 0  # messages on the stream after everything was answered
-    stream: Stream | None = None
+    stream: HttpStream | None = None
     cursor: SentEvent | None = None
     seen: SentEvent | None = None  # the event at hand came before, under the same id
     replayed: bool = False  # and with the same data
@@ -276,7 +276,7 @@ class HttpExchange:
 
 
 @slotted(frozen=True)
-class Mismatch:
+class HeaderMismatch:
     """A call that was refused for its headers: the frame that says so, and what it had for arguments."""
 
     seq: int
@@ -310,12 +310,12 @@ class HttpHistory:
     mirrors: dict[tuple[str, str], dict[str, Mirrors]] = field(
         default_factory=dict[tuple[str, str], dict[str, Mirrors]]
     )  # by server and Authorization: the tools last listed, and which arguments they want in headers
-    mismatched: dict[tuple[int, str], Mismatch] = field(
-        default_factory=dict[tuple[int, str], Mismatch]
+    mismatched: dict[tuple[int, str], HeaderMismatch] = field(
+        default_factory=dict[tuple[int, str], HeaderMismatch]
     )  # by connection and tool, until tools are listed again
     memories: dict[type, object] = field(default_factory=dict[type, object])  # of stateless requests
-    lost: dict[tuple[str, RequestId], Asked] = field(
-        default_factory=dict[tuple[str, RequestId], Asked]
+    lost: dict[tuple[str, RequestId], SentRequest] = field(
+        default_factory=dict[tuple[str, RequestId], SentRequest]
     )  # by caller and id: stateless requests whose stream broke before their answer
     blind: bool = False
 

@@ -9,8 +9,8 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.task_lifecycle import State
-from mcpproxy.session.history import Asked, keep
+from mcpproxy.protocol.task_lifecycle import TaskState
+from mcpproxy.session.history import SentRequest, keep
 
 MAX_REMEMBERED: Final = 4_096
 """So many tasks are remembered."""
@@ -45,13 +45,13 @@ class ExtensionTask:
     made_seq: int = 0
     made_ns: int = 0
     ttl_ms: float | None = None
-    state: State = State.UNSEEN
+    state: TaskState = TaskState.UNSEEN
     seq: int = 0
     updated: datetime | None = None
     fetched: bool = False
     dropped: bool = False
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
-    poll: Asked | None = None
+    poll: SentRequest | None = None
     poll_ms: float | None = None
     hurried: bool = False
 

@@ -30,7 +30,7 @@ RECENT_ANSWERS: Final = 1024
 
 
 @slotted()
-class Asked:
+class SentRequest:
     """One request and what became of it.
 
     ``candidates`` are the revisions it may have been meant for, one once that is settled; a
@@ -156,7 +156,7 @@ class UsedIds:
 class Side:
     """What one peer has sent."""
 
-    pending: dict[RequestId, Asked] = field(default_factory=dict[RequestId, Asked])
+    pending: dict[RequestId, SentRequest] = field(default_factory=dict[RequestId, SentRequest])
     used: UsedIds = field(default_factory=UsedIds)
     withdrawn: UsedIds = field(default_factory=UsedIds)  # the ids of requests that were taken back
     held: SplitMessage = field(default_factory=SplitMessage)
@@ -194,12 +194,14 @@ class History:
     scattered: bool = False  # over HTTP: what it sent may be counted elsewhere, or have passed unseen
     caller: str = ""  # of a stateless request over HTTP: the server asked, a blank, Authorization
 
-    initialize: Asked | None = None  # the latest initialize request
+    initialize: SentRequest | None = None  # the latest initialize request
     initialize_answered: bool = False
     initialized: bool = False
     initialized_seq: int | None = None
-    answered: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=RECENT_ANSWERS))  # the latest
-    eager: Asked | None = None  # the first client request between the result and initialized
+    answered: deque[SentRequest] = field(
+        default_factory=lambda: deque[SentRequest](maxlen=RECENT_ANSWERS)
+    )  # the latest
+    eager: SentRequest | None = None  # the first client request between the result and initialized
     unconfirmed_seq: int | None = None  # what the client sent, instead of initialized, after the result
     facts: int = 0  # those (see checks.table) that are known of every message from now on
 
@@ -234,7 +236,7 @@ class History:
         """What ``of`` declared in the handshake; ``None`` before that or if it was no object."""
         return self.client_capabilities if of == CLIENT else self.server_capabilities
 
-    def pending(self, asker: Sender, id: RequestId) -> Asked | None:
+    def pending(self, asker: Sender, id: RequestId) -> SentRequest | None:
         """The request of ``asker`` with this id that has no answer yet."""
         return self.side(asker).pending.get(id)
 

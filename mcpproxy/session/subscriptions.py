@@ -7,7 +7,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId
-from mcpproxy.session.history import Asked
+from mcpproxy.session.history import SentRequest
 
 MAX_REMEMBERED: Final = 1_024
 """So many subscriptions of a session are remembered."""
@@ -23,7 +23,7 @@ class Subscription:
     the server did, other than by its answer.
     """
 
-    asked: Asked
+    asked: SentRequest
     wanted: JSONObject | None
     acknowledged: JSONObject | None = None
     begun: bool = False

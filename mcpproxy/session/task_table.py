@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.protocol.task_lifecycle import State
+from mcpproxy.protocol.task_lifecycle import TaskState
 from mcpproxy.session.frame import Sender
-from mcpproxy.session.history import Asked
+from mcpproxy.session.history import SentRequest
 
 MAX_REMEMBERED: Final = 4_096
 """So many tasks, tools and listed ids of a session are remembered."""
@@ -29,13 +29,13 @@ class Task:
     """
 
     id: str
-    made_by: Asked | None = None
-    state: State = State.UNSEEN
+    made_by: SentRequest | None = None
+    state: TaskState = TaskState.UNSEEN
     seq: int = 0
     updated: datetime | None = None
     created: datetime | None = None
     expires_ns: int | None = None
-    poll: Asked | None = None
+    poll: SentRequest | None = None
     poll_ms: float | None = None
     got_seq: int = 0
     hurried: bool = False  # it was asked for too often, and that was told
@@ -43,7 +43,7 @@ class Task:
     deleted: bool = False
 
 
-def is_later(asked: Asked | None, at: datetime | None, seq: int, updated: datetime | None) -> bool:
+def is_later(asked: SentRequest | None, at: datetime | None, seq: int, updated: datetime | None) -> bool:
     """Whether a report certainly was made after the one that came in frame ``seq`` and named ``updated``.
 
     It was if it answers ``asked``, which came after that frame, or if it says so by its own time.
@@ -54,7 +54,7 @@ def is_later(asked: Asked | None, at: datetime | None, seq: int, updated: dateti
 
 
 @slotted(eq=False)
-class Listing:
+class TaskListing:
     """One walk through tasks/list: from its first request to the page without a next, in ``end_seq``."""
 
     start_seq: int
@@ -74,8 +74,8 @@ class Tasks:
 
     by_id: dict[tuple[Sender, str], Task] = field(default_factory=dict[tuple[Sender, str], Task])
     support: dict[str, str | None] = field(default_factory=dict[str, str | None])
-    listing: dict[Sender, Listing] = field(default_factory=dict[Sender, Listing])
-    listed: dict[Sender, Listing] = field(default_factory=dict[Sender, Listing])
+    listing: dict[Sender, TaskListing] = field(default_factory=dict[Sender, TaskListing])
+    listed: dict[Sender, TaskListing] = field(default_factory=dict[Sender, TaskListing])
     tokens: dict[tuple[Sender, type, object], Task] = field(
         default_factory=dict[tuple[Sender, type, object], Task]
     )

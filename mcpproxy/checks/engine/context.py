@@ -13,7 +13,7 @@ from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, RequestI
 from mcpproxy.protocol.lifecycle import Input
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import History, SentRequest
 
 
 @slotted(frozen=True)
@@ -56,11 +56,11 @@ class MessageContext:
     sender: Sender
     message: Single
     candidates: tuple[str, ...]
-    answers: Asked | None = None
+    answers: SentRequest | None = None
     stateless: bool = False
     at: str = ""
     happened: Input | None = None
-    asked: Asked | None = None
+    asked: SentRequest | None = None
     method: str = ""
     contents: "JSON | Absent" = ABSENT
     known: int = 0

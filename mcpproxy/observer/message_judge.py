@@ -16,8 +16,8 @@ from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
 from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, Kind
 from mcpproxy.checks.transports.stdio import split_message, stray_output
 from mcpproxy.observer.classify import is_acp, read
+from mcpproxy.observer.findings import Cause, FindingBuilder
 from mcpproxy.observer.memory_limit import MOST_BYTES, Room, weight
-from mcpproxy.observer.severity import Cause, FindingBuilder
 from mcpproxy.observer.update import remember
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -46,7 +46,7 @@ from mcpproxy.session.frame import (
     Sender,
     Signal,
 )
-from mcpproxy.session.history import Asked, History, UsedIds
+from mcpproxy.session.history import History, SentRequest, UsedIds
 from mcpproxy.session.masked_values import MARK, holds_mask
 
 _MASKED: Final = MARK.encode("ascii")
@@ -90,7 +90,7 @@ class MessageJudge:
         joined_late: bool = False,
         masked: bool = False,
     ) -> None:
-        self._weigh = build_findings
+        self._build_findings = build_findings
         self._dispatch = dispatch
         self._room = room or Room()
         self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
@@ -156,7 +156,9 @@ class MessageJudge:
         if isinstance(event, Close):
             found += self._release("client") + self._release("server")
         for row in self._dispatch.events:
-            found += self._weigh(row.check(event, self._history), 0, "client", self._history.candidates)
+            found += self._build_findings(
+                row.check(event, self._history), 0, "client", self._history.candidates
+            )
         return found
 
     # From frames to messages
@@ -190,7 +192,7 @@ class MessageJudge:
             return []
         violation = split_message(frame.sender, held.release())
         return [
-            *self._weigh([violation], frame.seq, frame.sender, self._history.candidates),
+            *self._build_findings([violation], frame.seq, frame.sender, self._history.candidates),
             *self._judge(frame, whole),
         ]
 
@@ -218,7 +220,7 @@ class MessageJudge:
                 self._history.side(frame.sender).unreadable = True
             checks = FRAME_CHECKS if lenient is not None else FRAME_CHECKS[: looks_meant(frame.raw)]
             for _, check in checks:
-                found += self._weigh(
+                found += self._build_findings(
                     check(context, self._history), frame.seq, frame.sender, context.candidates
                 )
             if lenient is not None:
@@ -234,7 +236,7 @@ class MessageJudge:
         context = MessageContext(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
         found: list[Finding] = []
         for _, check in BATCH_CHECKS:
-            found += self._weigh(
+            found += self._build_findings(
                 check(context, message, history), frame.seq, frame.sender, history.candidates
             )
         self._room.added += weight(frame.raw)
@@ -255,15 +257,15 @@ class MessageJudge:
             return judge()
         key = (raw, frame.sender, frame.terminated, history.candidates, history.facts, frame.exchange > 0)
         causes = self._noise.get(key)
-        if causes is not None and self._weigh.repeats(causes, frame.seq, frame.sender):
+        if causes is not None and self._build_findings.repeats(causes, frame.seq, frame.sender):
             history.side(frame.sender).notified_seq = 0
             return []
-        before = self._weigh.causes()
+        before = self._build_findings.causes()
         found = judge()
         if causes is None:
             if len(self._noise) >= _MOST_NOISE:
                 self._noise.clear()
-            after = self._weigh.causes()
+            after = self._build_findings.causes()
             self._noise[key] = tuple(cause for cause, count in after.items() if count > before.get(cause, 0))
         return found
 
@@ -297,7 +299,7 @@ class MessageJudge:
                     and is_hidden(frame, violation.pointer, context.answers)
                 ):
                     continue
-                found += self._weigh((violation,), frame.seq, frame.sender, context.candidates)
+                found += self._build_findings((violation,), frame.seq, frame.sender, context.candidates)
         if frame.refused:
             if isinstance(message, Request) and message.id is not None:
                 history.side(frame.sender).withdrawn.add(message.id, frame.seq)  # it may still be cancelled
@@ -353,7 +355,7 @@ def _is_standard(dispatch: Dispatch) -> bool:
     return all(check in (not_a_message, message_kind, stray_output) for check in looking)
 
 
-def is_hidden(frame: Frame, pointer: str, answers: Asked | None = None) -> bool:
+def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) -> bool:
     """Whether what is said of the place ``pointer`` in a message may hang on something that was masked.
 
     That is what stands there or beside it, or what was asked, where the message ``answers`` that.

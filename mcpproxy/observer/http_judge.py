@@ -18,9 +18,9 @@ from mcpproxy.checks.engine.http_facts import ANYTHING, HttpFact
 from mcpproxy.checks.engine.rows import Moment
 from mcpproxy.observer.attribution import posting_target, session_of
 from mcpproxy.observer.classify_http import of_content, of_end, of_head, of_request
+from mcpproxy.observer.findings import FindingBuilder
 from mcpproxy.observer.memory_limit import Room
-from mcpproxy.observer.messages import MessageJudge, is_hidden
-from mcpproxy.observer.severity import FindingBuilder
+from mcpproxy.observer.message_judge import MessageJudge, is_hidden
 from mcpproxy.observer.update_http import (
     Key,
     keys_of,
@@ -98,7 +98,7 @@ class HttpJudge:
         joined_late: bool = False,
         redacted: bool = False,
     ) -> None:
-        self._weigh = build_findings
+        self._build_findings = build_findings
         self._room = room or Room()
         self._dispatch = dispatch
         self._joined_late = joined_late
@@ -260,7 +260,7 @@ class HttpJudge:
         messages = singles(frame)[0]
         keys = () if event is None else keys_of(messages)
         if event is not None:
-            self._note_event(exchange, frame, keys)
+            self._remember_event(exchange, frame, keys)
         else:
             exchange.bodies += 1
         known = exchange.known | of_content(exchange, frame, messages)
@@ -282,7 +282,7 @@ class HttpJudge:
             remember_event_id(exchange, session, frame, event.id)
         return found
 
-    def _note_event(self, exchange: HttpExchange, frame: Frame, keys: Sequence[Key]) -> None:
+    def _remember_event(self, exchange: HttpExchange, frame: Frame, keys: Sequence[Key]) -> None:
         event, session = frame.event, exchange.session
         assert event is not None
         exchange.events += 1
@@ -407,7 +407,9 @@ class HttpJudge:
 
     def _new_judge(self, revision: str | None, late: bool) -> MessageJudge:
         late = late or self._joined_late
-        return MessageJudge(self._weigh, self._dispatch, self._room, revision=revision, joined_late=late)
+        return MessageJudge(
+            self._build_findings, self._dispatch, self._room, revision=revision, joined_late=late
+        )
 
     # Checks
 
@@ -421,7 +423,7 @@ class HttpJudge:
     ) -> list[Finding]:
         """Let the checks of this moment look that may have something to say, when so much is known."""
         found: list[Finding] = []
-        build_findings = self._weigh
+        build_findings = self._build_findings
         checks = self._dispatch.http_checks_for(moment, exchange.traffic, exchange.method, known)
         if not checks:
             return found

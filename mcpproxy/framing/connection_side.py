@@ -13,10 +13,10 @@ from mcpproxy.framing.pieces import BodyEnd, BodyPart, Broken, Cut, OpaqueBytes,
 
 _NOT_LINE_END: Final = re.compile(rb"[^\r\n]")
 _SEEN_BYTES: Final = 5
-"""How much of a head `Stream.refusal` wants to see."""
+"""How much of a head `ConnectionSide.refusal` wants to see."""
 
 
-class Stream(ABC):
+class ConnectionSide(ABC):
     """Takes one side's bytes apart; what it finds is added to ``pieces``."""
 
     __slots__ = ("_body", "_opaque", "at_ns", "broken", "exchange", "held", "of", "pieces")
