@@ -7,7 +7,6 @@ names is a permission or cannot be seen on the wire; its table in ``rules/`` say
 
 from typing import Final
 
-
 from mcpproxy.checks.acp import acp_sessions, handshake
 from mcpproxy.checks.basic import capabilities, content, frames, icons, lifecycle, meta, rpc, shapes
 from mcpproxy.checks.client import elicitation, roots, sampling

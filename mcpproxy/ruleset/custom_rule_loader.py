@@ -7,6 +7,7 @@ a ``FAMILY`` as the modules of ``mcpproxy.checks`` do.
 import importlib.util
 import os
 import tomllib
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -69,14 +70,17 @@ def _family(file: Path) -> RuleFamily:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        with warnings.catch_warnings():
+            # An old name is shown as a warning and still works, even where warnings are errors.
+            warnings.filterwarnings("default", r"mcpproxy\.", DeprecationWarning)
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise CustomRuleError(
             str(file), f"it cannot be imported: {type(error).__name__}: {error}", "mend the module"
         ) from error
     family = getattr(module, "FAMILY", None)
     if not isinstance(family, RuleFamily):
-        raise CustomRuleError(str(file), "it has no FAMILY", "end it with FAMILY = Family(checks=(...))")
+        raise CustomRuleError(str(file), "it has no FAMILY", "end it with FAMILY = RuleFamily(checks=(...))")
     return family
 
 
