@@ -242,7 +242,9 @@ class _Requests(ConnectionSide):
         method, target, version, headers, framing = head
         self._last = exchange = self._exchanges.asked(method, method == "CONNECT" or "upgrade" in framing)
         self.exchange = exchange.number
-        self.pieces.append(RequestStart(exchange.number, method, target, version, headers, raw, self.at_ns))
+        self.pieces.append(
+            RequestStart(exchange.number, method, target, version, headers=headers, raw=raw, at_ns=self.at_ns)
+        )
         self.enter(request_body(framing))
 
     def end(self, by: Side, how: str, reset: bool, at_ns: int) -> None:
@@ -291,7 +293,11 @@ class _Responses(ConnectionSide):
             return
         status, reason, version, headers, framing = head
         self.exchange = number = exchange.number
-        self.pieces.append(ResponseStart(number, status, reason, version, headers, raw, self.at_ns, self.of))
+        self.pieces.append(
+            ResponseStart(
+                number, status, reason, version, headers=headers, raw=raw, at_ns=self.at_ns, by=self.of
+            )
+        )
         if status < 200 and status != 101:
             return
         exchange.answered = True

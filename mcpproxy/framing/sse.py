@@ -158,12 +158,12 @@ def _usual(found: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bool) ->
         raw,
         at_ns,
         data,
-        None if event_name is None else event_name.decode("utf-8", "replace"),
-        None if id_bytes is None else id_bytes.decode("utf-8", "replace"),
-        None,
-        (),
-        (first - start, last - start),
-        complete,
+        event=None if event_name is None else event_name.decode("utf-8", "replace"),
+        id=None if id_bytes is None else id_bytes.decode("utf-8", "replace"),
+        retry=None,
+        comments=(),
+        data_span=(first - start, last - start),
+        complete=complete,
     )
 
 
@@ -188,4 +188,14 @@ def _read(raw: bytes, start: int, at_ns: int, complete: bool) -> SseBlock:
             comments.append(value.decode("utf-8", "replace"))
     span = spans[0] if len(spans) == 1 else None
     data = b"\n".join([raw[first:last] for first, last in spans]) if spans else None
-    return SseBlock(raw, at_ns, data, event, id, retry, tuple(comments), span, complete)
+    return SseBlock(
+        raw,
+        at_ns,
+        data,
+        event=event,
+        id=id,
+        retry=retry,
+        comments=tuple(comments),
+        data_span=span,
+        complete=complete,
+    )

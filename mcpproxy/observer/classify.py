@@ -50,7 +50,7 @@ _OPENING: Final = ("initialize", "server/discover")
 
 def read(frame: Frame, message: Single, at: str, history: History) -> MessageContext:
     """The message of ``frame`` that stands at the JSON Pointer ``at``, with all that is known of it."""
-    context = MessageContext(frame, frame.sender, message, history.candidates, None, False, at)
+    context = MessageContext(frame, frame.sender, message, history.candidates, at=at)
     # Every frame comes through here: types are compared, which is the fastest way to tell them apart.
     if type(message) is Request:
         _read_request(context, message, history)

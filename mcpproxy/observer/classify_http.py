@@ -1,7 +1,7 @@
-"""What can be told of an exchange before any check looks at it: see ``checks.engine.http_facts``.
+"""Classify an HTTP exchange before any check sees it: its facts, what it carries, its revisions.
 
-Each fact is a condition without which the checks that ask for it have nothing to say, and is told wherever
-it may be so. The history stays as it is.
+A fact (see ``checks.engine.http_facts``) is a condition without which the checks that name it cannot find
+anything. It is set wherever the condition may hold. Nothing here changes the history.
 """
 
 from typing import Final
@@ -35,9 +35,9 @@ from mcpproxy.checks.engine.http_facts import (
 from mcpproxy.checks.transports.http import COMMON_ACCEPT, JSON_TYPE, SSE_TYPE
 from mcpproxy.checks.utilities.progress import ProgressTokens
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Notification, Response
-from mcpproxy.protocol.revisions import VERSION_KEY
+from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
 from mcpproxy.session.exchanges import SESSION, VERSION, Fields, HttpExchange, HttpHistory, Proper
-from mcpproxy.session.frame import CLIENT, Frame
+from mcpproxy.session.frame import CLIENT, Frame, RequestHead
 
 PROGRESS: Final = "notifications/progress"
 
@@ -159,3 +159,75 @@ def of_end(exchange: HttpExchange) -> HttpFact:
     # Where an id was used twice, the other request may wait still.
     waiting = [request for request in exchange.requests if session.pending(request.id)]
     return UNANSWERED if waiting or exchange.answered_ns is None else 0
+
+
+# What an exchange carries
+
+
+def has_body(request: RequestHead, fields: Fields) -> bool:
+    """Whether the request goes on. Where its version is later or not known, only what comes next tells."""
+    if request.version not in ("1.0", "1.1") and request.method == "POST":
+        return True
+    length = fields.get("content-length")
+    return "transfer-encoding" in fields or (length is not None and length.strip() not in ("", "0"))
+
+
+def has_content(frame: Frame) -> bool:
+    """Whether a body or a part of a stream from the server is more than nothing.
+
+    A client takes neither a comment for an event nor what the stream's end has left without its blank line.
+    """
+    if (event := frame.event) is None:
+        return bool(frame.raw)
+    return frame.terminated and bool(frame.raw or event.id or event.name)
+
+
+def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> bool:
+    """Whether a frame from the server is to be judged as a message of its session.
+
+    HTTP errors come first: outside 2xx a body is a message only where it answers, by its id, a request
+    of this very exchange, and in an open session not even there: the request was taken back. What
+    answers a notification is judged with the exchange.
+    """
+    if frame.event is not None:
+        if not frame.raw or exchange.replayed or exchange.elsewhere or frame.event.name == "endpoint":
+            return False
+        return frame.event.name in (None, "", "message") or bool(messages)
+    if exchange.traffic == "http+sse" or exchange.only_notifies or exchange.method != "POST":
+        return False
+    if exchange.succeeded:
+        return exchange.response_fields.media_type == "application/json"
+    if exchange.traffic == "stateful" and exchange.initialize is None:
+        return False
+    asked = [request.id for request in exchange.requests]
+    return bool(messages) and all(isinstance(m, ErrorResponse) and m.id in asked for m in messages)
+
+
+# Revisions
+
+STREAMABLE: Final = since("2025-03-26")
+"""The revisions that have Streamable HTTP."""
+
+WITH_SESSIONS: Final = span("2025-03-26", "2026-07-28")
+"""Those of them that have sessions."""
+
+WITH_SSE: Final = until("2025-03-26")
+"""The revisions that have HTTP+SSE."""
+
+
+def revisions_for(exchange: HttpExchange) -> tuple[str, ...]:
+    """The revisions by which the HTTP of an exchange may be judged."""
+    session = exchange.session
+    if session is None:
+        return STREAMABLE
+    if session.legacy:
+        return WITH_SSE
+    if session.stateless:
+        named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
+        said = (version for version in (*named, exchange.fields.get(VERSION)) if version in STATELESS)
+        return stateless_of([str(version) for version in said][:1])
+    if session.revision is not None:
+        return (session.revision,)
+    if exchange.method != "POST" or exchange.initialize is not None or session.id is not None:
+        return WITH_SESSIONS
+    return STREAMABLE

@@ -67,13 +67,13 @@ class FindingBuilder:
                 severity,
                 blame,
                 _cut(violation.message, MESSAGE_CHARACTERS),
-                seq if violation.frame is None else violation.frame,
-                violation.related[:MOST_RELATED],
-                _nearest(violation.pointer),
-                judged_by[0] if len(judged_by) == 1 else None,
-                requirement.source(judged_by),
-                requirement.id,
-                violation.data,
+                frame=seq if violation.frame is None else violation.frame,
+                related=violation.related[:MOST_RELATED],
+                pointer=_nearest(violation.pointer),
+                revision=judged_by[0] if len(judged_by) == 1 else None,
+                source=requirement.source(judged_by),
+                requirement=requirement.id,
+                data=violation.data,
             )
 
     def causes(self) -> dict[Cause, int]:

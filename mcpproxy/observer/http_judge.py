@@ -17,7 +17,16 @@ from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.http_facts import ANYTHING, HttpFact
 from mcpproxy.checks.engine.rows import Moment
 from mcpproxy.observer.attribution import posting_target, session_of
-from mcpproxy.observer.classify_http import of_content, of_end, of_head, of_request
+from mcpproxy.observer.classify_http import (
+    has_body,
+    has_content,
+    is_message,
+    of_content,
+    of_end,
+    of_head,
+    of_request,
+    revisions_for,
+)
 from mcpproxy.observer.findings import FindingBuilder
 from mcpproxy.observer.memory_limit import Room
 from mcpproxy.observer.message_judge import MessageJudge, is_hidden
@@ -36,15 +45,11 @@ from mcpproxy.observer.update_http import (
 )
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.jsontext import several_texts
-from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
 from mcpproxy.session.exchanges import (
     MAX_REMEMBERED,
-    VERSION,
-    Fields,
     HttpExchange,
     HttpHistory,
     HttpSession,
-    Proper,
     fields_of,
     is_answer,
     singles,
@@ -64,15 +69,6 @@ from mcpproxy.session.frame import (
     Sender,
 )
 from mcpproxy.session.history import keep
-
-STREAMABLE: Final = since("2025-03-26")
-"""The revisions that have Streamable HTTP."""
-
-WITH_SESSIONS: Final = span("2025-03-26", "2026-07-28")
-"""Those of them that have sessions."""
-
-WITH_SSE: Final = until("2025-03-26")
-"""The revisions that have HTTP+SSE."""
 
 _HEAD_BYTES: Final = 1 << 10
 _ID_BYTES: Final = 200
@@ -123,7 +119,7 @@ class HttpJudge:
             self._room.added += _HEAD_BYTES + sum(len(value) for _, value in event.headers)
             exchange = exchanges[number] = HttpExchange(event, fields, number, event.method)
             exchange.masked = self._redacted
-            return [] if _has_body(event, exchange.fields) else self._settle(exchange, None)
+            return [] if has_body(event, exchange.fields) else self._settle(exchange, None)
         if type(event) is ResponseHead:
             exchange = exchanges.get(event.exchange)
             if exchange is None or event.status < 200:
@@ -255,7 +251,7 @@ class HttpJudge:
         event = frame.event
         if event is not None and event.retry is not None and exchange.stream is not None:
             exchange.stream.retry_ms = event.retry
-        if frame.by_proxy or not _says_something(frame):
+        if frame.by_proxy or not has_content(frame):
             return []
         messages = singles(frame)[0]
         keys = () if event is None else keys_of(messages)
@@ -272,7 +268,7 @@ class HttpJudge:
             code = member(message.value, "error", "code") if type(message) is ErrorResponse else None
             if type(code) is int:
                 exchange.error_codes |= {code}
-        if self._is_message(exchange, frame, messages):
+        if is_message(exchange, frame, messages):
             session.judge.history.masked = exchange.masked
             found += session.judge.observe(frame)
             remember_messages(exchange, session, frame, messages, self._history)
@@ -321,26 +317,6 @@ class HttpJudge:
                 MAX_REMEMBERED,
             )
         return session
-
-    def _is_message(self, exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> bool:
-        """Whether a frame from the server is to be judged as a message of its session.
-
-        HTTP errors come first: outside 2xx a body is a message only where it answers, by its id, a request
-        of this very exchange, and in an open session not even there: the request was taken back. What
-        answers a notification is judged with the exchange.
-        """
-        if frame.event is not None:
-            if not frame.raw or exchange.replayed or exchange.elsewhere or frame.event.name == "endpoint":
-                return False
-            return frame.event.name in (None, "", "message") or bool(messages)
-        if exchange.traffic == "http+sse" or exchange.only_notifies or exchange.method != "POST":
-            return False
-        if exchange.succeeded:
-            return exchange.response_fields.media_type == "application/json"
-        if exchange.traffic == "stateful" and exchange.initialize is None:
-            return False
-        asked = [request.id for request in exchange.requests]
-        return bool(messages) and all(isinstance(m, ErrorResponse) and m.id in asked for m in messages)
 
     # The end
 
@@ -441,42 +417,7 @@ class HttpJudge:
                 if moment in ("success", "refusal") and exchange.response is not None:
                     seq = exchange.response.seq
                 before = build_findings.total
-                found += build_findings((violation,), seq, sender, self._candidates(exchange))
+                found += build_findings((violation,), seq, sender, revisions_for(exchange))
                 if build_findings.total > before:
                     exchange.reported |= {violation.rule}
         return found
-
-    def _candidates(self, exchange: HttpExchange) -> tuple[str, ...]:
-        """The revisions by which the HTTP of an exchange may be judged."""
-        session = exchange.session
-        if session is None:
-            return STREAMABLE
-        if session.legacy:
-            return WITH_SSE
-        if session.stateless:
-            named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
-            said = (version for version in (*named, exchange.fields.get(VERSION)) if version in STATELESS)
-            return stateless_of([str(version) for version in said][:1])
-        if session.revision is not None:
-            return (session.revision,)
-        if exchange.method != "POST" or exchange.initialize is not None or session.id is not None:
-            return WITH_SESSIONS
-        return STREAMABLE
-
-
-def _says_something(frame: Frame) -> bool:
-    """Whether a body or a part of a stream from the server is more than nothing.
-
-    A client takes neither a comment for an event nor what the stream's end has left without its blank line.
-    """
-    if (event := frame.event) is None:
-        return bool(frame.raw)
-    return frame.terminated and bool(frame.raw or event.id or event.name)
-
-
-def _has_body(request: RequestHead, fields: Fields) -> bool:
-    """Whether the request goes on. Where its version is later or not known, only what comes next tells."""
-    if request.version not in ("1.0", "1.1") and request.method == "POST":
-        return True
-    length = fields.get("content-length")
-    return "transfer-encoding" in fields or (length is not None and length.strip() not in ("", "0"))

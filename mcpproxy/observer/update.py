@@ -62,10 +62,10 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
         id,
         message.method,
         message.params,
-        frame.observed_at_ns,
-        context.candidates,
-        context.stateless,
-        history.state in _EARLY,
+        at_ns=frame.observed_at_ns,
+        candidates=context.candidates,
+        stateless=context.stateless,
+        early=history.state in _EARLY,
     )
     if context.stateless and not context.known & UNFAMILIAR:
         asked.familiar = True

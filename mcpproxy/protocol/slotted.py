@@ -5,8 +5,8 @@ from typing import Any, Final
 from mcpproxy.base.renamed import resolve_old_name
 
 _NAMES: Final = {
-    "slotted": ("mcpproxy.base.slotted", "slotted"),
-    "field": ("mcpproxy.base.slotted", "field"),
+    "slotted": ("mcpproxy.custom_rules", "slotted"),
+    "field": ("mcpproxy.custom_rules", "field"),
 }
 
 

@@ -68,10 +68,14 @@ def test_a_name_that_never_was_is_no_attribute(module: ModuleType) -> None:
         _ = module.Never
 
 
+def nothing(_context: custom_rules.MessageContext, _history: custom_rules.History) -> None:
+    """Remember nothing."""
+
+
 def test_an_old_family_takes_its_notes() -> None:
     with pytest.warns(DeprecationWarning, match="the next release removes"):
         family, note = table.Family, table.Note
-    update = note(lambda _context, _history: None, ("request",))
+    update = note(nothing, ("request",))
     assert family(notes=(update,)) == RuleFamily(updates=(update,))
     assert note is custom_rules.StateUpdate
 

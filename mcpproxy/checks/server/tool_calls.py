@@ -77,7 +77,7 @@ def remember_call(context: MessageContext, history: History) -> None:
     unsure = not is_one_or_stateless(revisions)
     if "outputSchema" in tool.value or unsure or _misfits(tool, params, revisions[0]):
         stale = context.frame.observed_at_ns > tool.fresh_until_ns
-        asked.noted = ToolCall(asked, name, tool, 0, known, known.changes, stale)
+        asked.noted = ToolCall(asked, name, tool, unlisted=0, known=known, changes=known.changes, stale=stale)
     tool.forget()
 
 
