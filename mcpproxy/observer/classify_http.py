@@ -47,7 +47,7 @@ _NO_CONTENT: Final = (202, 204, 205)
 
 
 def of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
-    """What is known once a request is all there and its session found."""
+    """Return the facts known once the whole request was seen and its session is found."""
     fields, session = exchange.fields, exchange.session
     known = fields.told
     if known is None:
@@ -94,7 +94,7 @@ def _is_contradicted(exchange: HttpExchange) -> bool:
 
 
 def of_head(exchange: HttpExchange) -> HttpFact:
-    """What the head of the response adds to that."""
+    """Return the facts that the head of the response adds."""
     known, media_type = 0, exchange.response_fields.media_type
     if SESSION in exchange.response_fields:
         known = ISSUING
@@ -110,7 +110,7 @@ def of_head(exchange: HttpExchange) -> HttpFact:
 
 
 def of_content(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> HttpFact:
-    """What is to be added while a body or an event of the server is looked at, for it alone."""
+    """Return the facts to add for one body or event of the server, while that is judged."""
     known = FAILING if exchange.reported else 0
     if frame.event is None:
         if not _is_awaited(exchange, frame.message):
@@ -134,7 +134,7 @@ def of_content(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...
 
 
 def _belongs(exchange: HttpExchange, message: Proper) -> bool:
-    """Whether a notification is no progress, or that of the one request in flight that gave the token."""
+    """Whether a notification is progress of this exchange's request, or no progress notification at all."""
     if message.value["method"] != PROGRESS:
         return True
     stream, session, token = exchange.stream, exchange.session, member(message.value, *_TOKEN)
@@ -145,18 +145,18 @@ def _belongs(exchange: HttpExchange, message: Proper) -> bool:
 
 
 def _is_awaited(exchange: HttpExchange, message: Message) -> bool:
-    """Whether it is the result that a request of this exchange awaits, not in an array."""
+    """Whether the message is a single result that a request of this exchange awaits."""
     if type(message) is not Response:
         return False
     return message.id in [request.id for request in exchange.requests]
 
 
 def of_end(exchange: HttpExchange) -> HttpFact:
-    """What the end adds: whether something is missing."""
+    """Return the fact that the end adds: whether an answer is missing."""
     session = exchange.session
     if session is None or not exchange.requests:
         return 0
-    # Where an id was used twice, the other request may wait still.
+    # Where an id was used twice, the other request may still be pending.
     waiting = [request for request in exchange.requests if session.pending(request.id)]
     return UNANSWERED if waiting or exchange.answered_ns is None else 0
 
@@ -165,7 +165,7 @@ def of_end(exchange: HttpExchange) -> HttpFact:
 
 
 def has_body(request: RequestHead, fields: Fields) -> bool:
-    """Whether the request goes on. Where its version is later or not known, only what comes next tells."""
+    """Whether a body follows the head. For a later or unknown HTTP version, a POST is taken to have one."""
     if request.version not in ("1.0", "1.1") and request.method == "POST":
         return True
     length = fields.get("content-length")
@@ -173,9 +173,9 @@ def has_body(request: RequestHead, fields: Fields) -> bool:
 
 
 def has_content(frame: Frame) -> bool:
-    """Whether a body or a part of a stream from the server is more than nothing.
+    """Whether a frame of the server holds a body or an event that a client would process.
 
-    A client takes neither a comment for an event nor what the stream's end has left without its blank line.
+    A comment is no event, and neither is an event that the stream's end cut off before its blank line.
     """
     if (event := frame.event) is None:
         return bool(frame.raw)
@@ -185,9 +185,9 @@ def has_content(frame: Frame) -> bool:
 def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> bool:
     """Whether a frame from the server is to be judged as a message of its session.
 
-    HTTP errors come first: outside 2xx a body is a message only where it answers, by its id, a request
-    of this very exchange, and in an open session not even there: the request was taken back. What
-    answers a notification is judged with the exchange.
+    With an error status, a body is a message only if it answers, by its id, a request of this exchange; in an
+    open stateful session it is not even then, because the refused request counts as never sent. The body of
+    an answer to a notification is judged with the exchange.
     """
     if frame.event is not None:
         if not frame.raw or exchange.replayed or exchange.elsewhere or frame.event.name == "endpoint":
@@ -216,7 +216,7 @@ WITH_SSE: Final = until("2025-03-26")
 
 
 def revisions_for(exchange: HttpExchange) -> tuple[str, ...]:
-    """The revisions by which the HTTP of an exchange may be judged."""
+    """Return the revisions by which the HTTP part of an exchange may be judged."""
     session = exchange.session
     if session is None:
         return STREAMABLE

@@ -1,12 +1,13 @@
-"""The judge of HTTP: whose exchange it is, when each check gets to look, and what is remembered.
+"""The judge of HTTP: attribute each exchange to a session, run the checks at each moment, update the history.
 
-A session is told by its id; an initialize opens a new one; a stateless request stands alone; a POST to
-the URI that an ``endpoint`` event named belongs to that HTTP+SSE stream. What has none of these marks
-belongs to the session without id that was opened on its connection, if there is just one; else to
-nobody, and nothing is concluded from what such an exchange does not show.
+A session is recognised by its id; an initialize opens a new one; a stateless request is a session of its own;
+a POST to the URI that an ``endpoint`` event named belongs to that HTTP+SSE stream. A request with none of
+these marks belongs to the session without id that was opened on its connection, if there is exactly one.
+Otherwise its session is unknown, and nothing is concluded from what such an exchange lacks.
 
-The messages of each session go to a ``MessageJudge`` of their own, the HTTP around them to the checks of
-exchanges. What HTTP refused was never said: it is taken back, so that it may be sent again.
+The messages of each session go to its own ``MessageJudge``; the HTTP around them goes to the checks of
+exchanges. A message that HTTP refused counts as never sent: it is taken back, so that the client may send it
+again.
 """
 
 from collections.abc import Sequence
@@ -72,17 +73,18 @@ from mcpproxy.session.history import keep
 
 _HEAD_BYTES: Final = 1 << 10
 _ID_BYTES: Final = 200
-"""About what is remembered with an exchange, and with the id of an event."""
+"""About how many bytes it takes to remember an exchange, and an event id."""
 
 MAX_CHALLENGES: Final = 100
-"""So many 401s are remembered until it is known whether they told where to go."""
+"""How many 401 responses are remembered until it is known whether they led to the metadata."""
 
 
 class HttpJudge:
     """Judges the exchanges of one recording.
 
-    ``joined_late``: part of it was not seen; ``redacted``: values were masked anywhere in it. Of any other
-    recording, a note says before which content credentials were masked.
+    ``joined_late`` says that part of the recording was not seen, ``redacted`` that values anywhere in it may
+    be masked. In a recording that is not redacted, a ``Note`` event precedes each frame with masked
+    credentials.
     """
 
     def __init__(
@@ -99,18 +101,18 @@ class HttpJudge:
         self._dispatch = dispatch
         self._joined_late = joined_late
         self._redacted = redacted
-        self._masking = 0  # the connection whose next frame is masked, if there is one
+        self._masking = 0  # the connection whose next frame is masked, 0 if there is none
         self._history = HttpHistory(blind=joined_late)
         self._latest: HttpSession | None = None
 
     @property
     def revision(self) -> str | None:
-        """The revision of the session that spoke last."""
+        """The revision of the session that sent the latest request."""
         return self._latest.revision if self._latest else None
 
     def observe(self, event: Event) -> list[Finding]:
-        """Judge one event. Whatever the peers send, this does not raise."""
-        # Types are compared, which is the fastest way to tell apart what every exchange has.
+        """Judge one event. This does not raise, whatever the peers send."""
+        # Comparing types is faster than ``isinstance`` or ``match`` for the events of every exchange.
         exchanges = self._history.exchanges
         if type(event) is Frame:
             return self.frame(event)
@@ -158,7 +160,7 @@ class HttpJudge:
         return found + self._received(exchange, frame)
 
     def _piece(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
-        """A piece of a body too long to hold: nobody knows what it says."""
+        """Take a piece of a body too long to be held in memory; its content is not judged."""
         if frame.continues:
             exchange.pieced |= {frame.sender}
         else:
@@ -166,13 +168,13 @@ class HttpJudge:
         found = self._settle(exchange, None)
         if exchange.session is not None:
             exchange.session.judge.history.side(frame.sender).unreadable = True
-            exchange.session.forgetful = True  # An event's id went by with it.
+            exchange.session.forgetful = True  # It may have contained event ids.
         return found
 
     # The request
 
     def _settle(self, exchange: HttpExchange, body: Frame | None) -> list[Finding]:
-        """The request is all there: find its session, judge its head and its messages."""
+        """Once the whole request was seen: find its session, judge its head and its messages."""
         if exchange.settled:
             return []
         exchange.settled = True
@@ -202,7 +204,7 @@ class HttpJudge:
             if exchange.several:
                 session.judge.history.client.unreadable = True
             elif session.stateless and any(is_answer(message) for message in exchange.messages):
-                pass  # What it answers came with another exchange; that it answers is told with this one.
+                pass  # A stateless client must not answer at all: a check of the exchange reports it.
             else:
                 session.judge.history.masked = exchange.masked
                 found += session.judge.observe(body)
@@ -230,7 +232,7 @@ class HttpJudge:
         if session.stateless or session.legacy:
             return found
         if head.status >= 300:
-            self._take_back(exchange)  # Redirects too: the request is to be sent elsewhere.
+            self._take_back(exchange)  # Redirects too: the client will send the request elsewhere.
         elif exchange.initialize is not None:
             remember_opening(exchange, session, history)
         elif exchange.method == "DELETE" and session.ended_seq is None:
@@ -247,7 +249,7 @@ class HttpJudge:
     # What the server sends
 
     def _received(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
-        """A body or an SSE event from the server (or from us in its place)."""
+        """Judge a body or an SSE event of the server, or of mcpproxy in its place."""
         event = frame.event
         if event is not None and event.retry is not None and exchange.stream is not None:
             exchange.stream.retry_ms = event.retry
@@ -303,7 +305,7 @@ class HttpJudge:
             exchange.elsewhere = exchange.seen.exchange if open_still else 0
 
     def _open_legacy(self, exchange: HttpExchange, frame: Frame) -> HttpSession:
-        """The stream turns out to be one of HTTP+SSE; it names where its client is to post."""
+        """Take the stream for one of HTTP+SSE, and remember the URI to which its client will post."""
         session = exchange.session
         if session is None or not session.legacy:
             session = HttpSession(self._new_judge(None, False), legacy=True)
@@ -334,7 +336,7 @@ class HttpJudge:
         elif head.status == 404 and exchange.method == "POST":
             remember_404(exchange, session, head)
         if exchange.stream is not None and exchange.streams:
-            # A GET that was refused, for want of a token perhaps, has not carried the stream.
+            # A GET that was refused (for lack of a token, say) has not carried the stream.
             exchange.stream.closed_ns, exchange.stream.left = end.observed_at_ns, end.by == "client"
         for key in exchange.delivered or ():
             session.delivered.pop(key, None)
@@ -342,11 +344,11 @@ class HttpJudge:
 
     @property
     def history(self) -> HttpHistory:
-        """What has happened so far; only the judge writes it."""
+        """What has happened so far. Only the judge changes it."""
         return self._history
 
     def forget(self) -> None:
-        """Go on as if the recording had begun now, in the midst of all that is under way."""
+        """Continue as if the recording had begun now, in the middle of every session."""
         self._joined_late = True
         self._history = HttpHistory(blind=True)
         self._latest = None
@@ -367,14 +369,14 @@ class HttpJudge:
         return found
 
     def _sessions(self) -> list[HttpSession]:
-        """Every session that is still remembered, each once, oldest first."""
+        """Return every session that is remembered, each once, oldest first."""
         history = self._history
         under_way = [e.session for e in history.exchanges.values() if e.session]
         known = (*history.by_connection.values(), *history.sessions.values(), *history.posting.values())
         return list(dict.fromkeys([*known, *under_way]))
 
     def _lose_sight(self, gap: Gap) -> None:
-        """Something passed unseen. What was under way is not followed any further."""
+        """After a gap: stop following the exchanges that were open."""
         self._history.blind = True
         for session in self._sessions():
             session.late = True
@@ -397,7 +399,7 @@ class HttpJudge:
         known: HttpFact,
         frame: Frame | None = None,
     ) -> list[Finding]:
-        """Let the checks of this moment look that may have something to say, when so much is known."""
+        """Run the checks of this moment that can find something, given the facts ``known``."""
         found: list[Finding] = []
         build_findings = self._build_findings
         checks = self._dispatch.http_checks_for(moment, exchange.traffic, exchange.method, known)

@@ -1,6 +1,7 @@
-"""What the judge writes into the history of a session, once all checks have seen a message.
+"""Add a message to the history of its session, once all checks have seen it.
 
-What one family of checks wants to remember besides, it notes itself (``Note`` in ``checks.engine.rows``).
+What a family of checks remembers besides is written by its own updates (``StateUpdate`` in
+``checks.engine.rows``).
 """
 
 from typing import Final
@@ -16,11 +17,11 @@ from mcpproxy.session.frame import CLIENT
 from mcpproxy.session.history import History, SentRequest, Side
 
 _EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
-"""The states in which a request came before the handshake was through."""
+"""The states in which a request is sent before the handshake is complete."""
 
 
 def remember(context: MessageContext, history: History) -> None:
-    """Write the history on."""
+    """Add the message of ``context`` to the history."""
     message, happened = context.message, context.happened
     kind = type(message)
     side = history.client if context.sender == CLIENT else history.server
@@ -54,7 +55,7 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
             history.stateless_seq = frame.seq
         history.stateless_revision = context.candidates[0] if len(context.candidates) == 1 else None
     if id is None:
-        side.unreadable = True  # Whatever answers it cannot be told from an answer to nothing.
+        side.unreadable = True  # An answer to it cannot be told from an answer to nothing.
         return
     asked = context.asked = SentRequest(
         frame.seq,
