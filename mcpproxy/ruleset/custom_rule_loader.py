@@ -1,6 +1,6 @@
-"""Rules of the user's own.
+"""Load custom rules from folders of the user.
 
-They lie in folders with tables (``*.toml``, as in ``rules/``) and modules (``*.py``), each of which ends with
+A folder holds tables (``*.toml``, as in ``rules/``) and modules of checks (``*.py``), each of which ends with
 a ``FAMILY`` as the modules of ``mcpproxy.checks`` do.
 """
 
@@ -20,7 +20,7 @@ from mcpproxy.ruleset.guards import CustomRuleError, OnFault, guarded
 def load(
     folders: Iterable[str | os.PathLike[str]], built_in: Catalogue, on_fault: OnFault | None
 ) -> tuple[Catalogue, list[RuleFamily]]:
-    """The rules in ``folders``, and the checks that report them, guarded as ``ruleset.load`` says.
+    """Return the rules in ``folders`` and the families of checks that report them, guarded (see ``guards``).
 
     Raises:
         CustomRuleError: a folder holds no rules, or something in it cannot be used.
@@ -64,7 +64,7 @@ def _catalogue(tables: Mapping[str, object]) -> Catalogue:
 
 
 def _family(file: Path) -> RuleFamily:
-    """The ``FAMILY`` that a module of checks ends with."""
+    """Import the module ``file`` and return its ``FAMILY``."""
     spec = importlib.util.spec_from_file_location(f"mcpproxy_custom_rules_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
@@ -90,7 +90,7 @@ def _refuse_twice(folder: Path, found: Mapping[str, object], known: Iterable[str
 
 
 def _refuse_loose_ends(own: Catalogue, families: Iterable[RuleFamily]) -> None:
-    """A check may only report what a table describes, and a table that no check reports is a slip."""
+    """Refuse a check that reports a rule without table, and a rule that no check reports."""
     decided = Dispatch(families).rules
     if unknown := sorted(decided - own.rules.keys()):
         raise CustomRuleError(unknown[0], "a check reports it, but no table describes it", "add its table")
