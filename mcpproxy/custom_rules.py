@@ -1,7 +1,8 @@
-"""What rules of your own are made of: everything that a file in a ``--rules`` folder needs to import.
+"""Everything that a Python file in a ``--rules`` folder needs to import.
 
-A file of checks ends with ``FAMILY``, a ``RuleFamily``: its rows say which messages a check looks at, and the
-check yields a ``Violation`` for each requirement that the message breaks. ``rules/README.md`` has an example.
+Such a file defines checks and ends with ``FAMILY``, a ``RuleFamily``. The rows of the family say which
+messages each check looks at; a check yields a ``Violation`` for each requirement that the message breaks.
+``rules/README.md`` has an example.
 """
 
 from mcpproxy.base.slotted import field, slotted

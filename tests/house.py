@@ -25,26 +25,25 @@ TABLES: Final = _TABLE.format(code="HOUSE-001", name="lists-tools", blame="clien
 )
 
 CHECKS: Final = """
-from mcpproxy.checks.engine.context import Breach, member
-from mcpproxy.checks.engine.rows import Decider, Family, Note
+from mcpproxy.custom_rules import Check, RuleFamily, Violation, member
 
 print("imported")
 
 
-def lists_tools(passing, history):
+def lists_tools(context, history):
     print("asked")
-    yield Breach("HOUSE-001", "H-001", "client listed tools", "/method")
+    yield Violation("HOUSE-001", "H-001", "client listed tools", pointer="/method")
 
 
-def names_itself(passing, history):
-    if member(passing.message.result, "serverInfo") is not None:
-        yield Breach("HOUSE-002", "H-001", "server named itself", "/result/serverInfo")
+def names_itself(context, history):
+    if member(context.message.result, "serverInfo") is not None:
+        yield Violation("HOUSE-002", "H-001", "server named itself", pointer="/result/serverInfo")
 
 
-FAMILY = Family(
+FAMILY = RuleFamily(
     checks=(
-        Decider(("HOUSE-001",), lists_tools, ("request",), ("tools/list",)),
-        Decider(("HOUSE-002",), names_itself, ("response",)),
+        Check(("HOUSE-001",), lists_tools, ("request",), ("tools/list",)),
+        Check(("HOUSE-002",), names_itself, ("response",)),
     )
 )
 """

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.observer import Observer, attribution, update_http
-from mcpproxy.observer import http as judge
+from mcpproxy.observer import http_judge as judge
 from mcpproxy.protocol.jsontext import several_texts
 from mcpproxy.protocol.mirrors import mirrors
 from mcpproxy.ruleset import catalogue

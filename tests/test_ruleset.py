@@ -33,20 +33,19 @@ source = "https://example.com/house-rules#titles"
 """
 
 CHECK = """
-from mcpproxy.checks.engine.context import Breach, member
-from mcpproxy.checks.engine.rows import Decider, Family
+from mcpproxy.custom_rules import Check, RuleFamily, Violation, member
 
 
-def untitled(passing, history):
-    if member(passing.message.result, "serverInfo", "title") is None:
-        yield Breach("HOUSE-001", "H-001", "server has no title", "/result/serverInfo")
+def untitled(context, history):
+    if member(context.message.result, "serverInfo", "title") is None:
+        yield Violation("HOUSE-001", "H-001", "server has no title", pointer="/result/serverInfo")
 
 
-FAMILY = Family(checks=(Decider(("HOUSE-001",), untitled, ("response",), ("initialize",)),))
+FAMILY = RuleFamily(checks=(Check(("HOUSE-001",), untitled, ("response",), ("initialize",)),))
 """
 
 
-EMPTY = "from mcpproxy.checks.engine.rows import Family\nFAMILY = Family()"
+EMPTY = "from mcpproxy.custom_rules import RuleFamily\nFAMILY = RuleFamily()"
 
 
 def folder(where: Path, table: str = TABLE, check: str = CHECK) -> str:
@@ -79,17 +78,17 @@ def test_it_can_be_selected_and_ignored_by_name(mcpproxy: Mcpproxy, tmp_path: Pa
         (TABLE.replace("HOUSE-001", "HOUSE-002"), CHECK, r"HOUSE-001: a check reports it, but no table"),
         (
             TABLE,
-            "from mcpproxy.checks.engine.rows import Family\nFAMILY = Family()",
+            "from mcpproxy.custom_rules import RuleFamily\nFAMILY = RuleFamily()",
             r"HOUSE-001: no check reports",
         ),
         (TABLE.replace("HOUSE-001", "PROTO-001"), CHECK, r"house: there is a rule PROTO-001 already"),
         (TABLE.replace("contract", "OUGHT"), CHECK, r"HOUSE-001 H-001: keyword 'OUGHT' is none of"),
         (TABLE + "[", CHECK, r"house\.toml: not readable as TOML"),
-        (TABLE, CHECK.replace("H-001", "H-002"), r"house\.py:6: it reported HOUSE-001 H-002"),
+        (TABLE, CHECK.replace("H-001", "H-002"), r"house\.py:5: it reported HOUSE-001 H-002"),
         (
             TABLE,
-            CHECK.replace("member(passing", "member(nothing"),
-            r"house\.py:6: the check failed: NameError",
+            CHECK.replace("member(context", "member(nothing"),
+            r"house\.py:5: the check failed: NameError",
         ),
     ],
 )

@@ -1,9 +1,9 @@
-"""Files and folders that somebody else may have made: opened without surprise, written without harm.
+"""Open and write files and folders that somebody else may have made.
 
 A folder of recordings may come from a stranger. A name in it can be a symbolic link to any file of the user,
-a pipe that nobody writes to, or a device that never ends. So what is read is a regular file of a bounded
-size, what is created was not there before, what is replaced is replaced by a rename, and a folder that is
-worked in is held by a descriptor, so that nobody can put another in its place meanwhile.
+a pipe that nobody writes to, or a device that never ends. So only regular files of a bounded size are read,
+only names that did not exist are created, files are replaced by a rename, and a folder is held open by a
+descriptor while it is used, so that nobody can put another in its place.
 """
 
 import errno
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
-"""Not on Windows: there names are looked at before they are opened, and that must do."""
+"""False on Windows, where names are tested before they are opened instead."""
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 _NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
@@ -25,14 +25,14 @@ _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 def open_regular(
     name: str, flags: int = os.O_RDONLY, *, dir_fd: int | None = None, follows: bool = False
 ) -> int:
-    """A descriptor of the regular file ``name``; it does not wait for anybody.
+    """Open the regular file ``name`` without ever blocking, and return the descriptor.
 
-    With ``follows``, ``name`` may be a symbolic link: for what the user named, and only to read it.
+    With ``follows``, ``name`` may be a symbolic link. Use that only to read a file that the user named.
 
     Raises:
         OSError: it cannot be opened, or is something else.
     """
-    # A device is not even opened: that alone does something to some of them.
+    # A device is not opened: opening alone has an effect on some of them.
     _refuse_unless_regular(name, os.stat(name, dir_fd=dir_fd, follow_symlinks=follows))
     flags |= _BINARY | _NONBLOCK | (0 if follows else _NOFOLLOW)
     fd = os.open(name, flags, dir_fd=dir_fd)
@@ -45,7 +45,7 @@ def open_regular(
 
 
 def read(name: str, limit: int, *, follows: bool = False) -> bytes:
-    """All that the regular file ``name`` holds.
+    """Return the content of the regular file ``name``.
 
     Raises:
         OSError: it cannot be read, is something else, or holds more than ``limit`` bytes.
@@ -58,7 +58,7 @@ def read(name: str, limit: int, *, follows: bool = False) -> bytes:
 
 
 def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
-    """Put ``parts`` in the place of the file ``path``, at once; a link there is replaced, not followed.
+    """Replace the file ``path`` atomically by one with the content ``parts``; a link is not followed.
 
     Raises:
         OSError: it cannot be written; what was there stays.
@@ -75,12 +75,12 @@ def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
 
 
 class Folder:
-    """The folder ``path``, held by a descriptor: all names are those in it, whatever happens to its own.
+    """The folder ``path``, held open by a descriptor: names are looked up in it even if it is moved.
 
-    No link is followed, not in its own name and not in it.
+    No symbolic link is followed, neither to the folder nor in it.
 
     Raises:
-        OSError: it cannot be opened, or is no folder.
+        OSError: it cannot be opened, or is not a folder.
     """
 
     def __init__(self, path: str) -> None:
@@ -101,14 +101,14 @@ class Folder:
             os.close(fd)
 
     def names(self) -> list[str]:
-        """What is in it, sorted."""
+        """Return the names in the folder, sorted."""
         return sorted(os.listdir(self.path if self._fd is None else self._fd))
 
     def stat(self, name: str) -> os.stat_result:
         return os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False)
 
     def has(self, name: str) -> bool:
-        """Whether something of that name is in it."""
+        """Whether the folder has an entry of that name."""
         try:
             self.stat(name)
         except OSError:
@@ -116,7 +116,7 @@ class Folder:
         return True
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """A descriptor of a regular file in it.
+        """Open a regular file of the folder and return the descriptor.
 
         Raises:
             OSError: it cannot be opened, or is something else.
@@ -124,7 +124,7 @@ class Folder:
         return open_regular(self._at(name), flags, dir_fd=self._fd)
 
     def create(self, name: str) -> int:
-        """A descriptor of a new file, which only its owner may read.
+        """Create a file that only its owner may read, and return the descriptor.
 
         Raises:
             OSError: it cannot be made, or the name is taken.
@@ -132,7 +132,7 @@ class Folder:
         return os.open(self._at(name), os.O_RDWR | _NEW, 0o600, dir_fd=self._fd)
 
     def replace(self, draft: str, name: str) -> None:
-        """Give the file ``draft`` the name ``name``, whoever had it."""
+        """Rename the file ``draft`` to ``name``, replacing a file of that name."""
         os.replace(self._at(draft), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
 
     def unlink(self, name: str) -> None:
@@ -143,7 +143,7 @@ class Folder:
 
 
 def is_mine(found: os.stat_result) -> bool:
-    """Whether it belongs to the user that we run as. On Windows nobody says."""
+    """Whether the file belongs to the user of this process. Always true on Windows."""
     return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
 
 
@@ -152,7 +152,7 @@ def is_writable_by_others(found: os.stat_result) -> bool:
 
 
 def kind_of(mode: int) -> str:
-    """What stands at a name that is no regular file, in words."""
+    """Return in words what a file that is not a regular one is."""
     for is_one, words in (
         (stat.S_ISLNK, "a symbolic link, which is not followed"),
         (stat.S_ISDIR, "a directory"),

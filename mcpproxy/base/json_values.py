@@ -1,7 +1,8 @@
-"""JSON for programs, of whatever peers have said.
+"""Write any value that a peer sent as JSON.
 
-A peer's value may be one that JSON cannot say (a number beyond what a double holds was read as infinity) or
-that nests too deep to be written. What cannot be written is named by its kind, and all else stays.
+Such a value may not be expressible in JSON (a number too large for a double was read as infinity), or it
+nests too deep to be written. A part that cannot be written is replaced by the name of its kind; everything
+else is kept.
 """
 
 import json
@@ -9,11 +10,11 @@ import math
 from typing import Final, cast
 
 _DEPTH: Final = 100
-"""Deeper than that nothing is written of a value that cannot be written as a whole."""
+"""How deep a value is written that cannot be written as a whole."""
 
 
 def dumps(value: object, *, indent: int | None = None, compact: bool = False) -> str:
-    """``value`` as JSON text in ASCII. Never raises for what ``mcpproxy.protocol.jsonrpc`` has read."""
+    """Return ``value`` as JSON text in ASCII. Any value that ``protocol.jsonrpc`` has read can be written."""
     separators = (",", ":") if compact else None
     try:
         return json.dumps(value, indent=indent, separators=separators, allow_nan=False)

@@ -1,4 +1,4 @@
-"""Where recordings lie unless the user says otherwise, and what they are called.
+"""The default folder of recordings, and their file names.
 
 The folder follows the convention of the platformdirs package. It is written out here because
 importing that package takes longer (10 ms) than everything else the relay does before the server starts.
@@ -30,17 +30,17 @@ _LAUNCHERS = frozenset(
     )
 )
 _SCRIPT_LETTERS = {"node": "ep", "ruby": "e", "uv": "", "uvx": ""}
-"""The letters of the options behind which a script stands; for the others it is ``c``."""
+"""Per launcher, the option letters that a script follows; ``c`` for all others."""
 
 _TELLING = ("key", "token", "secret", "pass", "pwd", "auth", "cred", "jwt", "cookie", "sig")
-"""Part of every name of a secret that an option may have."""
+"""One of these is part of every option name that announces a secret."""
 
 _SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool"))
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
 
 
 def state_dir() -> str:
-    """The folder for the recordings of this user. Not created here."""
+    """Return the folder for the recordings of this user. It is not created here."""
     home = os.path.expanduser("~")
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
@@ -48,13 +48,13 @@ def state_dir() -> str:
         base = os.path.join(home, "Library", "Application Support")
     else:
         base = os.environ.get("XDG_STATE_HOME", "")
-        if not os.path.isabs(base):  # a relative one is to be ignored, says the base directory convention
+        if not os.path.isabs(base):  # the base directory specification says to ignore a relative one
             base = os.path.join(home, ".local", "state")
     return os.path.join(base, "mcpproxy")
 
 
 def make_private(folder: str) -> None:
-    """Make ``folder`` and what is missing above it, each for its owner alone.
+    """Make ``folder`` and its missing parents, accessible to their owner only.
 
     Raises:
         OSError: one of them cannot be made.
@@ -70,14 +70,14 @@ def make_private(folder: str) -> None:
 
 
 def trace_name(label: str) -> str:
-    """``<UTC time>-<label>-<pid>.jsonl``: names sort by the time of their start."""
+    """Return ``<UTC time>-<label>-<pid>.jsonl``, so that names sort by start time."""
     now_ms = time.time_ns() // 1_000_000
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
     return f"{stamp}.{now_ms % 1000:03d}Z-{label}-{os.getpid()}.jsonl"
 
 
 def numbered(path: str, attempt: int) -> str:
-    """``path`` for the first attempt, then ``name-2.jsonl``, ``name-3.jsonl`` and so on."""
+    """Return ``path`` for the first attempt, then ``name-2.jsonl``, ``name-3.jsonl`` and so on."""
     if attempt == 1:
         return path
     stem, suffix = os.path.splitext(path)
@@ -85,11 +85,11 @@ def numbered(path: str, attempt: int) -> str:
 
 
 def label_for(command: list[str]) -> str:
-    """A short name for the server that ``command`` starts, safe in a file name.
+    """Return a short name for the server that ``command`` starts, safe in a file name.
 
-    ``npx -y @scope/server-files@1.2 /srv`` is called ``server-files``, ``python -m weather`` is
-    called ``weather``: what the launcher launches says more than the launcher. A script that stands in the
-    command itself (``sh -c '...'``) is no name, and neither is what may be a secret.
+    ``npx -y @scope/server-files@1.2 /srv`` is called ``server-files`` and ``python -m weather`` is called
+    ``weather``, after the program launched and not after the launcher. A script inside the command itself
+    (``sh -c '...'``) gives no name, and neither does anything that may be a secret.
     """
     name = command[0]
     launcher = _base(name).rstrip("0123456789.")
@@ -99,7 +99,7 @@ def label_for(command: list[str]) -> str:
 
 
 def _launched(launcher: str, arguments: list[str]) -> str:
-    """What ``launcher`` launches; empty if nothing tells its name."""
+    """Return the name of what ``launcher`` launches; empty if it has none."""
     option = ""
     for argument in arguments:
         if argument.startswith("-"):
@@ -112,13 +112,13 @@ def _launched(launcher: str, arguments: list[str]) -> str:
         if argument in _SUBCOMMANDS or "=" in argument or _takes_secret(option):
             option = ""
             continue
-        # A header field or a text has spaces; what is started has none but in its folders.
+        # A header field or a text has spaces; a program has them only in the names of its folders.
         return "" if any(char.isspace() for char in _base(argument)) or "://" in argument else argument
     return ""
 
 
 def _takes_secret(option: str) -> bool:
-    """Whether what follows the option is a secret."""
+    """Whether the value of the option is a secret."""
     if not option.startswith("--") or "=" in option or not any(part in option.lower() for part in _TELLING):
         return False
     from mcpproxy.base.secret_names import names_secret  # few commands need it
@@ -135,13 +135,13 @@ def _is_script(launcher: str, option: str) -> bool:
 
 
 def safe(text: str) -> str:
-    """``text`` with everything replaced that a file name should not hold; at most 40 characters."""
+    """Return ``text`` without characters unsafe in a file name, at most 40 characters long."""
     kept = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text)
     return kept.strip("-.")[:40]
 
 
 def _base(path: str) -> str:
-    """The last component, without a package version and a suffix that says only how it is run."""
+    """Return the last component of ``path``, without package version and file type suffix."""
     name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
     head, _, _version = name[1:].partition("@")
     name = name[:1] + head

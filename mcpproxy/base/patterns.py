@@ -1,6 +1,6 @@
 """Regular expressions that are compiled when they are first used.
 
-To compile one takes 0.2 ms; a judge has some hundred of them, and few sessions come upon more than ten.
+Compiling one takes 0.2 ms. A judge has about a hundred of them, and few sessions need more than ten.
 """
 
 import re
@@ -12,7 +12,7 @@ _METHODS = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub
 
 
 class _Pattern:
-    """Has no methods until one of them is asked for, and then those of the compiled one."""
+    """Compiles the pattern when one of its methods is first used, and then has the compiled methods."""
 
     __slots__ = ("_flags", "_text", *_METHODS)
 
@@ -28,8 +28,8 @@ class _Pattern:
 
 
 def pattern(text: AnyStr, flags: re.RegexFlag | int = 0) -> re.Pattern[AnyStr]:
-    """As ``re.compile``; what is wrong with ``text`` is told at the first use.
+    """Return a pattern that is compiled on first use; an error in ``text`` is raised then.
 
-    Only what a pattern does is there, not what it is: ``match``, ``sub`` and so on.
+    It has the methods of a compiled pattern (``match``, ``sub`` and so on), but not its type.
     """
     return cast("re.Pattern[AnyStr]", _Pattern(text, flags))

@@ -1,4 +1,4 @@
-"""Names that have moved: the old ones work for one release, with a warning."""
+"""Old names of things that have been renamed: they work for one release, with a warning."""
 
 import warnings
 from collections.abc import Mapping
@@ -6,17 +6,19 @@ from importlib import import_module
 from typing import Any
 
 
-def give(module: str, name: str, names: Mapping[str, tuple[str, str]]) -> Any:
-    """What ``name`` of ``module`` is called now; ``names`` leads to its module and its name there.
+def resolve_old_name(module: str, name: str, names: Mapping[str, tuple[str, str]]) -> Any:
+    """Return what ``module`` used to call ``name``, and warn that it has another name now.
+
+    ``names`` maps each old name to its present module and its name there.
 
     Raises:
-        AttributeError: there was never such a name.
+        AttributeError: ``module`` never had such a name.
     """
     if name not in names:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     now, called = names[name]
     warnings.warn(
-        f"{module}.{name} is {now}.{called} now; the old name goes with the next release",
+        f"{module}.{name} is {now}.{called} now; the next release removes the old name",
         DeprecationWarning,
         stacklevel=3,
     )

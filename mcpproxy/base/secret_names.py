@@ -1,10 +1,10 @@
-"""Names that say of their value that it is a secret: of header fields, parameters, members and options.
+"""Recognise names of secrets: of header fields, parameters, members and options.
 
 A name is split into words (``X-RapidAPI-Key``, ``clientSecret``, ``private_key``), and its last words decide:
 ``access_token`` names a secret, ``token_endpoint`` and ``token_type`` name something about one. So
 ``monkey``, ``author`` and ``max_tokens`` are no secrets, and neither is ``progressToken``.
 
-Whoever starts the server may import this, so it imports nothing itself.
+It is imported before the wrapped server starts, so it imports nothing itself.
 """
 
 _KEYS = (
@@ -23,7 +23,7 @@ SECRET_WORDS = frozenset(
         *(f"{kind} key" for kind in _KEYS),
     )
 )  # fmt: skip
-"""Words that a secret's name ends with."""
+"""Words with which the name of a secret ends."""
 
 HARMLESS_WORDS = frozenset(
     (
@@ -31,20 +31,20 @@ HARMLESS_WORDS = frozenset(
         "allow credentials",
     )
 )  # fmt: skip
-"""What ends with such a word and is none: marks of a place in a list, of a request, and a field of CORS."""
+"""Names that end with such a word and are no secrets: cursors, progress tokens, a field of CORS."""
 
 GLUED = (
     "apikey", "accesskey", "secretkey", "privatekey", "subscriptionkey", "accesstoken", "authtoken",
     "refreshtoken", "sessiontoken", "bearertoken", "idtoken", "securitytoken", "clientsecret", "sessionid",
     "sessid", "password", "passwd", "passphrase", "dpop",
 )  # fmt: skip
-"""The same where nothing shows the words: ``AUTHTOKEN``, ``phpsessid``, ``dbpassword``."""
+"""Endings of names that do not separate their words: ``AUTHTOKEN``, ``phpsessid``, ``dbpassword``."""
 
 _SUFFIXES = frozenset(("value", "text", "string", "raw", "base", "hex", "header", "sha", "md", "ed", "v"))
-"""What may follow without saying more: ``tokenValue``, ``X-Hub-Signature-256``."""
+"""Words that may follow without changing the meaning: ``tokenValue``, ``X-Hub-Signature-256``."""
 
 LONGEST = 100
-"""A longer name is a text, and so is one with white space at its ends, quotes or brackets of a tag."""
+"""The length beyond which a name is taken for a text."""
 
 
 def names_secret(name: str) -> bool:
@@ -61,7 +61,7 @@ def names_secret(name: str) -> bool:
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name in lower case: ``XAPIKey2`` is ``xapi key 2``."""
+    """Return the words of a name in lower case: ``XAPIKey2`` is ``xapi key 2``."""
     words: list[str] = []
     word, before = "", ""
     for at, char in enumerate(name):

@@ -1,4 +1,4 @@
-"""What a secret looks like: by its own shape, by the name it goes under, in a text between other words."""
+"""Patterns of secrets: by their own shape, and by the name beside them in a text."""
 
 import re
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ SHAPES: Final[tuple[re.Pattern[str], ...]] = tuple(
         r"\bpypi-[A-Za-z0-9_-]{50,}",
     )
 )
-"""Texts that are secrets wherever they stand; of a pattern with a group, what that holds."""
+"""Patterns of secrets anywhere in a text. If a pattern has a group, the group is the secret."""
 
 _BESIDE: Final = re.compile(
     r"(?i)(?<![A-Za-z0-9])[A-Za-z0-9_.-]{0,40}?(?:api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|secret"
@@ -39,12 +39,12 @@ def names_a_secret(name: str) -> bool:
     """Whether a member, a parameter or a header of this name holds a secret."""
     if name.lower() == "auth":
         return True
-    # Arguments of tools name sessions of their own, by which their calls hang together.
+    # A session id in the arguments of a tool links its calls and is not a credential.
     return names_secret(name) and words_of(name)[-1] not in ("id", "sessionid", "sessid", "phpsessid")
 
 
 def beside(names: Iterable[str]) -> re.Pattern[str]:
-    """What stands in a text behind one of these names and ``=`` or ``:``."""
+    """Return a pattern of the value that follows one of these names and ``=`` or ``:`` in a text."""
     listed = "|".join(map(re.escape, names))
     return re.compile(
         rf"(?i)(?<![A-Za-z0-9_-])(?:{listed})[\"']? ?[=:] ?(?:\"([^\"]*)\"|'([^']*)'|([^\s\"',;&]+))"
@@ -52,4 +52,4 @@ def beside(names: Iterable[str]) -> re.Pattern[str]:
 
 
 TEXTS: Final = (*SHAPES, _BESIDE)
-"""All that the preset looks for in a text."""
+"""All patterns of secrets in a text."""

@@ -1,8 +1,8 @@
 """Dataclasses with slots that cost little to define: each method is written when it is first called.
 
-``dataclasses`` takes 10 ms to import, and then writes and compiles up to six functions for each class, which
-takes longer than all else in most of our modules. A command imports some hundred such classes and makes
-instances of a few; a recorder does that while the session that it records already waits for a processor.
+``dataclasses`` takes 10 ms to import, and then generates and compiles up to six functions for each class,
+which takes longer than the rest of most modules. A command imports about a hundred such classes and makes
+instances of a few of them; the recorder does so while the session that it records competes for the processor.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 _NONE: Final = object()
 _FEW: Final = 8
-"""How many instances are filled by hand, which takes less than to compile ``__init__`` once."""
+"""How many instances are filled without ``__init__``: compiling it costs more than filling these."""
 
 _METHODS: Final = ("__init__", "__repr__", "__eq__", "__hash__")
 
 
 class _Field:
-    """What ``field`` was told; ``more`` is for ``dataclasses.field``."""
+    """The arguments of ``field``; ``more`` are those for ``dataclasses.field``."""
 
     __slots__ = ("default", "factory", "init", "more")
 
@@ -40,16 +40,16 @@ def field(
 ) -> T: ...
 # fmt: on
 def field(*, default: Any = _NONE, default_factory: Any = None, init: bool = True, **more: bool) -> Any:
-    """As ``dataclasses.field``, for a class that is ``slotted``."""
+    """Like ``dataclasses.field``, for a ``slotted`` class."""
     return _Field(default, default_factory, init, more)
 
 
 @dataclass_transform(field_specifiers=(field,))
 def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], type[T]]:
-    """As ``dataclass`` with slots: what it makes has the same methods, fields and pickles.
+    """Like ``dataclass(slots=True)``: the class has the same methods, fields and pickles.
 
-    There is no ``InitVar``, no ``__post_init__`` and no base that has fields, and the ``field`` of a default
-    is that of this module.
+    ``InitVar``, ``__post_init__`` and base classes with fields are not supported, and defaults use the
+    ``field`` of this module.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -70,7 +70,7 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
             if name not in own:
                 members[name] = _written_later(name, fields, frozen, lambda: made)
         if eq and not frozen and "__hash__" not in own:
-            members["__hash__"] = None  # what can change has none
+            members["__hash__"] = None  # mutable instances have no hash
         made: type[T] = type(cls)(cls.__name__, cls.__bases__, members)
         made.__qualname__ = cls.__qualname__
         return made
@@ -81,7 +81,7 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
 def _written_later(
     name: str, fields: Mapping[str, _Field], frozen: bool, made: Callable[[], Any]
 ) -> Callable[..., Any]:
-    """Stands in the place of a method until it is called, and then puts the method there."""
+    """Return a placeholder that generates the method when it is first called and replaces itself by it."""
     calls = 0
 
     def method(self: Any, *args: Any, **more: Any) -> Any:
@@ -102,7 +102,7 @@ def _written_later(
 def _is_filled(
     self: Any, fields: Mapping[str, _Field], args: tuple[object, ...], more: dict[str, object]
 ) -> bool:
-    """Do what ``__init__`` would, if the arguments are such that it would succeed."""
+    """Fill the instance as ``__init__`` would; return false if the arguments do not fit."""
     given = dict(zip(self.__match_args__, args, strict=False)) | more
     if len(given) < len(args) + len(more):
         return False
@@ -124,7 +124,7 @@ def _is_filled(
 
 
 def _init(made: Any, fields: Mapping[str, _Field], frozen: bool) -> Callable[..., None]:
-    """``__init__``, the one that is called often."""
+    """Return the compiled ``__init__``, which is faster for many instances."""
     slots: Any = made.__dict__
     scope: dict[str, Any] = {"_none": _NONE}
     head, body = ["self"], ["pass"]
@@ -152,7 +152,7 @@ def _init(made: Any, fields: Mapping[str, _Field], frozen: bool) -> Callable[...
 
 
 def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
-    """What ``dataclasses`` makes of the same fields, with one of the methods."""
+    """Return the class that ``dataclasses`` makes of the same fields, with one of the methods."""
     import dataclasses
 
     def described(f: _Field) -> Any:
@@ -175,7 +175,7 @@ def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
 
 
 class _Described:
-    """Stands in for ``__dataclass_fields__`` until ``dataclasses.fields``, ``replace`` or ``asdict`` asks."""
+    """Computes ``__dataclass_fields__`` when ``dataclasses.fields``, ``replace`` or ``asdict`` needs it."""
 
     __slots__ = ("_fields",)
 

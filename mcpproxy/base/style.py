@@ -1,7 +1,7 @@
-"""How things look in text: colours, glyphs, sizes, durations, and what must not reach a terminal.
+"""Text output: colours, glyphs, sizes, durations, and escapes of what must not reach a terminal.
 
 Everything that a peer wrote passes through ``visible`` before it is shown, so that no server can move the
-reader's cursor, ring the bell or reorder the line.
+cursor, ring the bell or reorder the line.
 """
 
 from typing import Final, Literal
@@ -26,24 +26,24 @@ SEVERITY_COLOUR: Final[dict[str, Colour]] = {"error": "red", "warning": "yellow"
 
 @slotted(frozen=True)
 class Style:
-    """The reader's means. ``width`` is the columns of a terminal, ``None`` where lines stay whole."""
+    """What the output supports. ``width`` is in columns, ``None`` where lines are not shortened."""
 
     colour: bool = False
     width: int | None = None
     unicode: bool = True
 
     def paint(self, text: str, *colours: Colour) -> str:
-        """``text`` in ``colours``, as it is where there are none."""
+        """Return ``text`` in ``colours``; unchanged if colours are off."""
         if not self.colour or not text:
             return text
         return f"\x1b[{';'.join(_CODES[c] for c in colours)}m{text}\x1b[0m"
 
     def severity(self, severity: str) -> str:
-        """The word, in its colour."""
+        """Return the word for a severity in its colour."""
         return self.paint(severity, "bold", SEVERITY_COLOUR[severity])
 
     def arrow(self, sender: str) -> str:
-        """To the right what the client sends, to the left what the server does."""
+        """Return an arrow to the right for the client, to the left for the server."""
         if self.unicode:
             return self.paint("→", "cyan") if sender == "client" else self.paint("←", "green")
         return self.paint("->", "cyan") if sender == "client" else self.paint("<-", "green")
@@ -53,7 +53,7 @@ class Style:
         return "…" if self.unicode else "..."
 
     def shorten(self, text: str, limit: int) -> str:
-        """``text`` in at most ``limit`` columns; the cut shows."""
+        """Return ``text`` in at most ``limit`` columns; a cut is marked."""
         if len(text) <= limit:
             return text
         return text[: max(limit - len(self.ellipsis), 0)] + self.ellipsis
@@ -63,7 +63,7 @@ PLAIN: Final = Style()
 
 
 def decoded(raw: bytes) -> str:
-    """Bytes of a peer as text that can be shown; what is not UTF-8 shows as ``\\xNN``."""
+    """Return bytes of a peer as visible text; bytes that are not UTF-8 show as ``\\xNN``."""
     return visible(raw.decode("utf-8", "backslashreplace"))
 
 
@@ -73,7 +73,7 @@ def count(number: int, noun: str) -> str:
 
 
 def size(number: int) -> str:
-    """Bytes with three digits: ``312 B``, ``1.20 kB``, ``33.6 MB``. Never wider than seven columns."""
+    """Return a size with three digits: ``312 B``, ``1.20 kB``, ``33.6 MB``. At most seven columns."""
     if number < 1000:
         return f"{number} B"
     for limit, unit_bytes, unit in ((999_500, 1e3, "kB"), (999_500_000, 1e6, "MB")):
@@ -83,7 +83,7 @@ def size(number: int) -> str:
 
 
 def duration(ns: int) -> str:
-    """Nanoseconds with three digits: ``25.0 µs``, ``338 ms``, ``2.41 s``, ``3m12s``, ``2h05m``."""
+    """Return nanoseconds with three digits: ``25.0 µs``, ``338 ms``, ``2.41 s``, ``3m12s``, ``2h05m``."""
     for limit, unit_ns, unit in ((1e6, 1e3, "µs"), (1e9, 1e6, "ms"), (60e9, 1e9, "s")):
         if ns < limit:
             return f"{_three_digits(ns / unit_ns)} {unit}"

@@ -1,9 +1,9 @@
-"""Text of strangers, made safe to show: what a terminal would act on, or nobody would see, is written out.
+"""Make text of strangers safe to show: escape what a terminal would act on and what nobody would see.
 
 A peer, or whoever made a trace, chooses most of the text that we print. Control characters move the cursor,
 forge lines and retitle the window; bidirectional marks reorder what is read; invisible characters hide
-instructions. Everything of ours that writes for people (stderr, a terminal, a log, a report) passes its text
-through ``visible``. The wrapped server's own stderr is traffic and stays as it is.
+instructions. Everything that mcpproxy writes for people (stderr, a terminal, a log, a report) passes
+through ``visible``. The stderr of the wrapped server is forwarded unchanged.
 
 The relay imports this before its server starts, so it imports nothing itself.
 """
@@ -27,15 +27,16 @@ _BLANK = frozenset(
         ),
     )
 )
-"""Letters and marks by their category, which show as nothing. All other invisible characters are of
-categories that ``str.isprintable`` knows: controls, format characters (bidirectional, zero-width, tags),
-surrogates, what is not assigned, and spaces other than the usual one."""
+"""Invisible characters whose category is that of letters and marks. All other invisible characters are found
+by
+``str.isprintable``: controls, format characters (bidirectional, zero-width, tags), surrogates, unassigned
+code points, and spaces other than U+0020."""
 
 
 def visible(text: str) -> str:
-    """``text`` on one line, with every such character written as an escape: ``\\u001b``.
+    """Return ``text`` on one line, with every unsafe character written as an escape: ``\\u001b``.
 
-    The escapes are those of JSON, so that the same value stands in a JSON text that has passed through here.
+    The escapes are those of JSON, so a JSON text keeps its value.
     """
     if text.isprintable() and (text.isascii() or _BLANK.isdisjoint(text)):
         return text
@@ -43,7 +44,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """The same for text of several lines, whose line feeds are ours and stay."""
+    """Return the same for text of several lines; its line feeds are kept."""
     return "\n".join(map(visible, text.split("\n")))
 
 

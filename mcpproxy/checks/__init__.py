@@ -1,14 +1,13 @@
 """Checks: the functions that decide whether a message breaks a requirement.
 
-Each module holds one family of the specification: what it remembers, what it checks, and at its end
-the table that says which rules a function decides and on what it looks. A rule that none of them
-names is a permission or cannot be seen on the wire; its table in ``rules/`` says so.
+Each module holds the rules of one part of the specification: what they remember, the check functions, and at
+the end the table that says which rules each function decides and which messages it looks at. A rule that no
+table names is a permission, or cannot be observed on the wire; its TOML table in ``rules/`` says which.
 """
 
 from typing import Final
 
-from mcpproxy.checks.acp import handshake
-from mcpproxy.checks.acp import sessions as acp_sessions
+from mcpproxy.checks.acp import acp_sessions, handshake
 from mcpproxy.checks.basic import capabilities, content, frames, icons, lifecycle, meta, rpc, shapes
 from mcpproxy.checks.client import elicitation, roots, sampling
 from mcpproxy.checks.engine.context import CheckFunction
@@ -22,7 +21,7 @@ from mcpproxy.checks.stateless import (
     era,
     error_codes,
     input_required,
-    requests,
+    self_contained,
     subscriptions,
 )
 from mcpproxy.checks.transports import authorization, headers, http, sessions, stdio, streams
@@ -47,7 +46,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     capabilities.FAMILY,
     era.FAMILY,
     # Requests that stand alone
-    requests.FAMILY,
+    self_contained.FAMILY,
     discovery.FAMILY,
     error_codes.FAMILY,
     headers.FAMILY,
@@ -87,22 +86,22 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
 )
 
 STANDARD: Final = Dispatch(FAMILIES)
-"""What every session is judged by."""
+"""The checks that every session is judged by."""
 
 FRAME_CHECKS: Final[tuple[tuple[tuple[str, ...], CheckFunction], ...]] = (
     (("RPC-021",), frames.utf8),
     (("RPC-001",), frames.lenient_json),
 )
-"""Checks of bytes that are no proper JSON text, told once per frame."""
+"""Checks of a frame whose bytes are not valid JSON text. Each reports at most once per frame."""
 
 BATCH_CHECKS: Final = (
     (("RPC-017", "RPC-018"), frames.batch),
     (("LIFE-001",), lifecycle.batched_initialize),
 )
-"""Checks of an array as a whole."""
+"""Checks of a JSON-RPC batch as a whole."""
 
 SPLIT_CHECKS: Final = ((("STDIO-001",), stdio.split_message),)
-"""Checks of a message that was spread over lines."""
+"""Checks of a message that was written over several lines."""
 
 
 def decided_rules() -> frozenset[str]:

@@ -1,8 +1,8 @@
-"""Old names for rules of one's own: import ``mcpproxy.custom_rules`` instead."""
+"""Old names that custom rules imported from here: import ``mcpproxy.custom_rules`` instead."""
 
 from typing import Any, Final
 
-from mcpproxy.base.renamed import give
+from mcpproxy.base.renamed import resolve_old_name
 
 _NAMES: Final = {
     "Breach": ("mcpproxy.custom_rules", "Violation"),
@@ -18,4 +18,4 @@ _NAMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    return give(__name__, name, _NAMES)
+    return resolve_old_name(__name__, name, _NAMES)

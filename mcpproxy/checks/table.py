@@ -1,8 +1,9 @@
-"""Old names for rules of one's own: import ``mcpproxy.custom_rules`` instead."""
+"""Old names that custom rules imported from here: import ``mcpproxy.custom_rules`` instead."""
 
 from typing import Any, Final
 
-from mcpproxy.base.renamed import give
+from mcpproxy.base.renamed import resolve_old_name
+from mcpproxy.checks.engine.rows import Check, EventCheck, HttpCheck, RuleFamily, StateUpdate
 
 _NAMES: Final = {
     "Decider": ("mcpproxy.custom_rules", "Check"),
@@ -33,5 +34,16 @@ _NAMES: Final = {
 }
 
 
+def family_with_notes(
+    checks: tuple[Check, ...] = (),
+    http: tuple[HttpCheck, ...] = (),
+    events: tuple[EventCheck, ...] = (),
+    notes: tuple[StateUpdate, ...] = (),
+) -> RuleFamily:
+    """Make a ``RuleFamily`` from the parameters that ``Family`` had: its ``notes`` are the ``updates``."""
+    return RuleFamily(checks, http, events, notes)
+
+
 def __getattr__(name: str) -> Any:
-    return give(__name__, name, _NAMES)
+    found = resolve_old_name(__name__, name, _NAMES)
+    return family_with_notes if name == "Family" else found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.enforce.policy import Enforcer, enforceable
-from mcpproxy.ruleset.rule_options import Terms
+from mcpproxy.ruleset.rule_options import RuleOptions
 from mcpproxy.ruleset.selection import resolve, unknown
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcpproxy.ruleset.guards import CustomRuleError
 
 
-def enforced(where: str, values: Iterable[str], terms: Terms | None = None) -> frozenset[str]:
+def enforced(where: str, values: Iterable[str], terms: RuleOptions | None = None) -> frozenset[str]:
     """The rules that the values of ``--enforce`` name: codes or names, comma-separated.
 
     ``terms`` say by which rules the session is judged, where those are not the usual ones.
@@ -32,7 +32,7 @@ def enforced(where: str, values: Iterable[str], terms: Terms | None = None) -> f
     Raises:
         UsageError: a name that is no single rule, or a rule that cannot be enforced.
     """
-    rules, selection = (terms or Terms()).resolve()
+    rules, selection = (terms or RuleOptions()).resolve()
     known, possible = rules.catalogue, enforceable(rules.dispatch)
     found: set[str] = set()
     for named in filter(None, (name.strip() for name in ",".join(values).split(","))):
@@ -58,7 +58,7 @@ def enforced(where: str, values: Iterable[str], terms: Terms | None = None) -> f
 
 
 def gated(
-    where: str, values: Iterable[str], terms: Terms | None = None
+    where: str, values: Iterable[str], terms: RuleOptions | None = None
 ) -> "Callable[[Journal | None, Signals, float, bool], GatedRelay]":
     """What makes the relay of a stdio session in which the rules in ``values`` are enforced.
 
@@ -83,7 +83,7 @@ def gated(
 
 
 def gated_http(
-    where: str, values: Iterable[str], endpoint: str, terms: Terms | None = None
+    where: str, values: Iterable[str], endpoint: str, terms: RuleOptions | None = None
 ) -> "Callable[[Settings, socket.socket, Journal | None], GatedProxy]":
     """As ``gated``, for the proxy before an HTTP server.
 
@@ -102,10 +102,10 @@ def gated_http(
     return make
 
 
-def _enforcer(rules: frozenset[str], terms: Terms | None, say: "Callable[[str], None]") -> Enforcer:
+def _enforcer(rules: frozenset[str], terms: RuleOptions | None, say: "Callable[[str], None]") -> Enforcer:
     def leave_out(codes: tuple[str, ...], fault: "CustomRuleError") -> None:
         if lost := ", ".join(sorted(rules.intersection(codes))):
             say(f"{lost} is not enforced any more: {' '.join(str(fault).split())}")
 
-    known, _ = (terms or Terms()).resolve(leave_out)
+    known, _ = (terms or RuleOptions()).resolve(leave_out)
     return Enforcer(known.catalogue, rules, known.dispatch)

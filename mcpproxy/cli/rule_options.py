@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from mcpproxy.cli.arguments import UsageError
-from mcpproxy.ruleset.rule_options import Terms
+from mcpproxy.ruleset.rule_options import RuleOptions
 
 
 def terms(
@@ -20,7 +20,7 @@ def terms(
     ignore: Sequence[str] = (),
     *,
     app_errors: bool = False,
-) -> Terms:
+) -> RuleOptions:
     """By which rules to judge, found to be possible; the lists are the values as they were given.
 
     Rules of the user's own are code, which may print. From here on that goes to stderr: stdout may be a
@@ -34,14 +34,16 @@ def terms(
         extend = (*extend, "APP")
     if folders:
         sys.stdout = sys.stderr
-    wanted = Terms(tuple(map(os.path.abspath, folders)), tuple(select) or None, tuple(extend), tuple(ignore))
+    wanted = RuleOptions(
+        tuple(map(os.path.abspath, folders)), tuple(select) or None, tuple(extend), tuple(ignore)
+    )
     _, selection = wanted.resolve()
     if selection.wanted is not None and not selection.wanted - selection.ignored:
         raise UsageError(where, "no rule is left to judge by", "see mcpproxy rules")
     return wanted.sealed()
 
 
-def member(terms: Terms) -> str:
+def member(terms: RuleOptions) -> str:
     """``terms`` as JSON, for the START record."""
     import json
 

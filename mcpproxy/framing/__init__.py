@@ -1,1 +1,1 @@
-"""Bytes as they passed in, frames out: the same frames however the bytes were cut into chunks."""
+"""Framing: chunks of bytes in, frames out. The frames do not depend on how the bytes were cut into chunks."""

@@ -1,6 +1,6 @@
-"""Bodies of HTTP/1.x messages: where each one ends, and its content without the transfer coding.
+"""Bodies of HTTP/1.x messages: find where each one ends, and remove its transfer coding.
 
-Nothing is held back but the beginning of a chunk's line; content goes through as it comes.
+Content is returned as it comes; only an incomplete line before or after a chunk is held.
 
 Source: RFC 9112, sections 6 and 7.
 """
@@ -11,16 +11,16 @@ from typing import Final, Protocol
 from mcpproxy.framing.heads import LIMIT_BYTES, Framing, Headers, trailers
 
 LINE_LIMIT_BYTES: Final = 16 << 10
-"""The longest line in front of a chunk, extensions and line end included."""
+"""The longest line before a chunk, extensions and line end included."""
 
-# 16 digits are what 64 bits can say; a longer number is read differently by different peers.
+# 16 digits fit into 64 bits; different peers read a longer number differently.
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16}+)[ \t]*+(?:;[^\r\n]*+)?\r?\n")
 _BLANK = (b"\r\n", b"\n")
 _LENGTH_DIGITS: Final = 18
 
 
 class Body(Protocol):
-    """Takes a body apart, chunk by chunk, until it is ``over`` or ``broken`` (says why)."""
+    """Decodes a body from chunks of bytes, until it is ``over`` or ``broken`` (which says why)."""
 
     @property
     def over(self) -> bool: ...
@@ -30,15 +30,15 @@ class Body(Protocol):
     def trailers(self) -> Headers: ...
     @property
     def rest(self) -> bytes:
-        """What was taken but is not content: the line at which a broken body stopped making sense."""
+        """Bytes that were taken but are not content: the line that broke the body."""
         ...
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
-        """The content found in ``data`` from ``start`` on, and where the bytes not taken begin."""
+        """Take ``data`` from ``start`` on; return the content, and the index of the first byte not taken."""
         ...
 
     def missing(self) -> str:
-        """What would be missing if the stream ended now; empty if that is how this body ends."""
+        """Return what would be missing if the stream ended now; empty if the body may end there."""
         ...
 
 
@@ -83,7 +83,7 @@ class UntilClose:
 
 
 class Chunked:
-    """A body in chunks, each with its size before it; fields may follow the last one."""
+    """A body in chunks, each preceded by its size; trailer fields may follow the last one."""
 
     __slots__ = ("_left", "_line", "_lines", "_read", "broken", "over", "rest", "trailers")
 
@@ -92,10 +92,10 @@ class Chunked:
         self.broken = ""
         self.trailers: Headers = ()
         self.rest = b""
-        self._left = 0  # of the chunk that is being read
-        self._line = b""  # the beginning of a line that is not over yet
+        self._left = 0  # bytes left of the current chunk
+        self._line = b""  # the beginning of an incomplete line
         self._lines: bytearray | None = None  # the trailer lines so far
-        self._read = Chunked._size  # takes the next line
+        self._read = Chunked._size  # the method that takes the next line
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
         parts: list[bytes] = []
@@ -106,12 +106,12 @@ class Chunked:
                 parts.append(part)
                 self._left -= len(part)
                 position += len(part)
-                # Mostly the chunk is there whole, with the line end behind it.
+                # The usual case: the whole chunk is there, with its line end.
                 if not self._left and data.startswith(b"\r\n", position):
                     position += 2
                     self._read = Chunked._size
                 continue
-            # And so is the line before it.
+            # The usual case: the whole size line is there.
             size = None if self._line or self._read != Chunked._size else _CHUNK_LINE.match(data, position)
             if size is not None and size.end() - position <= LINE_LIMIT_BYTES:
                 self._begin(int(size[1], 16))
@@ -177,7 +177,7 @@ NO_BODY: Final = Length(0)
 
 
 def request_body(framing: Framing) -> Body | str:
-    """The body that follows a request's head, or why nobody can know where it ends."""
+    """Return the body that follows a request's head, or why its end cannot be known."""
     coding = framing.get("transfer-encoding")
     if coding is None:
         return _known_length(framing) or NO_BODY
@@ -187,7 +187,7 @@ def request_body(framing: Framing) -> Body | str:
 
 
 def response_body(method: str, status: int, framing: Framing) -> Body | str:
-    """The body that follows a final response to ``method``, or why nobody can know where it ends."""
+    """Return the body that follows a final response to ``method``, or why its end cannot be known."""
     if method == "HEAD" or status in (204, 304):
         return NO_BODY
     coding = framing.get("transfer-encoding")
@@ -201,13 +201,13 @@ def _is_chunked(coding: str) -> bool:
 
 
 def _known_length(framing: Framing) -> Length | str | None:
-    """The body that Content-Length announces; ``None`` without one."""
+    """Return the body that Content-Length announces; ``None`` without that field."""
     value = framing.get("content-length")
     if value is None:
         return None
     if _is_length(value):
         return Length(int(value))
-    # The same number said twice is still one number: there are proxies that join fields.
+    # The same number twice is accepted, because some proxies join fields.
     first, *others = {member.strip(" \t") for member in value.split(",")}
     if others:
         return "Content-Length says different things"
@@ -215,5 +215,5 @@ def _known_length(framing: Framing) -> Length | str | None:
 
 
 def _is_length(value: str) -> bool:
-    # In latin-1 the decimal characters are the ASCII digits.
+    # The only decimal characters of Latin-1 are the ASCII digits.
     return value.isdecimal() and len(value) <= _LENGTH_DIGITS

@@ -1,7 +1,7 @@
-"""Content codings undone: gzip and deflate, and br and zstd where this Python or an installed package can.
+"""Decode content codings: gzip and deflate, and br and zstd if this Python or an installed package can.
 
-The bytes come from a peer, so nothing here raises on any of them, and what they may expand to is bounded:
-a few kilobytes can stand for gigabytes.
+The bytes come from a peer, so no bytes raise an exception here, and the decoded size is bounded: a few
+kilobytes can expand to gigabytes.
 
 Source: RFC 9110, section 8.4.1; RFC 1950 to 1952; RFC 7932 (br); RFC 8878 and 9659 (zstd).
 """
@@ -12,44 +12,44 @@ from importlib import import_module
 from typing import Any, Final, Protocol
 
 FREE_BYTES: Final = 64 << 20
-"""What any body may expand to."""
+"""The size to which any body may expand."""
 
 RATIO: Final = 16
-"""What each byte received may stand for beyond that: endless streams are no bombs."""
+"""The number of bytes beyond that for each byte received, so that endless streams are not cut."""
 
 _SLICE_BYTES: Final = 4 << 10
-"""Taken at a time: what a library leaves unread it copies, so tiny members must not come by the megabyte."""
+"""How much is decoded at a time. A library copies what it leaves unread, which is slow for tiny members."""
 
 _MOST_AT_ONCE: Final = 8 << 20
-"""What one of these slices may expand to: twice as much as gzip can say in so few bytes."""
+"""The size to which one slice may expand: twice the maximum of gzip."""
 
 _ZSTD_WINDOW_LOG: Final = 23
-"""8 MiB, all that zstd over HTTP may ask a receiver to keep (RFC 9659)."""
+"""8 MiB, the largest window of zstd over HTTP (RFC 9659)."""
 
 
-class Engine(Protocol):
+class Decompressor(Protocol):
     """One library's incremental decompressor; ``errors`` are what it raises on bytes it cannot read."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]: ...
     @property
     def over(self) -> bool:
-        """Whether the content may end here."""
+        """Whether the content may end after the bytes fed so far."""
         ...
 
     def feed(self, data: bytes, limit: int) -> bytes:
-        """All content that ``data`` brings, or at least the first ``limit`` bytes of it; not many more."""
+        """Return the content of ``data``, or at least the first ``limit`` bytes of it and not many more."""
         ...
 
 
 class Decoder:
-    """Undoes one coding of one body, chunk by chunk.
+    """Decodes one coding of one body, chunk by chunk.
 
-    ``why`` is empty while all is well. Once it is not, it says what is wrong, as a sentence fragment,
-    and nothing comes out any more.
+    ``why`` is empty while the body can be decoded. After an error it is a sentence fragment that says what is
+    wrong, and no more content is returned.
     """
 
-    def __init__(self, coding: str, engine: Engine, free: int) -> None:
+    def __init__(self, coding: str, engine: Decompressor, free: int) -> None:
         self.why = ""
         self._coding = coding
         self._engine = engine
@@ -57,11 +57,11 @@ class Decoder:
         self._begun = False
 
     def feed(self, data: bytes) -> bytes:
-        """The content that ``data`` brings."""
+        """Return the content of the next chunk."""
         return b"".join(self.parts(data))
 
     def parts(self, data: bytes) -> Iterator[bytes]:
-        """The same little by little: a few kilobytes may stand for more than one wants to hold."""
+        """Yield the same content in small parts, because it may be too large to hold at once."""
         for start in range(0, len(data), _SLICE_BYTES):
             if self.why:
                 break
@@ -69,7 +69,7 @@ class Decoder:
                 yield content
 
     def end(self) -> None:
-        """The body is over: ``why`` tells if its content is not."""
+        """Take note that the body is over; ``why`` is set if its content is incomplete."""
         if self._begun and not self.why and not self._engine.over:
             self.why = f"the {self._coding} content ends too early"
 
@@ -95,7 +95,7 @@ def _through(decoder: Decoder, parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class Chain:
-    """Undoes several codings, the last one applied first. Same use as a `Decoder`."""
+    """Decodes several codings, the last one applied first. Used like a `Decoder`."""
 
     def __init__(self, decoders: list[Decoder]) -> None:
         self._decoders = decoders
@@ -119,10 +119,10 @@ class Chain:
 
 
 def decoder(content_encoding: str, free: int = FREE_BYTES) -> Decoder | Chain | None:
-    """What undoes the codings that a Content-Encoding field names.
+    """Return a decoder for the codings that a Content-Encoding field names.
 
-    Each may expand to ``free`` bytes, and to `RATIO` times what it is fed beyond that.
-    ``None`` where there are none, or where one is unknown or cannot be undone here: the body stays as it is.
+    Each coding may expand to ``free`` bytes, plus `RATIO` times the bytes that it is fed. ``None`` means that
+    there is no coding, or that one is unknown or not supported here; the body then stays encoded.
     """
     names = [name.strip(" \t").lower() for name in content_encoding.split(",")]
     names = [name for name in names if name not in ("", "identity")]
@@ -148,7 +148,7 @@ class _Inner(Protocol):
 
 
 class _Members:
-    """Compressed members one after another, as gzip and zstd allow; what else follows is ignored."""
+    """Compressed members one after another, as gzip and zstd allow. Other data after them is ignored."""
 
     def __init__(self, new: Callable[[], _Inner], first_bytes: bytes, error: type[Exception]) -> None:
         self.errors = (error,)
@@ -173,7 +173,7 @@ class _Members:
 
 
 class _Deflate:
-    """What is called deflate: with zlib's two bytes in front, as it should be, or without."""
+    """The deflate coding: with the zlib header, as it should be, or without."""
 
     errors = (zlib.error,)
 
@@ -200,7 +200,7 @@ class _Brotli:
     def __init__(self, module: Any) -> None:
         self.errors: tuple[type[Exception], ...] = (module.error,)
         self._inner: Any = module.Decompressor()
-        # Releases before 1.2 have no limit and raise TypeError here.
+        # Releases before 1.2 have no such limit and raise TypeError here.
         self._inner.process(b"", output_buffer_limit=1)
 
     @property
@@ -217,18 +217,18 @@ class _Brotli:
         return content
 
 
-def _gzip() -> Engine:
+def _gzip() -> Decompressor:
     return _Members(lambda: zlib.decompressobj(16 + zlib.MAX_WBITS), b"\x1f", zlib.error)
 
 
-def _brotli() -> Engine | None:
+def _brotli() -> Decompressor | None:
     try:
         return _Brotli(import_module("brotli"))
     except (ImportError, TypeError):
         return None
 
 
-def _zstd() -> Engine | None:
+def _zstd() -> Decompressor | None:
     module = _zstd_module()
     if module is None:
         return None
@@ -248,7 +248,7 @@ def _zstd_module() -> Any:
 
 
 _MOST_CODINGS: Final = 3
-_ENGINES: Final[dict[str, Callable[[], Engine | None]]] = {
+_ENGINES: Final[dict[str, Callable[[], Decompressor | None]]] = {
     "gzip": _gzip,
     "x-gzip": _gzip,
     "deflate": _Deflate,

@@ -1,10 +1,10 @@
 """Heads of HTTP/1.x messages: start lines and header fields, read the way real peers read them.
 
-Lenient where that changes nothing about what a head says: a bare line feed ends a line, a folded value
-(obs-fold) is joined by one space, the reason phrase may be missing. Whatever two readers could take for
-two different things is not read at all; the answer is then a sentence fragment that says why.
+The parser is lenient where that cannot change the meaning of a head: a bare line feed ends a line, a folded
+value (obs-fold) is joined by one space, the reason phrase may be missing. A head that two parsers could read
+in two ways is not read; the functions then return a sentence fragment that says why.
 
-Every pattern runs in linear time on any input: its repetitions are possessive, they never give back.
+Every pattern runs in linear time on any input, because its repetitions are possessive.
 
 Source: RFC 9112, sections 2 to 5.
 """
@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 Headers = tuple[tuple[str, str], ...]
-"""Name and value of each field, in the order and the case they came in, decoded as latin-1."""
+"""Name and value of each field, in the order and case they were sent, decoded as Latin-1."""
 
 Framing = Mapping[str, str]
 """The fields that say what follows a head, by lower-case name; repeated ones joined as a list."""
@@ -35,7 +35,7 @@ _TCHAR = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 TOKEN_BYTE: Final = re.compile(_TCHAR.encode())
 """A byte that a method or a field name may hold."""
 
-# Targets are taken as they come as long as they cannot be confused with what stands beside them.
+# Any target is accepted that cannot be confused with the words beside it.
 _REQUEST_LINE = re.compile(rf"({_TCHAR}++) ([^\x00-\x20\x7f]++) HTTP/([0-9]\.[0-9])\r?")
 _STATUS_LINE = re.compile(r"HTTP/([0-9]\.[0-9]) ([1-9][0-9][0-9])(?: ([^\x00\r]*+))?\r?")
 _FIELD = re.compile(rf"({_TCHAR}++):[ \t]*+([^\x00\r]*+)\r?")
@@ -43,14 +43,14 @@ _FOLD = re.compile(r"\r?\n[ \t]++")
 
 _FRAMING_FIELDS = frozenset({"content-length", "transfer-encoding", "upgrade"})
 
-# Peers send the same lines with every message: a look-up costs a sixth of reading them again.
+# Peers send the same lines with every message: a lookup costs a sixth of parsing them again.
 # Only lines of small heads are remembered, so that this stays within a few megabytes.
 _SMALL_HEAD_BYTES: Final = 4 << 10
 _remember = lru_cache(maxsize=512)
 
-# On one connection whole heads come again, as long as the bodies are equally long.
+# On one connection whole heads are repeated, as long as the bodies have the same length.
 USUAL_HEAD_BYTES: Final = 1 << 10
-"""Of longer heads nothing is remembered as a whole, here or elsewhere."""
+"""Heads longer than this are not cached as a whole, here or elsewhere."""
 _remember_whole = lru_cache(maxsize=256)
 
 

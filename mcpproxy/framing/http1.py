@@ -1,11 +1,11 @@
-"""HTTP/1.x out of chunks: what two peers, and the proxy in the server's place, say on one connection.
+"""Parse HTTP/1.x from chunks: what two peers, and the proxy in the server's place, send on one connection.
 
-This reads a copy of what others exchange, so it refuses nothing and raises on no bytes at all. What is
-not HTTP is said once (`Broken`); from there on that side's bytes come out as they are. The pieces depend
-on the bytes and on the order of the calls, never on how one peer's bytes were cut into chunks: only
-adjacent `BodyPart`s, and the bytes of a `Broken` and of the `OpaqueBytes` after it, may be cut differently.
+This reads a copy of the traffic, so it refuses nothing and no bytes raise an exception. Where a side stops
+being HTTP, that is reported once (`Broken`), and its later bytes come out unchanged. The pieces depend on the
+bytes and on the order of the calls, never on how one peer's bytes were cut into chunks: only adjacent
+`BodyPart`s, and the bytes of a `Broken` and of the `OpaqueBytes` after it, may be cut differently.
 
-Of each exchange come
+Each exchange gives
 - from the client: one `RequestStart`, its `BodyPart`s, then one `BodyEnd` or `Cut`;
 - from the server, or from the proxy instead: any number of interim `ResponseStart`s (1xx), a final one, its
   `BodyPart`s, then one `BodyEnd` or `Cut`. A request that is never answered gets a `Cut` of the server alone;
@@ -22,6 +22,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.framing.bodies import request_body, response_body
+from mcpproxy.framing.connection_side import ConnectionSide
 from mcpproxy.framing.heads import TOKEN_BYTE, request_head, response_head
 from mcpproxy.framing.pieces import (
     BodyEnd,
@@ -34,7 +35,6 @@ from mcpproxy.framing.pieces import (
     ResponseStart,
     Side,
 )
-from mcpproxy.framing.streams import Stream
 
 __all__ = [
     "BodyEnd",
@@ -56,10 +56,11 @@ class Http1Connection:
     """One per client connection. Feed it what each side sent, in the order it was read.
 
     Call both `client_eof` and `server_eof` when the connection is over, whoever ended it and also when
-    upstream was never reached: only then are unanswered requests known to stay so. Calling again is harmless.
+    upstream was never reached: only then are unanswered requests known to stay unanswered. Calling again is
+    harmless.
     """
 
-    # Of idle streams there may be many, so that what a connection keeps is kept small.
+    # There may be many idle connections, so each keeps little.
     __slots__ = (
         "_exchanges",
         "_first",
@@ -78,7 +79,7 @@ class Http1Connection:
         self._exchanges = _Exchanges()
         self._requests = _Requests(self._pieces, self._exchanges)
         self._server = _Responses("server", self._pieces, self._exchanges, self._requests, self._switch)
-        self._proxy: _Responses | None = None  # on most connections it says nothing
+        self._proxy: _Responses | None = None  # on most connections the proxy sends nothing
         self._is_http = True
         self._over: tuple[Side, ...] = ()
         self._first: Side = "client"  # who ended the connection, once somebody did
@@ -113,7 +114,7 @@ class Http1Connection:
         return self._end(self._server, at_ns, reset)
 
     def opaque(self, at_ns: int) -> list[Piece]:
-        """From here on the connection is not HTTP. A 101 and a 2xx to CONNECT say so by themselves."""
+        """Treat the rest of the connection as not HTTP. A 101 or a 2xx to CONNECT does so by itself."""
         self._switch("proxy", at_ns)
         return self._found()
 
@@ -124,7 +125,7 @@ class Http1Connection:
                 stream.stop(by, _SWITCHED, at_ns)
         self._give_up(by, _SWITCHED, at_ns)
 
-    def _end(self, stream: Stream, at_ns: int, reset: bool) -> list[Piece]:
+    def _end(self, stream: ConnectionSide, at_ns: int, reset: bool) -> list[Piece]:
         if not self._over:
             self._first = stream.of
             self._how = f"the {stream.of} {'reset' if reset else 'closed'} the connection"
@@ -140,7 +141,7 @@ class Http1Connection:
         return self._found()
 
     def _give_up(self, by: Side, why: str, at_ns: int) -> None:
-        """What still waits will not be answered."""
+        """Report that the requests still waiting will not be answered."""
         waiting = self._exchanges.give_up()
         self._pieces += [Cut(exchange.number, "server", by, at_ns, why) for exchange in waiting]
 
@@ -161,36 +162,36 @@ class _Exchange:
 
 
 class _Exchanges:
-    """Which request the next response belongs to."""
+    """Matches responses to requests, in order."""
 
     __slots__ = ("_count", "_more", "_oldest", "_unread")
 
     def __init__(self) -> None:
-        # Those that wait for their final response; mostly it is one or none.
+        # Those without final response; usually one or none.
         self._oldest: _Exchange | None = None
         self._more: deque[_Exchange] | None = None
         self._count = 0
         self._unread: _Exchange | None = None  # answered before its head was read
 
     def asked(self, method: str, switches: bool) -> _Exchange:
-        """A request's head was read."""
+        """Add a request whose head was read."""
         exchange = self._unread or self._new()
         self._unread = None
         exchange.method, exchange.switches = method, switches
         return exchange
 
-    def oldest(self, requests: Stream) -> _Exchange | None:
-        """What a response now belongs to: what was asked first, or tried to be asked."""
+    def oldest(self, requests: ConnectionSide) -> _Exchange | None:
+        """Return the exchange of the next response: that of the oldest request, even an unreadable one."""
         if self._oldest is None and (requests.held or requests.broken) and self._unread is None:
             self._unread = self._new()
         return self._oldest
 
     def answered(self) -> None:
-        """The final response to the oldest has begun."""
+        """Remove the oldest: its final response has begun."""
         self._oldest = self._more.popleft() if self._more else None
 
     def give_up(self) -> list["_Exchange"]:
-        """All that wait, oldest first; they do not any more."""
+        """Remove and return all that wait, oldest first."""
         waiting = [*filter(None, [self._oldest]), *(self._more or ())]
         self._oldest = self._more = None
         return waiting
@@ -206,11 +207,11 @@ class _Exchanges:
         return exchange
 
 
-class _Requests(Stream):
+class _Requests(ConnectionSide):
     """What the client sends.
 
-    After a request that may end HTTP on the connection nobody knows what the next bytes are before the answer
-    is there: they are held until then, up to the length of a head.
+    After a request that may end HTTP on the connection, the next bytes cannot be interpreted before its
+    answer is there: they are held until then, up to the length of a head.
     """
 
     __slots__ = ("_ending", "_exchanges", "_last")
@@ -242,7 +243,9 @@ class _Requests(Stream):
         method, target, version, headers, framing = head
         self._last = exchange = self._exchanges.asked(method, method == "CONNECT" or "upgrade" in framing)
         self.exchange = exchange.number
-        self.pieces.append(RequestStart(exchange.number, method, target, version, headers, raw, self.at_ns))
+        self.pieces.append(
+            RequestStart(exchange.number, method, target, version, headers=headers, raw=raw, at_ns=self.at_ns)
+        )
         self.enter(request_body(framing))
 
     def end(self, by: Side, how: str, reset: bool, at_ns: int) -> None:
@@ -252,7 +255,7 @@ class _Requests(Stream):
             super().end(by, how, reset, at_ns)
 
     def resume(self) -> None:
-        """The answer is there, and it is still HTTP."""
+        """Continue: the answer is there, and the connection is still HTTP."""
         data = bytes(self.held)
         self.held.clear()
         self.feed(data, self.at_ns)
@@ -260,7 +263,7 @@ class _Requests(Stream):
             super().end(*self._ending, self.at_ns)
 
 
-class _Responses(Stream):
+class _Responses(ConnectionSide):
     """What the server sends, or the proxy in its place."""
 
     __slots__ = ("_exchanges", "_requests", "_switch")
@@ -291,7 +294,11 @@ class _Responses(Stream):
             return
         status, reason, version, headers, framing = head
         self.exchange = number = exchange.number
-        self.pieces.append(ResponseStart(number, status, reason, version, headers, raw, self.at_ns, self.of))
+        self.pieces.append(
+            ResponseStart(
+                number, status, reason, version, headers=headers, raw=raw, at_ns=self.at_ns, by=self.of
+            )
+        )
         if status < 200 and status != 101:
             return
         exchange.answered = True

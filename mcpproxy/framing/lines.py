@@ -1,8 +1,8 @@
-"""Lines out of chunks: the framing of stdio.
+"""Split chunks into lines: the framing of stdio.
 
-A line ends at a line feed and nowhere else; a carriage return is a byte like any other and stays in
-the line. What comes out depends on the bytes alone, never on how they were cut into chunks; only the
-time of a line is that of a chunk: the one that completed it.
+A line ends at a line feed and nowhere else; a carriage return is part of the line. The lines depend on the
+bytes alone, never on how they were cut into chunks; the time of a line is that of the chunk that completed
+it.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
@@ -17,26 +17,26 @@ Line: TypeAlias = tuple[bytes, int, bool, bool]
 """``(raw, at_ns, terminated, continues)``: a line without its line feed, or a piece of one.
 
 ``terminated`` is false where no line feed followed: the last line of a stream, or a piece. ``continues``
-is true for a piece: the next line out of the same framer goes on with it. A plain tuple, for every frame
-of a session is one for a moment.
+is true for a piece: the next line of the same framer continues it. It is a plain tuple because one is made
+for every frame of a session.
 """
 
 
 class LineFramer:
-    """One per stream. Feed it chunks; it gives the lines that are complete, in order."""
+    """Splits one stream into lines: feed it chunks, and it returns the lines that are complete, in order."""
 
     __slots__ = ("_held", "_held_at_ns", "_held_bytes", "_limit")
 
     def __init__(self, limit: int = LIMIT_BYTES) -> None:
         self._limit = limit
-        # The beginning of a line, in the chunks it came in: joined once, when the line ends.
+        # The beginning of a line as a list of chunks, which are joined once when the line ends.
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._held_at_ns = 0
 
     @property
     def held(self) -> bytes:
-        """The beginning of the line that is not over yet; empty between lines."""
+        """The beginning of an incomplete line; empty between lines."""
         return b"".join(self._held)
 
     @property
@@ -61,12 +61,12 @@ class LineFramer:
             self._held.append(tail)
             self._held_bytes += len(tail)
             self._held_at_ns = at_ns
-        if len(raws) == 1:  # most chunks of a conversation are one line
+        if len(raws) == 1:  # the usual case: a chunk is one line
             return [(raws[0], at_ns, True, False)]
         return [(raw, at_ns, True, False) for raw in raws]
 
     def _feed_piecewise(self, data: bytes, at_ns: int) -> list[Line]:
-        """``feed`` for what may hold a line that is too long for one piece."""
+        """Do what ``feed`` does, for data that may contain a line too long for one piece."""
         lines: list[Line] = []
         *raws, tail = data.split(b"\n")
         for raw in raws:
@@ -76,17 +76,17 @@ class LineFramer:
         return lines
 
     def end(self, *, continues: bool = False) -> list[Line]:
-        """The stream is over: what is held becomes the last line, which no line feed ended.
+        """End the stream: what is held becomes the last line, without a line feed.
 
-        ``continues`` marks it as a piece, for a stream that went on without us.
+        ``continues`` marks it as a piece, for a stream whose rest is not recorded.
         """
         if not self._held:
             return []
         return [(self._take(), self._held_at_ns, False, continues)]
 
     def _hold(self, data: bytes, at_ns: int, lines: list[Line]) -> None:
-        """Keep the beginning of a line; what is beyond the limit goes to ``lines`` in pieces."""
-        # A piece is cut when the byte after it is seen: a line of just the limit stays whole.
+        """Hold the beginning of a line; what exceeds the limit is appended to ``lines`` in pieces."""
+        # A piece is cut only when the next byte is seen, so a line of exactly the limit stays whole.
         while self._held_bytes + len(data) > self._limit:
             fits = self._limit - self._held_bytes
             self._held.append(data[:fits])

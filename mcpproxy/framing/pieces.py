@@ -1,4 +1,4 @@
-"""What is seen on an HTTP/1.x connection, piece by piece: heads, content, and how each message ended.
+"""The pieces of an HTTP/1.x connection: heads, content, and how each message ended.
 
 `exchange` numbers count from 1 on each connection; `at_ns` is when the chunk that completed a piece was read.
 Pieces are named tuples because each small exchange has six of them, and a frozen dataclass takes three
@@ -39,7 +39,7 @@ class ResponseStart(NamedTuple):
 
 
 class BodyPart(NamedTuple):
-    """Content, never empty, without chunked coding. Other codings are left as they are."""
+    """Content, never empty, without chunked coding. Content codings are not decoded."""
 
     exchange: int
     of: Side
@@ -57,7 +57,7 @@ class BodyEnd(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A message that will never be complete. ``by`` is who ended it: of two who closed, the first."""
+    """The end of an incomplete message. ``by`` is who ended it: if both sides closed, the first."""
 
     exchange: int
     of: Side
@@ -67,7 +67,7 @@ class Cut(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """What ``of`` sent is not HTTP, beginning with ``data``; the rest follows as `OpaqueBytes`."""
+    """The bytes of ``of`` from ``data`` on are not HTTP; the rest follows as `OpaqueBytes`."""
 
     of: Side
     why: str

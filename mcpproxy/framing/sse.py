@@ -1,9 +1,8 @@
-"""Events out of chunks: the framing of ``text/event-stream``.
+"""Split chunks into events: the framing of ``text/event-stream``.
 
-A block is everything up to and including a blank line: an event, or comments alone, or nothing. A line ends
-at LF, CRLF or CR, whichever comes, so a CR at the very end of a chunk waits for the next byte. What comes out
-depends on the bytes alone, never on how they were cut into chunks; the time of a block is that of the chunk
-that completed it.
+A block is everything up to and including a blank line: an event, comments alone, or nothing. A line ends at
+LF, CRLF or CR, so after a CR at the end of a chunk the next byte decides. The blocks depend on the bytes
+alone, never on how they were cut into chunks; the time of a block is that of the chunk that completed it.
 
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
@@ -17,14 +16,14 @@ LIMIT_BYTES: Final = 64 << 20
 
 _BOM: Final = b"\xef\xbb\xbf"
 _RETRY_DIGITS: Final = 18
-"""More milliseconds than these digits say no clock counts: such a value is as good as none."""
+"""A ``retry`` with more digits is ignored."""
 
 _LINE_ENDS = (b"\n", b"\r\n", b"\r")
 _LINE_END = re.compile(rb"\n|\r\n?+")
-# Possessive, or a CRLF would pass for two line ends.
+# Possessive; otherwise a CRLF could match as two line ends.
 _BLANK_LINE = re.compile(rb"(?:\n|\r\n?+)(?:\n|\r\n?+)")
 _LINE = re.compile(rb"([^:\r\n]*+)(?:: ?+([^\r\n]*+))?(?:\n|\r\n?+|\Z)")
-# What servers of the SDKs send; read in one go, three times as fast as line by line.
+# The form that servers of the SDKs send; matched in one go, three times as fast as line by line.
 _USUAL = re.compile(
     rb"(?:id: ?+([^\r\n\0]*+)\r?\n)?(?:event: ?+([^\r\n]*+)\r?\n)?(?:id: ?+([^\r\n\0]*+)\r?\n)?"
     rb"data: ?+([^\r\n]*+)\r?\n\r?\n"
@@ -40,8 +39,9 @@ class SseBlock(NamedTuple):
     ``retry`` (milliseconds) are ``None`` where the field is absent or to be ignored. ``comments`` lack their
     colon and one space after it. Text that is not UTF-8 gets replacement characters.
 
-    ``complete`` is false for what no client takes for an event: the end of a stream without its blank line
-    (its fields are read nevertheless), and the pieces of a block too long to hold (theirs are not).
+    ``complete`` is false for a block that no client processes: the end of a stream without its blank line
+    (its fields are read nevertheless), and the pieces of a block too long to hold (their fields are not
+    read).
     """
 
     raw: bytes
@@ -56,18 +56,18 @@ class SseBlock(NamedTuple):
 
 
 class SseFramer:
-    """One per response. Feed it the decoded body; it gives the blocks that are complete, in order."""
+    """Splits one response into blocks: feed it the decoded body; it returns the complete blocks in order."""
 
     __slots__ = ("_at_ns", "_held", "_in_line", "_in_pieces", "_limit", "_return", "_start")
 
     def __init__(self, limit: int = LIMIT_BYTES) -> None:
         self._limit = limit
-        self._held = BytesIO()  # the beginning of a block; gives it away without copying it
+        self._held = BytesIO()  # the beginning of a block; ``BytesIO`` returns it without a copy
         self._in_line = False  # the bytes so far end inside a line
-        self._in_pieces = False  # a piece of this block is out already
+        self._in_pieces = False  # a piece of this block was returned already
         self._return = b""  # a CR that may be the first half of a CRLF
         self._at_ns = 0  # of the last chunk
-        self._start = True  # no block is out yet: a byte order mark may come
+        self._start = True  # no block was returned yet: a byte order mark may come
 
     def feed(self, data: bytes, at_ns: int) -> list[SseBlock]:
         """Take the next chunk of the stream; ``at_ns`` is when it was read."""
@@ -77,7 +77,7 @@ class SseFramer:
         if self._return and data[0] == 0x0A:
             data = b"\r" + data
         elif self._return:
-            # It was a line end by itself, there since the chunk that brought it.
+            # The CR was a line end by itself, complete since its own chunk.
             self._cut(b"\r", self._at_ns, blocks)
         self._return = data[-1:] if data[-1] == 0x0D else b""
         self._at_ns = at_ns
@@ -85,7 +85,7 @@ class SseFramer:
         return blocks
 
     def end(self, at_ns: int) -> list[SseBlock]:
-        """The stream is over: what is held is the beginning of a block that no blank line ended."""
+        """End the stream: what is held becomes the last block, without a blank line."""
         blocks: list[SseBlock] = []
         self._cut(self._return, self._at_ns, blocks)
         self._return = b""
@@ -94,14 +94,14 @@ class SseFramer:
         return blocks
 
     def spill(self) -> bytes:
-        """Give up the beginning of a block that is held: what follows is a piece of it."""
+        """Return the beginning of a block that is held, and treat what follows as a piece of it."""
         raw = self._joined()
         if raw:
             self._in_pieces, self._start = True, False
         return raw
 
     def _cut(self, data: bytes, at_ns: int, blocks: list[SseBlock]) -> None:
-        """Take bytes in which every CR at the end is a line end of its own."""
+        """Take bytes in which a CR at the end is a complete line end."""
         position, end = 0, len(data)
         while position < end:
             usual = None if self._in_line or self._held.tell() else _USUAL.match(data, position)
@@ -111,7 +111,7 @@ class SseFramer:
                 self._start = False
                 continue
             blank = None if self._in_line else _LINE_END.match(data, position)
-            # The inside of a long line is found out fifty times as fast this way.
+            # Finding no line end in a long line is fifty times as fast this way.
             if blank is None and (data.find(b"\n", position) >= 0 or data.find(b"\r", position) >= 0):
                 blank = _BLANK_LINE.search(data, position)
             if blank is None:
@@ -126,8 +126,8 @@ class SseFramer:
             self._in_line = self._in_pieces = False
 
     def _hold(self, part: bytes, at_ns: int, blocks: list[SseBlock]) -> None:
-        """Keep the beginning of a block; what is beyond the limit goes to ``blocks`` in pieces."""
-        # A piece is cut when the byte after it is seen: a block of just the limit stays whole.
+        """Hold the beginning of a block; what exceeds the limit is appended to ``blocks`` in pieces."""
+        # A piece is cut only when the next byte is seen, so a block of exactly the limit stays whole.
         while self._held.tell() + len(part) > self._limit:
             fits = self._limit - self._held.tell()
             self._held.write(part[:fits])
@@ -149,7 +149,7 @@ class SseFramer:
 
 
 def _usual(found: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bool) -> SseBlock:
-    """The block ``raw``, or all of it but its byte order mark, as ``_USUAL`` has found it."""
+    """Return the block ``raw`` as ``_USUAL`` has matched it, with or without its byte order mark."""
     id_before, event_name, id_after, data = found.groups()
     id_bytes = id_before if id_after is None else id_after
     first, last = found.span(4)
@@ -158,17 +158,17 @@ def _usual(found: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bool) ->
         raw,
         at_ns,
         data,
-        None if event_name is None else event_name.decode("utf-8", "replace"),
-        None if id_bytes is None else id_bytes.decode("utf-8", "replace"),
-        None,
-        (),
-        (first - start, last - start),
-        complete,
+        event=None if event_name is None else event_name.decode("utf-8", "replace"),
+        id=None if id_bytes is None else id_bytes.decode("utf-8", "replace"),
+        retry=None,
+        comments=(),
+        data_span=(first - start, last - start),
+        complete=complete,
     )
 
 
 def _read(raw: bytes, start: int, at_ns: int, complete: bool) -> SseBlock:
-    """The fields of a block; the last value of a field counts, but data adds up."""
+    """Parse the fields of a block: the last value of a field counts, but data lines are joined."""
     if usual := _USUAL.fullmatch(raw, start):
         return _usual(usual, raw, at_ns, complete=complete)
     event = id = retry = None
@@ -188,4 +188,14 @@ def _read(raw: bytes, start: int, at_ns: int, complete: bool) -> SseBlock:
             comments.append(value.decode("utf-8", "replace"))
     span = spans[0] if len(spans) == 1 else None
     data = b"\n".join([raw[first:last] for first, last in spans]) if spans else None
-    return SseBlock(raw, at_ns, data, event, id, retry, tuple(comments), span, complete)
+    return SseBlock(
+        raw,
+        at_ns,
+        data,
+        event=event,
+        id=id,
+        retry=retry,
+        comments=tuple(comments),
+        data_span=span,
+        complete=complete,
+    )

@@ -1,15 +1,15 @@
 """The judge: events in, findings out.
 
-``Observer.observe`` is called once for each event of a recording, live or later, in order; the same
-events give the same findings. It knows no clock and no file.
+``Observer.observe`` is called once for each event of a recording, in order, while the session runs or later.
+The same events give the same findings. It uses no clock and no file.
 """
 
 from mcpproxy.checks import STANDARD
 from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.observer.http import HttpJudge
+from mcpproxy.observer.findings import FindingBuilder
+from mcpproxy.observer.http_judge import HttpJudge
 from mcpproxy.observer.memory_limit import MOST_BYTES, Room, measure
-from mcpproxy.observer.messages import MessageJudge
-from mcpproxy.observer.severity import FindingBuilder
+from mcpproxy.observer.message_judge import MessageJudge
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, HttpEvent, Repeated
 
@@ -19,10 +19,10 @@ __all__ = ["Observer"]
 class Observer:
     """Judges one recording by the checks in ``dispatch``, which report rules of ``catalogue``.
 
-    ``revision`` settles the protocol revision beforehand, for frames that come without their
-    handshake. ``joined_late`` says that the session's start was not seen, ``redacted`` that values in it were
-    masked after it was recorded: then nothing is said of what may hang on one of them. The first findings of
-    each cause are given in full and the others counted, unless it ``lists_all``.
+    ``revision`` sets the protocol revision in advance, for frames that come without their handshake.
+    ``joined_late`` says that the start of the session was not seen. ``redacted`` says that values in it were
+    masked after it was recorded; no finding is then reported that may depend on a masked value. The first
+    findings of each cause are given in full and the others counted, unless ``lists_all`` is set.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class Observer:
         redacted: bool = False,
         lists_all: bool = False,
     ) -> None:
-        build_findings = self._weigh = FindingBuilder(catalogue, lists_all=lists_all)
+        build_findings = self._build_findings = FindingBuilder(catalogue, lists_all=lists_all)
         room = self._room = Room()
         self.forgot = ""
-        """What was forgotten and since when, for people; empty while all that matters is remembered."""
+        """A sentence on what was forgotten and since when; empty while nothing was."""
         self._messages = MessageJudge(
             build_findings, dispatch, room, revision=revision, joined_late=joined_late, masked=redacted
         )
@@ -53,11 +53,11 @@ class Observer:
 
     @property
     def more(self) -> tuple[Repeated, ...]:
-        """The findings that were counted and not given in full, for each cause."""
-        return self._weigh.more
+        """The number of findings of each cause beyond those that were given in full."""
+        return self._build_findings.more
 
     def observe(self, event: Event) -> list[Finding]:
-        """Judge one event. Whatever the peers send, this does not raise."""
+        """Judge one event. This does not raise, whatever the peers send."""
         if self._room.added > MOST_BYTES:
             self._tidy(event)
         if type(event) is Frame:
@@ -68,10 +68,10 @@ class Observer:
         return found + self._http.observe(event) if isinstance(event, Gap | Close) else found
 
     def _tidy(self, event: Event) -> None:
-        """Measure what is remembered, and forget it if it is too much."""
+        """Measure the memory of the session, and forget it if it is too large."""
         measured = measure((self._messages.history, self._http.history))
         if measured <= MOST_BYTES:
-            # What is left is what may be added before it is measured again.
+            # It is measured again once as much was added as the budget has left.
             self._room.added = min(measured, MOST_BYTES // 2)
             return
         self._messages.forget()

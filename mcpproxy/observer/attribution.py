@@ -1,4 +1,4 @@
-"""Whose exchange it is: the session that a request over HTTP belongs to."""
+"""Attribution: find the session that an HTTP request belongs to."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -11,20 +11,20 @@ from mcpproxy.session.exchanges import (
     HttpExchange,
     HttpHistory,
     HttpSession,
-    Judge,
+    SessionJudge,
     looks_stateless,
 )
 
-NewJudge: TypeAlias = Callable[[str | None, bool], Judge]
-"""Makes a judge for a session: of which revision, if that is known, and whether it joined late."""
+NewJudge: TypeAlias = Callable[[str | None, bool], SessionJudge]
+"""Makes the judge of a session, from its revision (if known) and whether its start was not seen."""
 
 
 def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge) -> HttpSession:
-    """The session of a request to the MCP endpoint, a new one if none is known."""
+    """Return the session of a request to the MCP endpoint; a new one if it belongs to none that is known."""
     named, version = exchange.fields.get(SESSION), exchange.fields.get(VERSION)
     known = history.sessions.get(named) if named else None
     if exchange.initialize is not None:
-        # With a live session's id it is that session's second; in any other case it opens one.
+        # With the id of an open session it is that session's second initialize; otherwise it opens a session.
         return known if known and known.ended_seq is None else HttpSession(new_judge(None, False))
     if is_stateless(exchange):
         return HttpSession(new_judge(None, False), stateless=True)
@@ -41,7 +41,8 @@ def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge
     elif not history.unattributed:
         history.unattributed = True
         for other in history.by_connection.values():
-            other.judge.history.scattered = other.id is None  # It may have been meant for that one.
+            # The request may have been meant for that session.
+            other.judge.history.scattered = other.id is None
     return session
 
 
@@ -56,11 +57,11 @@ def is_stateless(exchange: HttpExchange) -> bool:
 
 
 def posting_target(uri: str, base: str = "/") -> str:
-    """Path and query of ``uri``, which may be relative to the request target ``base``."""
-    from urllib.parse import urljoin, urlsplit  # 3 ms, which most sessions are spared
+    """Return path and query of ``uri``, which may be relative to the request target ``base``."""
+    from urllib.parse import urljoin, urlsplit  # takes 3 ms, and most sessions do not need it
 
     try:
         path = urlsplit(urljoin(urljoin("http://server/", base), uri))
-    except ValueError:  # such as an unclosed bracket: it names nothing that could be asked for
+    except ValueError:  # such as an unclosed bracket: no client can send a request there
         return uri
     return path.path + ("?" + path.query if path.query else "")

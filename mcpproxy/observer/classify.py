@@ -1,7 +1,8 @@
-"""What can be told of a message before any check looks at it.
+"""Classify a message before any check sees it.
 
-Which request it answers, by which revisions it may be judged, what it means to the handshake, and the facts
-(see ``checks.engine.rows``) for want of which most checks have nothing to say. The history stays as it is.
+This finds the request that it answers, the revisions by which it may be judged, its step in the handshake,
+and its facts (see ``checks.engine.rows``), without which most checks cannot find anything. Nothing here
+changes the history.
 """
 
 from typing import Final
@@ -42,16 +43,16 @@ from mcpproxy.protocol.revisions import (
     is_later,
 )
 from mcpproxy.session.frame import CLIENT, Frame
-from mcpproxy.session.history import Asked, History, Side
+from mcpproxy.session.history import History, SentRequest, Side
 
 _OPENING: Final = ("initialize", "server/discover")
-"""Requests that by their name alone tell the era."""
+"""Requests whose method alone shows whether the session is stateful or stateless."""
 
 
 def read(frame: Frame, message: Single, at: str, history: History) -> MessageContext:
-    """The message of ``frame`` that stands at the JSON Pointer ``at``, with all that is known of it."""
-    context = MessageContext(frame, frame.sender, message, history.candidates, None, False, at)
-    # Every frame comes through here: types are compared, which is the fastest way to tell them apart.
+    """Return the context of ``message``, which is at the JSON Pointer ``at`` of ``frame``."""
+    context = MessageContext(frame, frame.sender, message, history.candidates, at=at)
+    # Every message comes through here. Comparing types is faster than ``isinstance`` or ``match``.
     if type(message) is Request:
         _read_request(context, message, history)
     elif type(message) is Response:
@@ -74,7 +75,7 @@ def read(frame: Frame, message: Single, at: str, history: History) -> MessageCon
 
 
 def is_acp(frame: Frame, message: Request | Notification) -> bool:
-    """Whether what opens a session shows that it speaks ACP."""
+    """Whether the first message of a session shows that it speaks ACP."""
     if message.method == "initialize":
         return frame.sender == CLIENT and acp.opens(message.params)
     return acp.opens_midway(message.method, frame.sender)
@@ -86,7 +87,7 @@ def _read_request(context: MessageContext, message: Request, history: History) -
     known = 0 if message.regular else IRREGULAR
     meta = params.get("_meta", ABSENT) if type(params) is dict else ABSENT
     is_marked = meta is not ABSENT or method in _OPENING
-    # A client says the same in every request: to compare it costs less than to look at it again.
+    # A client sends the same ``_meta`` in every request: comparing it costs less than judging it again.
     usual = history.familiar_meta
     if (
         usual is not None
@@ -117,7 +118,7 @@ def _read_notification(context: MessageContext, message: Notification, history: 
     method = context.method = message.method
     context.contents = message.params
     if history.in_both_eras:
-        context.candidates = REVISIONS  # It names no request: it may belong to either era.
+        context.candidates = REVISIONS  # A notification names no request, so it may belong to either era.
     known = UNFAMILIAR if message.regular else UNFAMILIAR | IRREGULAR
     if (context.sender, method) in history.unmet:
         known |= UNDECLARED
@@ -154,7 +155,7 @@ def _read_answer(context: MessageContext, message: Response | ErrorResponse, his
 
 
 def _step(context: MessageContext, history: History) -> Fact:
-    """What the message means to the handshake, and whether something may be wrong with that."""
+    """Set the handshake step of the message; return the fact for a step that may break a requirement."""
     happened = context.happened = input_of(context, history) if history.protocol == "mcp" else None
     if happened is None:
         return 0
@@ -176,17 +177,17 @@ def _date_request(context: MessageContext, message: Request, history: History) -
     version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
     marked = version is not None or (isinstance(meta, dict) and CAPABILITIES_KEY in meta)
     if marked or message.method == "server/discover" or history.lasting is not None:
-        context.stateless = True  # By one of its marks; over HTTP its headers may be the only ones.
+        context.stateless = True  # Marked as stateless in its ``_meta``, or over HTTP in its headers alone.
         context.candidates = _stateless_candidates(version, history)
     elif history.stateless_seq is not None and history.stateful_seq is None:
         context.candidates = REVISIONS
 
 
 def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
-    """The revisions of a request that names ``version``.
+    """Return the candidate revisions of a stateless request that names ``version``.
 
-    One that is later than all we know is foreign to everyone but those who speak it: as soon as the
-    server has said that it does, nothing is held against either.
+    The rules of a version later than all known revisions are not known. Once the server has listed such a
+    version as supported, requests that name it are not judged.
     """
     if not isinstance(version, str):
         return STATELESS
@@ -194,7 +195,7 @@ def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
     return (version,) if settled else STATELESS
 
 
-def _date_answer(asked: Asked, message: Response | ErrorResponse, history: History) -> tuple[str, ...]:
+def _date_answer(asked: SentRequest, message: Response | ErrorResponse, history: History) -> tuple[str, ...]:
     if asked is history.initialize and isinstance(message, Response):
         version = member(message.result, "protocolVersion")
         if history.protocol == "acp":
@@ -205,7 +206,7 @@ def _date_answer(asked: Asked, message: Response | ErrorResponse, history: Histo
     if asked.stateless and isinstance(message, Response) and asked.method != "server/discover":
         version = member(asked.params, "_meta", VERSION_KEY)
         if isinstance(version, str) and is_later(version):
-            return (version,)  # It was served in a revision whose rules nobody here knows.
+            return (version,)  # It was answered in a revision whose rules are not known here.
     if asked.stateless or asked.early:
         return asked.candidates
     return history.candidates
@@ -216,8 +217,8 @@ def _date_answer(asked: Asked, message: Response | ErrorResponse, history: Histo
 
 def _meant(
     context: MessageContext, message: Response | ErrorResponse, id: RequestId, asker: Side, history: History
-) -> Asked | None:
-    """The request that an answer means whose id is of none under way: it may have the wrong JSON type."""
+) -> SentRequest | None:
+    """Return the request meant by an answer with an unknown id: its id may have the wrong JSON type."""
     if asker.used.first_use(id) is not None:
         return None
     asked = asker.pending.get(_retyped(id))
@@ -227,7 +228,7 @@ def _meant(
 
 
 def _answers_initialize(context: MessageContext, message: Response | ErrorResponse, history: History) -> bool:
-    """Whether a result with a foreign id is, by its members, the awaited initialize result."""
+    """Whether a result with an unknown id is, judging by its members, the pending initialize result."""
     if context.sender == CLIENT or history.initialize is None or history.initialize_answered:
         return False
     result = message.result if isinstance(message, Response) else None
@@ -236,7 +237,7 @@ def _answers_initialize(context: MessageContext, message: Response | ErrorRespon
 
 
 def _retyped(id: RequestId) -> RequestId:
-    """The same id as the other JSON type, for an answer that got the type wrong."""
+    """Return the same id as the other JSON type, for an answer that changed the type."""
     if isinstance(id, int):
         return str(id)
     return int(id) if id.removeprefix("-").isdecimal() and len(id) < 20 else id

@@ -1,7 +1,7 @@
-"""What can be told of an exchange before any check looks at it: see ``checks.engine.http_facts``.
+"""Classify an HTTP exchange before any check sees it: its facts, what it carries, its revisions.
 
-Each fact is a condition without which the checks that ask for it have nothing to say, and is told wherever
-it may be so. The history stays as it is.
+A fact (see ``checks.engine.http_facts``) is a condition without which the checks that name it cannot find
+anything. It is set wherever the condition may hold. Nothing here changes the history.
 """
 
 from typing import Final
@@ -33,11 +33,11 @@ from mcpproxy.checks.engine.http_facts import (
     HttpFact,
 )
 from mcpproxy.checks.transports.http import COMMON_ACCEPT, JSON_TYPE, SSE_TYPE
-from mcpproxy.checks.utilities.progress import Progress
+from mcpproxy.checks.utilities.progress import ProgressTokens
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Notification, Response
-from mcpproxy.protocol.revisions import VERSION_KEY
+from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
 from mcpproxy.session.exchanges import SESSION, VERSION, Fields, HttpExchange, HttpHistory, Proper
-from mcpproxy.session.frame import CLIENT, Frame
+from mcpproxy.session.frame import CLIENT, Frame, RequestHead
 
 PROGRESS: Final = "notifications/progress"
 
@@ -47,7 +47,7 @@ _NO_CONTENT: Final = (202, 204, 205)
 
 
 def of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
-    """What is known once a request is all there and its session found."""
+    """Return the facts known once the whole request was seen and its session is found."""
     fields, session = exchange.fields, exchange.session
     known = fields.told
     if known is None:
@@ -94,7 +94,7 @@ def _is_contradicted(exchange: HttpExchange) -> bool:
 
 
 def of_head(exchange: HttpExchange) -> HttpFact:
-    """What the head of the response adds to that."""
+    """Return the facts that the head of the response adds."""
     known, media_type = 0, exchange.response_fields.media_type
     if SESSION in exchange.response_fields:
         known = ISSUING
@@ -110,7 +110,7 @@ def of_head(exchange: HttpExchange) -> HttpFact:
 
 
 def of_content(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> HttpFact:
-    """What is to be added while a body or an event of the server is looked at, for it alone."""
+    """Return the facts to add for one body or event of the server, while that is judged."""
     known = FAILING if exchange.reported else 0
     if frame.event is None:
         if not _is_awaited(exchange, frame.message):
@@ -134,28 +134,100 @@ def of_content(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...
 
 
 def _belongs(exchange: HttpExchange, message: Proper) -> bool:
-    """Whether a notification is no progress, or that of the one request in flight that gave the token."""
+    """Whether a notification is progress of this exchange's request, or no progress notification at all."""
     if message.value["method"] != PROGRESS:
         return True
     stream, session, token = exchange.stream, exchange.session, member(message.value, *_TOKEN)
     if stream is None or session is None or session.stateless or not isinstance(token, int | str):
         return False
-    known = session.judge.history.of(Progress).tracked[CLIENT].get(token)
+    known = session.judge.history.of(ProgressTokens).tracked[CLIENT].get(token)
     return known is not None and known.in_flight and not known.shared and known.asked.id in stream.asked
 
 
 def _is_awaited(exchange: HttpExchange, message: Message) -> bool:
-    """Whether it is the result that a request of this exchange awaits, not in an array."""
+    """Whether the message is a single result that a request of this exchange awaits."""
     if type(message) is not Response:
         return False
     return message.id in [request.id for request in exchange.requests]
 
 
 def of_end(exchange: HttpExchange) -> HttpFact:
-    """What the end adds: whether something is missing."""
+    """Return the fact that the end adds: whether an answer is missing."""
     session = exchange.session
     if session is None or not exchange.requests:
         return 0
-    # Where an id was used twice, the other request may wait still.
+    # Where an id was used twice, the other request may still be pending.
     waiting = [request for request in exchange.requests if session.pending(request.id)]
     return UNANSWERED if waiting or exchange.answered_ns is None else 0
+
+
+# What an exchange carries
+
+
+def has_body(request: RequestHead, fields: Fields) -> bool:
+    """Whether a body follows the head. For a later or unknown HTTP version, a POST is taken to have one."""
+    if request.version not in ("1.0", "1.1") and request.method == "POST":
+        return True
+    length = fields.get("content-length")
+    return "transfer-encoding" in fields or (length is not None and length.strip() not in ("", "0"))
+
+
+def has_content(frame: Frame) -> bool:
+    """Whether a frame of the server holds a body or an event that a client would process.
+
+    A comment is no event, and neither is an event that the stream's end cut off before its blank line.
+    """
+    if (event := frame.event) is None:
+        return bool(frame.raw)
+    return frame.terminated and bool(frame.raw or event.id or event.name)
+
+
+def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> bool:
+    """Whether a frame from the server is to be judged as a message of its session.
+
+    With an error status, a body is a message only if it answers, by its id, a request of this exchange; in an
+    open stateful session it is not even then, because the refused request counts as never sent. The body of
+    an answer to a notification is judged with the exchange.
+    """
+    if frame.event is not None:
+        if not frame.raw or exchange.replayed or exchange.elsewhere or frame.event.name == "endpoint":
+            return False
+        return frame.event.name in (None, "", "message") or bool(messages)
+    if exchange.traffic == "http+sse" or exchange.only_notifies or exchange.method != "POST":
+        return False
+    if exchange.succeeded:
+        return exchange.response_fields.media_type == "application/json"
+    if exchange.traffic == "stateful" and exchange.initialize is None:
+        return False
+    asked = [request.id for request in exchange.requests]
+    return bool(messages) and all(isinstance(m, ErrorResponse) and m.id in asked for m in messages)
+
+
+# Revisions
+
+STREAMABLE: Final = since("2025-03-26")
+"""The revisions that have Streamable HTTP."""
+
+WITH_SESSIONS: Final = span("2025-03-26", "2026-07-28")
+"""Those of them that have sessions."""
+
+WITH_SSE: Final = until("2025-03-26")
+"""The revisions that have HTTP+SSE."""
+
+
+def revisions_for(exchange: HttpExchange) -> tuple[str, ...]:
+    """Return the revisions by which the HTTP part of an exchange may be judged."""
+    session = exchange.session
+    if session is None:
+        return STREAMABLE
+    if session.legacy:
+        return WITH_SSE
+    if session.stateless:
+        named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
+        said = (version for version in (*named, exchange.fields.get(VERSION)) if version in STATELESS)
+        return stateless_of([str(version) for version in said][:1])
+    if session.revision is not None:
+        return (session.revision,)
+    if exchange.method != "POST" or exchange.initialize is not None or session.id is not None:
+        return WITH_SESSIONS
+    return STREAMABLE

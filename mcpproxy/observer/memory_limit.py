@@ -1,31 +1,31 @@
 """How much a judge may remember of a session.
 
-What peers send is remembered in many tables: requests without an answer, ids that were used, definitions of
-tools, URIs, tokens. Their entries are of any size, so what bounds them is one measure over all of them. When
-they outgrow it, the judge forgets them and goes on like one who joined the session late: then it concludes
-nothing from what it does not know, so that no finding follows from what was forgotten.
+What peers send is remembered in many tables: unanswered requests, used ids, tool definitions, URIs, tokens.
+Their entries can be of any size, so one limit bounds all of them together. When they exceed it, the judge
+forgets them and continues as if it had joined the session late: it concludes nothing from what it does not
+know, so no finding follows from what was forgotten.
 
-The measure is taken now and then, when what may have been added since the last time could be too much. It
-counts nothing but what was said, so that a recording is judged alike at any time and on any machine.
+The size is measured only when what was added since the last time could exceed the limit. It depends on
+nothing but the messages, so a recording is judged alike at any time and on any machine.
 """
 
 from collections import deque
 from typing import Any, Final, cast
 
-from mcpproxy.session.history import Asked, History, UsedIds
+from mcpproxy.session.history import History, SentRequest, UsedIds
 
 MOST_BYTES: Final = 24 << 20
-"""What may be remembered, of all sessions of a recording together."""
+"""The limit for all sessions of a recording together."""
 
 _TEXT_BYTES: Final = 60
 _EACH_BYTES: Final = 90
-"""About what a string takes beside its characters, and what anything else takes in a table."""
+"""About how many bytes a string takes beside its characters, and any other entry of a table."""
 
 _SMALL_BYTES: Final = 2048
 
 
 class Room:
-    """What all judges of one recording share. ``added`` is what may be remembered since it was measured."""
+    """Shared by all judges of a recording; ``added`` bounds the bytes added since the last measurement."""
 
     __slots__ = ("added",)
 
@@ -34,7 +34,7 @@ class Room:
 
 
 def weight(raw: bytes) -> int:
-    """About what it takes to remember what a message says, more rather than less."""
+    """Return about how many bytes it takes to remember a message, rather too many than too few."""
     size = len(raw)
     if size <= _SMALL_BYTES:
         return 600 + 16 * size
@@ -43,7 +43,7 @@ def weight(raw: bytes) -> int:
 
 
 def measure(value: object, most: int = MOST_BYTES) -> int:
-    """About how many bytes ``value`` takes with all that it leads to; counting ends beyond ``most``."""
+    """Return about how many bytes ``value`` takes with all it refers to; counting stops beyond ``most``."""
     total = 0
     seen: set[int] = set()
     todo: list[Any] = [value]
@@ -62,8 +62,8 @@ def measure(value: object, most: int = MOST_BYTES) -> int:
             continue
         seen.add(id(one))
         if isinstance(history := getattr(one, "history", None), History):
-            todo.append(history)  # of a judge; it leads to the catalogue as well
-        elif isinstance(one, Asked):
+            todo.append(history)  # of a judge, which also refers to the catalogue
+        elif isinstance(one, SentRequest):
             total += one.weight
         elif isinstance(one, UsedIds):
             total += one.size

@@ -1,6 +1,7 @@
-"""What the judge writes into the history of a session, once all checks have seen a message.
+"""Add a message to the history of its session, once all checks have seen it.
 
-What one family of checks wants to remember besides, it notes itself (``Note`` in ``checks.engine.rows``).
+What a family of checks remembers besides is written by its own updates (``StateUpdate`` in
+``checks.engine.rows``).
 """
 
 from typing import Final
@@ -13,14 +14,14 @@ from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Request, Respons
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.revisions import ACP, STATEFUL, stateless_of
 from mcpproxy.session.frame import CLIENT
-from mcpproxy.session.history import Asked, History, Side
+from mcpproxy.session.history import History, SentRequest, Side
 
 _EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
-"""The states in which a request came before the handshake was through."""
+"""The states in which a request is sent before the handshake is complete."""
 
 
 def remember(context: MessageContext, history: History) -> None:
-    """Write the history on."""
+    """Add the message of ``context`` to the history."""
     message, happened = context.message, context.happened
     kind = type(message)
     side = history.client if context.sender == CLIENT else history.server
@@ -54,18 +55,18 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
             history.stateless_seq = frame.seq
         history.stateless_revision = context.candidates[0] if len(context.candidates) == 1 else None
     if id is None:
-        side.unreadable = True  # Whatever answers it cannot be told from an answer to nothing.
+        side.unreadable = True  # An answer to it cannot be told from an answer to nothing.
         return
-    asked = context.asked = Asked(
+    asked = context.asked = SentRequest(
         frame.seq,
         context.sender,
         id,
         message.method,
         message.params,
-        frame.observed_at_ns,
-        context.candidates,
-        context.stateless,
-        history.state in _EARLY,
+        at_ns=frame.observed_at_ns,
+        candidates=context.candidates,
+        stateless=context.stateless,
+        early=history.state in _EARLY,
     )
     if context.stateless and not context.known & UNFAMILIAR:
         asked.familiar = True
@@ -83,7 +84,7 @@ def _remember_request(context: MessageContext, message: Request, side: Side, his
         _remember_initialize(message, asked, history)
 
 
-def _remember_initialize(message: Request, asked: Asked, history: History) -> None:
+def _remember_initialize(message: Request, asked: SentRequest, history: History) -> None:
     if history.negotiated is None:
         history.candidates = STATEFUL if history.protocol == "mcp" else ACP
         history.initialize_answered = False
@@ -94,7 +95,7 @@ def _remember_initialize(message: Request, asked: Asked, history: History) -> No
         history.stateful_seq = asked.seq
 
 
-def _remember_answer(context: MessageContext, asked: Asked, history: History) -> None:
+def _remember_answer(context: MessageContext, asked: SentRequest, history: History) -> None:
     message, frame = context.message, context.frame
     side = history.client if asked.sender == CLIENT else history.server
     if asked.seq > side.last_answered_seq:

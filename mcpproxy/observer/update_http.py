@@ -1,4 +1,4 @@
-"""What the judge of HTTP writes into its history, once the checks have seen an exchange or a part of one."""
+"""Add an exchange, or a part of one, to the history of HTTP, once the checks have seen it."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -14,24 +14,24 @@ from mcpproxy.session.exchanges import (
     MAX_REMEMBERED,
     SESSION,
     VERSION,
+    HeaderMismatch,
     HttpExchange,
     HttpHistory,
     HttpSession,
-    Mismatch,
+    HttpStream,
     Proper,
     SentEvent,
-    Stream,
     is_answer,
 )
 from mcpproxy.session.frame import Frame, ResponseHead
 from mcpproxy.session.history import ModernAnswer, keep
 
 Key: TypeAlias = tuple[str, RequestId]
-"""What tells a message of the server from any other: its kind and its id."""
+"""Identifies a request or response of the server: its kind and its id."""
 
 
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """What a stateless request shares with others; whether a session may be spread over several."""
+    """Give a stateless request the memory that it shares; mark a session that may be seen only in part."""
     told = session.judge.history
     if session.stateless:
         told.lasting = history.memories
@@ -43,7 +43,7 @@ def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpH
 
 
 def remember_request(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Which stream the request opens or takes up again, and what its session is to know of the server."""
+    """Remember which stream the request opens or resumes; tell a new session what is known of the server."""
     connection = exchange.request.connection
     if exchange.initialize is not None and not session.legacy:
         told = session.judge.history
@@ -54,17 +54,17 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
     if session.id is not None or session.stateless or VERSION in exchange.fields:
         history.streamable = True
     if exchange.method == "POST":
-        exchange.stream = Stream(exchange.number, True, tuple(r.id for r in exchange.requests))
+        exchange.stream = HttpStream(exchange.number, True, tuple(r.id for r in exchange.requests))
         return
     last = exchange.last_event_id
     if not last:
-        exchange.stream = Stream(exchange.number, False)
+        exchange.stream = HttpStream(exchange.number, False)
     elif (cursor := session.events.get(last)) is not None:
         exchange.cursor, exchange.stream = cursor, cursor.stream
 
 
 def remember_opening(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """The server takes initialize: from now on its connection, and its id if any, mean this session."""
+    """The server accepted initialize: its connection, and its session id if any, identify this session."""
     connection = exchange.request.connection
     before = history.by_connection.get(connection)
     issued = exchange.response_fields.get(SESSION)
@@ -77,12 +77,12 @@ def remember_opening(exchange: HttpExchange, session: HttpSession, history: Http
 
 
 def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:
-    """Whether there is a well-known document about authorization."""
+    """Remember whether the well-known document about authorization was served."""
     path = exchange.request.target.partition("?")[0]
     if exchange.succeeded and path.startswith(RESOURCE_METADATA):
         history.metadata = "served"
     elif exchange.status in (404, 405, 410) and path == RESOURCE_METADATA and not history.metadata:
-        history.metadata = "refused"  # There, at the root, a client looks last.
+        history.metadata = "refused"  # The root is the last place where a client looks.
 
 
 def remember_messages(
@@ -92,7 +92,7 @@ def remember_messages(
     messages: tuple[Proper, ...],
     history: HttpHistory,
 ) -> None:
-    """What the messages of the server answer, and what they tell of it."""
+    """Remember which requests the server's messages answer, and what they show about the server."""
     if exchange.answered_ns is not None:
         exchange.late_messages += 1
     asked = [request.id for request in exchange.requests]
@@ -106,7 +106,7 @@ def remember_messages(
         _remember_server(exchange, session, frame, messages, history)
     elif exchange.initialize is not None:
         if any(isinstance(message, Response) for message in messages):
-            # What server/discover lists may be the versions without a handshake alone.
+            # server/discover may list the stateless versions only.
             history.dual_servers.add(exchange.server)
             history.modern_only.pop(exchange.server, None)
         for version, seq in session.judge.history.supported.items():
@@ -114,7 +114,7 @@ def remember_messages(
 
 
 def remember_delivery(exchange: HttpExchange, session: HttpSession, keys: Sequence[Key]) -> None:
-    """What came with this stream is not to come with another while this one is open."""
+    """Remember what came with this stream: no other stream may bring it while this one is open."""
     for key in keys:
         session.delivered.setdefault(key, exchange.number)
     if exchange.delivered is None:
@@ -129,7 +129,7 @@ def _remember_server(
     messages: tuple[Proper, ...],
     history: HttpHistory,
 ) -> None:
-    """What a stateless answer tells of the server: its versions, its tools, what it refuses."""
+    """Remember what a stateless answer shows about the server: its versions, its tools, what it refuses."""
     connection, told = exchange.request.connection, session.judge.history
     answer = told.modern_answer
     if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
@@ -155,14 +155,14 @@ def _remember_server(
 
 
 def _remember_mismatch(exchange: HttpExchange, tool: str, frame: Frame, history: HttpHistory) -> None:
-    """A call was refused for its headers; if not for the usual ones, then for those of its arguments."""
+    """Remember a call refused for the headers of its arguments, unless its usual headers were wrong."""
     if exchange.reported.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
-        mismatch = Mismatch(frame.seq, exchange.fields.starting("mcp-param-"))
+        mismatch = HeaderMismatch(frame.seq, exchange.fields.starting("mcp-param-"))
         keep(history.mismatched, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
 
 
 def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame, id: str) -> None:
-    """Where an event was sent first."""
+    """Remember the stream on which an event id was sent first."""
     stream = exchange.stream
     if stream is None or id in session.events:
         return
@@ -177,13 +177,16 @@ def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame
 
 
 def remember_lost(session: HttpSession, history: HttpHistory) -> None:
-    """The stream broke, and no other brings what it was to answer."""
+    """Remember the requests whose stream broke before it brought their answers."""
     for asked in session.judge.history.client.pending.values():
         keep(history.lost, (session.judge.history.caller, asked.id), asked, MAX_REMEMBERED)
 
 
 def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:
-    """The session is over. A GET or DELETE may lack a route, and -32601 means a method, so not there."""
+    """A 404 ends the session, unless its body is the error -32601, which is about the method.
+
+    Called for POST only: for a GET or DELETE the server may just lack the route.
+    """
     named = session.id is not None and exchange.fields.get(SESSION) == session.id
     if named and session.ended_seq is None and -32601 not in exchange.error_codes:
         ended_ns = exchange.ended_ns or head.observed_at_ns
@@ -191,7 +194,7 @@ def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHea
 
 
 def _tools(message: Proper) -> list[tuple[str, JSON]]:
-    """The tools in a tools/list result: name and input schema."""
+    """Return name and input schema of each tool in a tools/list result."""
     tools = member(message.value, "result", "tools")
     return [
         (str(member(tool, "name")), member(tool, "inputSchema"))
@@ -200,9 +203,9 @@ def _tools(message: Proper) -> list[tuple[str, JSON]]:
 
 
 def keys_of(messages: tuple[Proper, ...]) -> Sequence[Key]:
-    """The keys of those messages that have one."""
+    """Return the keys of the messages that have one."""
     if len(messages) == 1 and type(messages[0]) is Notification:
-        return ()  # as most events are
+        return ()  # the usual event
     return [
         ("response" if is_answer(m) else "request", m.id)
         for m in messages

@@ -172,7 +172,7 @@ PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """Where the params of a method name a file or a folder; ``*`` is each element of a list."""
 
 
-class Method(NamedTuple):
+class AcpMethod(NamedTuple):
     """Who sends it, as what."""
 
     sender: str  # "client", "server" or "both"
@@ -208,7 +208,7 @@ def named(version: JSON) -> tuple[str, ...]:
     return (f"acp-{version}",) if type(version) is int else ACP
 
 
-def method(name: str, version: str) -> Method | None:
+def method(name: str, version: str) -> AcpMethod | None:
     """``name`` as ``version`` defines it, drafts included; ``None`` if it does not."""
     return _methods().get((name, version))
 
@@ -256,9 +256,9 @@ def is_absolute(path: str) -> bool:
 
 
 @cache
-def _methods() -> Mapping[tuple[str, str], Method]:
+def _methods() -> Mapping[tuple[str, str], AcpMethod]:
     return {
-        (row["method"], version): Method(row["sender"], cast("Kind", row["kind"]))
+        (row["method"], version): AcpMethod(row["sender"], cast("Kind", row["kind"]))
         for row in _rows(_METHODS)
         for version, column in ((FIRST, "1"), (SECOND, "2"))
         if row[column] != "-"

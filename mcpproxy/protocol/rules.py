@@ -161,7 +161,15 @@ def _requirement(code: str, id: str, row: Mapping[str, object]) -> Requirement:
     if blame not in ("client", "server", "either"):
         raise RuleError(f"{where}: blame is client, server or either, not {blame!r}")
     unobservable = row.get("unobservable", "")
-    return Requirement(id, code, _text(where, row, "text"), blame, keywords, sources, str(unobservable))
+    return Requirement(
+        id,
+        code,
+        _text(where, row, "text"),
+        blame,
+        keywords=keywords,
+        sources=sources,
+        unobservable=str(unobservable),
+    )
 
 
 def _keywords(where: str, row: Mapping[str, object]) -> dict[str, Keyword]:

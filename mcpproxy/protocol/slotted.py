@@ -1,14 +1,14 @@
-"""Old place of ``mcpproxy.base.slotted``; rules of one's own import ``mcpproxy.custom_rules``."""
+"""Old names that custom rules imported from here: import ``mcpproxy.custom_rules`` instead."""
 
 from typing import Any, Final
 
-from mcpproxy.base.renamed import give
+from mcpproxy.base.renamed import resolve_old_name
 
 _NAMES: Final = {
-    "slotted": ("mcpproxy.base.slotted", "slotted"),
-    "field": ("mcpproxy.base.slotted", "field"),
+    "slotted": ("mcpproxy.custom_rules", "slotted"),
+    "field": ("mcpproxy.custom_rules", "field"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    return give(__name__, name, _NAMES)
+    return resolve_old_name(__name__, name, _NAMES)

@@ -22,7 +22,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.protocol.jsonrpc import JSON
 
 
-class State(Enum):
+class TaskState(Enum):
     """What is known of a task. All but the first and the last are what it says of itself."""
 
     UNSEEN = ""
@@ -36,16 +36,16 @@ class State(Enum):
     @property
     def final(self) -> bool:
         """Whether nothing else may follow."""
-        return self not in (State.UNSEEN, State.WORKING, State.INPUT_REQUIRED)
+        return self not in (TaskState.UNSEEN, TaskState.WORKING, TaskState.INPUT_REQUIRED)
 
 
 Breaks: TypeAlias = tuple[str, str]
 
 
-class Step(NamedTuple):
+class TaskStep(NamedTuple):
     """Where a report leads and which (rule, requirement) it breaks, if any."""
 
-    to: State
+    to: TaskState
     breaks: Breaks | None = None
 
 
@@ -53,75 +53,77 @@ RISEN: Final[Breaks] = ("TASK-006", "R-195")  # completed and failed are final
 HASTY: Final[Breaks] = ("TASK-008", "R-197")  # tasks/result waits until the task is over
 REVIVED: Final[Breaks] = ("TASK-011", "R-200")  # cancelled is for good
 
-_S = State
+_S = TaskState
 
-TRANSITIONS: Final[Mapping[State, Mapping[State, Step]]] = MappingProxyType(
+TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskState, TaskStep]]] = MappingProxyType(
     {
         _S.UNSEEN: {
-            _S.WORKING: Step(_S.WORKING),
-            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED),
-            _S.COMPLETED: Step(_S.COMPLETED),
-            _S.FAILED: Step(_S.FAILED),
-            _S.CANCELLED: Step(_S.CANCELLED),
-            _S.SETTLED: Step(_S.SETTLED),
+            _S.WORKING: TaskStep(_S.WORKING),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED),
+            _S.COMPLETED: TaskStep(_S.COMPLETED),
+            _S.FAILED: TaskStep(_S.FAILED),
+            _S.CANCELLED: TaskStep(_S.CANCELLED),
+            _S.SETTLED: TaskStep(_S.SETTLED),
         },
         _S.WORKING: {
-            _S.WORKING: Step(_S.WORKING),
-            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED),
-            _S.COMPLETED: Step(_S.COMPLETED),
-            _S.FAILED: Step(_S.FAILED),
-            _S.CANCELLED: Step(_S.CANCELLED),
-            _S.SETTLED: Step(_S.SETTLED),
+            _S.WORKING: TaskStep(_S.WORKING),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED),
+            _S.COMPLETED: TaskStep(_S.COMPLETED),
+            _S.FAILED: TaskStep(_S.FAILED),
+            _S.CANCELLED: TaskStep(_S.CANCELLED),
+            _S.SETTLED: TaskStep(_S.SETTLED),
         },
         _S.INPUT_REQUIRED: {
-            _S.WORKING: Step(_S.WORKING),
-            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED),
-            _S.COMPLETED: Step(_S.COMPLETED),
-            _S.FAILED: Step(_S.FAILED),
-            _S.CANCELLED: Step(_S.CANCELLED),
-            _S.SETTLED: Step(_S.SETTLED),
+            _S.WORKING: TaskStep(_S.WORKING),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED),
+            _S.COMPLETED: TaskStep(_S.COMPLETED),
+            _S.FAILED: TaskStep(_S.FAILED),
+            _S.CANCELLED: TaskStep(_S.CANCELLED),
+            _S.SETTLED: TaskStep(_S.SETTLED),
         },
         _S.COMPLETED: {
-            _S.WORKING: Step(_S.WORKING, RISEN),
-            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED, RISEN),
-            _S.COMPLETED: Step(_S.COMPLETED),
-            _S.FAILED: Step(_S.FAILED, RISEN),
-            _S.CANCELLED: Step(_S.CANCELLED, RISEN),
-            _S.SETTLED: Step(_S.COMPLETED),
+            _S.WORKING: TaskStep(_S.WORKING, RISEN),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, RISEN),
+            _S.COMPLETED: TaskStep(_S.COMPLETED),
+            _S.FAILED: TaskStep(_S.FAILED, RISEN),
+            _S.CANCELLED: TaskStep(_S.CANCELLED, RISEN),
+            _S.SETTLED: TaskStep(_S.COMPLETED),
         },
         _S.FAILED: {
-            _S.WORKING: Step(_S.WORKING, RISEN),
-            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED, RISEN),
-            _S.COMPLETED: Step(_S.COMPLETED, RISEN),
-            _S.FAILED: Step(_S.FAILED),
-            _S.CANCELLED: Step(_S.CANCELLED, RISEN),
-            _S.SETTLED: Step(_S.FAILED),
+            _S.WORKING: TaskStep(_S.WORKING, RISEN),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, RISEN),
+            _S.COMPLETED: TaskStep(_S.COMPLETED, RISEN),
+            _S.FAILED: TaskStep(_S.FAILED),
+            _S.CANCELLED: TaskStep(_S.CANCELLED, RISEN),
+            _S.SETTLED: TaskStep(_S.FAILED),
         },
         _S.CANCELLED: {
-            _S.WORKING: Step(_S.WORKING, REVIVED),
-            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED, REVIVED),
-            _S.COMPLETED: Step(_S.COMPLETED, REVIVED),
-            _S.FAILED: Step(_S.FAILED, REVIVED),
-            _S.CANCELLED: Step(_S.CANCELLED),
-            _S.SETTLED: Step(_S.CANCELLED),
+            _S.WORKING: TaskStep(_S.WORKING, REVIVED),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, REVIVED),
+            _S.COMPLETED: TaskStep(_S.COMPLETED, REVIVED),
+            _S.FAILED: TaskStep(_S.FAILED, REVIVED),
+            _S.CANCELLED: TaskStep(_S.CANCELLED),
+            _S.SETTLED: TaskStep(_S.CANCELLED),
         },
         _S.SETTLED: {
-            _S.WORKING: Step(_S.WORKING, HASTY),
-            _S.INPUT_REQUIRED: Step(_S.INPUT_REQUIRED, HASTY),
-            _S.COMPLETED: Step(_S.COMPLETED),
-            _S.FAILED: Step(_S.FAILED),
-            _S.CANCELLED: Step(_S.CANCELLED),
-            _S.SETTLED: Step(_S.SETTLED),
+            _S.WORKING: TaskStep(_S.WORKING, HASTY),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, HASTY),
+            _S.COMPLETED: TaskStep(_S.COMPLETED),
+            _S.FAILED: TaskStep(_S.FAILED),
+            _S.CANCELLED: TaskStep(_S.CANCELLED),
+            _S.SETTLED: TaskStep(_S.SETTLED),
         },
     }
 )
 
-_REPORTED: Final = {state.value: state for state in State if state not in (State.UNSEEN, State.SETTLED)}
+_REPORTED: Final = {
+    state.value: state for state in TaskState if state not in (TaskState.UNSEEN, TaskState.SETTLED)
+}
 
 _LEAP_SECOND: Final = pattern(r":60(?=[Z.,+-]|$)")
 
 
-def reported(status: JSON) -> State | None:
+def reported(status: JSON) -> TaskState | None:
     """The state that a ``status`` member names, if it names one."""
     return _REPORTED.get(status) if isinstance(status, str) else None
 

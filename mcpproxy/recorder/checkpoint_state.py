@@ -17,7 +17,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final, cast
 
 from mcpproxy.framing import bodies as framing_bodies
-from mcpproxy.framing import http1, sse, streams
+from mcpproxy.framing import connection_side, http1, sse
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.recorder.http import assembly as http_assembly
 from mcpproxy.recorder.http import bodies, connections, cost
@@ -26,7 +26,7 @@ from mcpproxy.recorder.journal_reader import Frozen
 
 _CLASSES: Final[dict[str, type]] = {
     value.__qualname__: value
-    for module in (framing_bodies, http1, streams, sse, bodies, connections, cost, http_assembly)
+    for module in (framing_bodies, http1, connection_side, sse, bodies, connections, cost, http_assembly)
     for value in vars(module).values()
     if isinstance(value, type) and value.__module__ == module.__name__
 }

@@ -28,7 +28,7 @@ from mcpproxy.recorder.rotation import Rotation
 from mcpproxy.relay import crash_buffer, journal
 
 if TYPE_CHECKING:
-    from mcpproxy.ruleset.rule_options import Terms
+    from mcpproxy.ruleset.rule_options import RuleOptions
 
 _READ_BYTES: Final = 256 << 10
 _CHECKPOINT: Final = "checkpoint"
@@ -92,7 +92,7 @@ class Checkpoint:
     file: str = ""
     """The name of the file that is written, if it may not be the first."""
     rotation: Rotation | None = None
-    terms: "Terms | None" = None
+    terms: "RuleOptions | None" = None
     """By which rules the session is judged, if somebody said so."""
 
 
@@ -173,7 +173,7 @@ class JournalReader:
         long: Sequence[bytes | memoryview] = (),
         file: str = "",
         rotation: Rotation | None = None,
-        terms: "Terms | None" = None,
+        terms: "RuleOptions | None" = None,
     ) -> None:
         """All that was read is filed: keep a checkpoint here, then delete the segments before this one.
 

@@ -12,7 +12,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.session.frame import Event, Finding, Frame, Repeated
 
 if TYPE_CHECKING:
-    from mcpproxy.ruleset.rule_options import Terms
+    from mcpproxy.ruleset.rule_options import RuleOptions
 
 
 class Observing(Protocol):
@@ -87,23 +87,23 @@ def observer() -> Observing:
     return Observer(catalogue.load())
 
 
-def observer_by(terms: "Terms") -> Observing:
+def observer_by(terms: "RuleOptions") -> Observing:
     """The observer of a session of which this process was told by whom it records for.
 
     Raises:
-        CustomRuleError, UsageError: as ``Terms.resolve``.
+        CustomRuleError, UsageError: as ``RuleOptions.resolve``.
     """
-    from mcpproxy.ruleset.rule_options import Narrowed  # few sessions need it
+    from mcpproxy.ruleset.rule_options import FilteredObserver  # few sessions need it
 
-    return Narrowed(terms)
+    return FilteredObserver(terms)
 
 
-def observer_later(terms: "Terms") -> Observing:
+def observer_later(terms: "RuleOptions") -> Observing:
     """The observer of a session whose journal was found.
 
     Raises:
         UnfitTermsError: it is not to be judged by what the journal names.
-        CustomRuleError, UsageError: as ``Terms.resolve``.
+        CustomRuleError, UsageError: as ``RuleOptions.resolve``.
     """
     terms.refuse_unfit()
     return observer_by(terms)

@@ -14,7 +14,7 @@ from mcpproxy.trace.format import ARGUMENTS, Header
 from mcpproxy.trace.members import NotARecordError, list_member, member, optional, word
 
 if TYPE_CHECKING:
-    from mcpproxy.ruleset.rule_options import Terms
+    from mcpproxy.ruleset.rule_options import RuleOptions
 
 _LARGEST: Final = 1 << 63
 
@@ -120,7 +120,7 @@ def count(members: JSONObject, name: str) -> int:
     return value
 
 
-def terms_of(start: bytes) -> "Terms | None":
+def terms_of(start: bytes) -> "RuleOptions | None":
     """By which rules the START record asks to judge, if it says anything.
 
     Raises:
@@ -132,7 +132,7 @@ def terms_of(start: bytes) -> "Terms | None":
         raise NotARecordError("a record with a bad judged_by") from None
 
 
-def terms_from(members: dict[str, Any]) -> "Terms | None":
+def terms_from(members: dict[str, Any]) -> "RuleOptions | None":
     """The terms among the members of a START record or of a checkpoint: ``"judged_by": {...}``.
 
     Raises:
@@ -141,6 +141,6 @@ def terms_from(members: dict[str, Any]) -> "Terms | None":
     asked = members.get("judged_by")
     if not asked:
         return None
-    from mcpproxy.ruleset.rule_options import Terms  # few sessions need it
+    from mcpproxy.ruleset.rule_options import RuleOptions  # few sessions need it
 
-    return Terms.from_json(asked)
+    return RuleOptions.from_json(asked)

@@ -40,7 +40,7 @@ from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
-    from mcpproxy.ruleset.rule_options import Terms
+    from mcpproxy.ruleset.rule_options import RuleOptions
 
 _CLOSE_BYTES: Final = 16 << 10
 """Room for the last records on a disk that is full: a gap, the last findings, the close record."""
@@ -85,7 +85,7 @@ class Recording:
         start: Checkpoint | None = None,
         filed: Filed | None = None,
         watching: Watching | None = None,
-        judge_by: "Callable[[Terms], Observing]" = observer_by,
+        judge_by: "Callable[[RuleOptions], Observing]" = observer_by,
     ) -> None:
         self._judge_by = judge_by
         self._reader = reader
@@ -100,7 +100,7 @@ class Recording:
         self._started_ns = filed.header.started_ns if filed.header else 0
         self._files = [*filed.before, writer.path]
         self._rotation: Rotation | None = (start or Checkpoint()).rotation
-        self._terms: Terms | None = (start or Checkpoint()).terms
+        self._terms: RuleOptions | None = (start or Checkpoint()).terms
         self._assembly = filed.assembly
         """What frames a session over HTTP; ``None`` on stdio."""
         self._marks: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MARKS)
@@ -276,7 +276,7 @@ class Recording:
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)
 
-    def _agree(self, terms: "Terms | None") -> None:
+    def _agree(self, terms: "RuleOptions | None") -> None:
         """Judge by what the START record says, if it says anything."""
         if terms is not None:
             self._terms = terms

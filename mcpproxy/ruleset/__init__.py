@@ -1,1 +1,1 @@
-"""What a recording is judged by: which rules and which checks, the user's own among them."""
+"""The rules and checks that a recording is judged by, custom rules included."""

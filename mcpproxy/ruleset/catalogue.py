@@ -1,8 +1,8 @@
 """Find and load the rule tables that ship with mcpproxy.
 
-They are TOML: in a checkout in ``rules/`` beside the package, in an installed package in ``mcpproxy/_rules``.
-To parse all of them takes longer than Python and a command to start. So a table is read when somebody asks
-for a rule of its family: a session that breaks nothing reads none.
+They are TOML files: in a checkout in ``rules/`` beside the package, in an installed package in
+``mcpproxy/_rules``. Parsing all of them takes longer than starting Python and a command. So a file is read
+when a rule of its family is first asked for; a session without findings reads none.
 """
 
 import os
@@ -24,7 +24,7 @@ T = TypeVar("T")
 def rules_folder() -> str:
     """The folder of the built-in rule tables.
 
-    ``importlib.resources`` would find it just as well, but to import it takes longer than ``tomllib``.
+    ``importlib.resources`` would find it as well, but importing that takes longer than importing ``tomllib``.
     """
     installed = os.path.join(_PACKAGE, "_rules")
     return installed if os.path.isdir(installed) else os.path.join(os.path.dirname(_PACKAGE), "rules")
@@ -32,7 +32,7 @@ def rules_folder() -> str:
 
 @cache
 def load() -> Catalogue:
-    """The built-in catalogue.
+    """Return the built-in catalogue.
 
     Asking it for a rule raises ``RuleError`` if the table of that family is broken.
     """
@@ -40,13 +40,13 @@ def load() -> Catalogue:
 
 
 def read(folder: str) -> Catalogue:
-    """The catalogue of the tables in ``folder``, one family a file (``proto.toml``: ``PROTO-001`` …)."""
+    """Return the catalogue of ``folder``, which has one family per file (``proto.toml``: ``PROTO-001`` …)."""
     tables = _Tables(folder)
     return Catalogue(_TableValues(tables, "rules"), _TableValues(tables, "requirements"))
 
 
 class _Tables:
-    """The files of a folder, each read once."""
+    """The TOML files of a folder, each read at most once."""
 
     def __init__(self, folder: str) -> None:
         self._folder: Final = folder
@@ -75,7 +75,7 @@ class _Tables:
 
 
 def _parsed(file: str) -> Mapping[str, object]:
-    import tomllib  # A session that breaks nothing needs no parser either.
+    import tomllib  # A session without findings needs no parser either.
 
     try:
         with open(file, "rb") as opened:
@@ -87,7 +87,7 @@ def _parsed(file: str) -> Mapping[str, object]:
 
 
 class _TableValues(Mapping[str, T]):
-    """What all tables hold, under keys that begin with the code of a rule."""
+    """The entries of all tables, under keys that begin with the code of a rule."""
 
     def __init__(self, tables: _Tables, part: str) -> None:
         self._tables: Final = tables

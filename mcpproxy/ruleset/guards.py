@@ -1,8 +1,8 @@
-"""Checks of the user's own, kept from harming more than themselves.
+"""Guards around custom checks, so that a mistake in one affects only its own rules.
 
-They run where a mistake of theirs would stop more than them: in the recorder of a session, or in the relay
-that enforces rules. What one of them raises, or reports that is no breach, becomes a ``CustomRuleError``
-with the line where it was made; a session goes on without the rule.
+Custom checks run in the recorder of a session, or in the relay that enforces rules, where an exception would
+stop everything. So an exception in a check, or a report that is not a valid ``Violation``, becomes a
+``CustomRuleError`` that names the line of the check; the session continues without the rule.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,20 +21,21 @@ P = ParamSpec("P")
 
 
 class CustomRuleError(McpProxyError):
-    """Rules of the user's own that cannot be used: where, what is wrong with them, what to do."""
+    """A custom rule that cannot be used: where, what is wrong, and what to do next."""
 
     def __init__(self, where: str, fact: str, next_step: str) -> None:
         super().__init__(f"{where}: {fact}; {next_step}")
 
 
 OnFault: TypeAlias = Callable[[tuple[str, ...], CustomRuleError], None]
-"""Called with the codes of rules that are left out from now on, and why; once for each mistake."""
+"""Called once per mistake, with the codes of the rules that are left out from now on, and the error."""
 
 
 def guarded(family: RuleFamily, own: Catalogue, on_fault: OnFault | None = None) -> RuleFamily:
-    """The same family, whose checks report requirements of ``own`` alone and raise ``CustomRuleError`` alone.
+    """Return ``family`` with guarded functions: they report only requirements of ``own``.
 
-    With ``on_fault`` they do not even raise: it is told the mistake, and the rule is left out.
+    On a mistake they raise ``CustomRuleError`` and nothing else. With ``on_fault`` they do not raise: that is
+    called with the error, and the rule is left out.
     """
     every = tuple(dict.fromkeys(code for row in _rows(family) for code in row.rules))
     left_out: set[str] = set()
@@ -46,15 +47,15 @@ def guarded(family: RuleFamily, own: Catalogue, on_fault: OnFault | None = None)
         return judged if on_fault is None else _sparing(judged, row.rules, left_out, on_fault)
 
     def write(row: StateUpdate) -> StateUpdate:
-        noted = _guard_note(row.write)
-        # What a family remembers is the ground of all its rules.
+        noted = _guard_update(row.write)
+        # All rules of a family may rest on what it remembers, so a failed update leaves all of them out.
         return replace(
-            row, write=noted if on_fault is None else _sparing_note(noted, every, left_out, on_fault)
+            row, write=noted if on_fault is None else _sparing_update(noted, every, left_out, on_fault)
         )
 
     return replace(
         family,
-        # What only saves time is not asked of others: it is a function that could fail, too.
+        # ``unless`` only saves time, and it is one more function that could fail: it is not used here.
         checks=tuple(replace(row, check=check(row, row.check), unless=None) for row in family.checks),
         http=tuple(replace(row, check=check(row, row.check)) for row in family.http),
         events=tuple(replace(row, check=check(row, row.check)) for row in family.events),
@@ -67,7 +68,7 @@ def _rows(family: RuleFamily) -> tuple[Check | HttpCheck | EventCheck, ...]:
 
 
 def _guard(check: Callable[P, Iterable[Violation]], own: Catalogue) -> Callable[P, Iterator[Violation]]:
-    """``check``, whose mistakes are told as such, with the line where they were made."""
+    """Return ``check`` so that its mistakes raise ``CustomRuleError`` with the line of the function."""
     where = _place(check)
 
     @wraps(check)
@@ -84,7 +85,7 @@ def _guard(check: Callable[P, Iterable[Violation]], own: Catalogue) -> Callable[
     return judged
 
 
-def _guard_note(write: Callable[P, None]) -> Callable[P, None]:
+def _guard_update(write: Callable[P, None]) -> Callable[P, None]:
     where = _place(write)
 
     @wraps(write)
@@ -100,7 +101,7 @@ def _guard_note(write: Callable[P, None]) -> Callable[P, None]:
 def _sparing(
     check: Callable[P, Iterator[Violation]], rules: tuple[str, ...], left_out: set[str], on_fault: OnFault
 ) -> Callable[P, Iterator[Violation]]:
-    """``check``, until one of its rules is left out."""
+    """Return ``check`` so that a mistake leaves its rules out; then it yields nothing more."""
 
     @wraps(check)
     def spared(*args: P.args, **kwargs: P.kwargs) -> Iterator[Violation]:
@@ -115,7 +116,7 @@ def _sparing(
     return spared
 
 
-def _sparing_note(
+def _sparing_update(
     write: Callable[P, None], rules: tuple[str, ...], left_out: set[str], on_fault: OnFault
 ) -> Callable[P, None]:
     has_failed = False
@@ -136,7 +137,7 @@ def _sparing_note(
 
 
 def _refuse_nonsense(where: str, violation: Violation, own: Catalogue) -> None:
-    """What nobody could file or tell: the type checker of these modules is their author."""
+    """Raise unless the violation can be recorded and reported: no type checker has seen custom rules."""
     if f"{violation.rule}/{violation.requirement}" not in own.requirements:
         said = f"it reported {violation.rule} {violation.requirement}, which no table describes"
         raise CustomRuleError(where, said, "report a requirement of its own rule")
@@ -147,8 +148,8 @@ def _refuse_nonsense(where: str, violation: Violation, own: Catalogue) -> None:
         and violation.at_most in (None, *get_args(Severity))
     )
     if not is_sound:
-        said = f"it reported a breach of {violation.rule} whose members have other types"
-        raise CustomRuleError(where, said, "see mcpproxy.checks.engine.context.Violation")
+        said = f"it reported a violation of {violation.rule} whose fields have other types"
+        raise CustomRuleError(where, said, "see mcpproxy.custom_rules.Violation")
 
 
 def _are(kind: type, *values: object) -> bool:

@@ -1,9 +1,8 @@
-"""By which rules a session is judged while it is recorded, where somebody said so.
+"""The options that say by which rules a session is judged while it is recorded.
 
-The terms travel in the START record and in the checkpoint of the journal, so that who folds it in later
-judges as the recorder did. Rules of the user's own are code, and a journal is a file that may come from a
-stranger: who folds runs them only if the seal shows that this user named them, and if they are still the
-same.
+They are stored in the START record and in the checkpoint of the journal, so that a later recovery judges as
+the recorder did. Custom rules are code, and a journal is a file that may come from a stranger: recovery runs
+them only if the seal shows that this user named them, and if they have not changed.
 """
 
 import json
@@ -28,19 +27,19 @@ _KEY: Final = "journal.key"
 _KEY_BYTES: Final = 32
 _FAULT_CHARACTERS: Final = 400
 _FAULTS: Final = 16
-"""So many rules that were left out are named in the trace."""
+"""How many rules that were left out the trace names."""
 
 
-class UnfitTermsError(McpProxyError):
-    """The session cannot be judged as it was to be."""
+class UnfitRuleOptionsError(McpProxyError):
+    """The session cannot be judged by the rules that its recording names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What ``--rules``, ``--select``, ``--extend-select`` and ``--ignore`` said.
+class RuleOptions:
+    """The values of ``--rules``, ``--select``, ``--extend-select`` and ``--ignore``.
 
-    ``folders`` are absolute; ``digest`` is that of the rules in them, ``seal`` the mark of who named them,
-    empty if it could not be made.
+    ``folders`` are absolute paths. ``digest`` is the hash of the rules in them. ``seal`` is a keyed hash that
+    proves which user named them, empty if there is no key.
     """
 
     folders: tuple[str, ...] = ()
@@ -50,23 +49,23 @@ class Terms:
     digest: str = ""
     seal: str = ""
 
-    def sealed(self) -> "Terms":
-        """The same, fit to be trusted later."""
+    def sealed(self) -> "RuleOptions":
+        """Return the same options with ``digest`` and ``seal`` set, so that they can be verified later."""
         if not self.folders:
             return self
-        terms = replace(self, digest=_digest(self.folders))
-        return replace(terms, seal=terms.expected_seal(may_make_key=True))
+        options = replace(self, digest=_digest(self.folders))
+        return replace(options, seal=options.expected_seal(may_make_key=True))
 
     def resolve(self, on_fault: "OnFault | None" = None) -> "tuple[Ruleset, Selection]":
-        """The rules, and which of them are wanted. With folders, the user's code is run.
+        """Return the rules, and which of them are wanted. With ``folders``, this runs the user's code.
 
         ``on_fault`` is as for ``mcpproxy.ruleset.ruleset.load``.
 
         Raises:
             CustomRuleError: what a folder holds cannot be used.
-            UsageError: something named is no rule.
+            UsageError: a name is not that of a rule.
         """
-        # Not at the top: a rule table that is broken must stop the judging only.
+        # Not at the top of the module: a broken rule table must stop only the judging.
         from mcpproxy.ruleset import ruleset
         from mcpproxy.ruleset.selection import Selection
 
@@ -75,7 +74,7 @@ class Terms:
         return rules.and_also(selection.wanted or ()), selection
 
     def refuse_unfit(self) -> None:
-        """Refuse to run what a journal names, unless it is what this user named for it.
+        """Refuse to run the rules that a journal names, unless this user named them and they are unchanged.
 
         Raises:
             UnfitTermsError: the rules are gone, are others by now, or were named by somebody else.
@@ -86,16 +85,16 @@ class Terms:
 
         named = ", ".join(self.folders)
         if not self.seal or not hmac.compare_digest(self.seal, self.expected_seal()):
-            raise UnfitTermsError(
+            raise UnfitRuleOptionsError(
                 f"the rules in {named} are code that a journal from elsewhere names: not run"
             )
         if not all(map(os.path.isdir, self.folders)):
-            raise UnfitTermsError(f"the rules in {named} are gone")
+            raise UnfitRuleOptionsError(f"the rules in {named} are gone")
         if _digest(self.folders) != self.digest:
-            raise UnfitTermsError(f"the rules in {named} have changed since")
+            raise UnfitRuleOptionsError(f"the rules in {named} have changed since")
 
     def expected_seal(self, *, may_make_key: bool = False) -> str:
-        """What only this user can say of these terms; empty without a key."""
+        """Return the seal that only this user can make of these options; empty without a key."""
         import hmac
 
         key = _key(may_make_key)
@@ -103,15 +102,15 @@ class Terms:
         return hmac.new(key, said, "sha256").hexdigest() if key else ""
 
     def to_json(self) -> "JSONObject":
-        """As it stands in the journal."""
+        """Return the options as the journal stores them."""
         return cast("JSONObject", asdict(self))
 
     @classmethod
-    def from_json(cls, members: "dict[str, Any]") -> "Terms":
+    def from_json(cls, members: "dict[str, Any]") -> "RuleOptions":
         """The inverse of ``to_json``.
 
         Raises:
-            KeyError, TypeError: it is something else.
+            KeyError, TypeError: ``members`` are not those of ``to_json``.
         """
         select = members["select"]
         return cls(
@@ -124,27 +123,27 @@ class Terms:
         )
 
 
-class Narrowed:
-    """An observer that judges by ``terms``, while they are fit to be judged by.
+class FilteredObserver:
+    """An observer that judges by ``options`` and returns only the findings that they select.
 
-    Where a rule of the user's own fails, judging goes on without it, and ``left_out`` says so. What one
-    prints goes to stderr.
+    If a custom rule fails, judging continues without it, and ``left_out`` says so. What a custom rule prints
+    goes to stderr.
 
     Raises:
-        CustomRuleError, UsageError: as ``Terms.resolve``.
+        CustomRuleError, UsageError: as ``RuleOptions.resolve``.
     """
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, options: RuleOptions) -> None:
         self.left_out: list[str] = []
-        """A line for each mistake: the rules, where judging went on without them, and why."""
+        """One line per failed rule: its code, from which frame on it was left out, and why."""
         self._event: Event | None = None
-        self._runs_code = bool(terms.folders)
+        self._runs_code = bool(options.folders)
         with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
-            rules, self._selection = terms.resolve(self._leave_out)
+            rules, self._selection = options.resolve(self._leave_out)
         self._observer = rules.observer()
 
     def observe(self, event: Event) -> list[Finding]:
-        """The findings that ``event`` brings to light and that are wanted."""
+        """Judge ``event``; return the findings that are wanted."""
         self._event = event
         takes = self._selection.takes
         with redirect_stdout(sys.stderr) if self._runs_code else nullcontext():
@@ -157,7 +156,7 @@ class Narrowed:
 
     @property
     def more(self) -> tuple[Repeated, ...]:
-        """The findings that were counted and not given in full, of the rules that are wanted."""
+        """The number of findings beyond those given in full, for the rules that are wanted."""
         return tuple(one for one in self._observer.more if self._selection.takes(one.rule))
 
     def _leave_out(self, codes: Sequence[str], fault: "CustomRuleError") -> None:
@@ -169,7 +168,7 @@ class Narrowed:
 
 
 def _digest(folders: Iterable[str]) -> str:
-    """Of all that is read of the rules in ``folders``."""
+    """Return a hash of all files that rules in ``folders`` are read from."""
     import hashlib
 
     taken = hashlib.sha256()
@@ -182,7 +181,7 @@ def _digest(folders: Iterable[str]) -> str:
 
 
 def _key(may_make: bool) -> bytes:
-    """The user's key, made if there is none yet; empty if that cannot be."""
+    """Return the user's key, made first if ``may_make`` is set and there is none; empty if there is none."""
     path = os.path.join(paths.state_dir(), _KEY)
     for _ in range(2):
         try:
@@ -201,7 +200,7 @@ def _key(may_make: bool) -> bytes:
             with open(fd, "wb") as file:
                 file.write(os.urandom(_KEY_BYTES))
             try:
-                os.link(draft, path)  # the first one stays
+                os.link(draft, path)  # if another process was faster, its key stays
             finally:
                 os.unlink(draft)
         except FileExistsError:

@@ -1,6 +1,6 @@
-"""What a recording is judged by: the catalogue of rules, and the checks that report them.
+"""A ruleset: the catalogue of rules, and the checks that report them.
 
-The built-in rules that are on, those that somebody asked for beside them, and rules of the user's own.
+It holds the built-in rules that are on by default, the opt-in rules that were asked for, and custom rules.
 """
 
 import os
@@ -20,7 +20,7 @@ __all__ = ["CustomRuleError", "Ruleset", "load"]
 
 @slotted(frozen=True)
 class Ruleset:
-    """A catalogue and the checks that go with it."""
+    """A catalogue of rules and the checks that report them."""
 
     catalogue: Catalogue
     dispatch: Dispatch = STANDARD
@@ -28,7 +28,7 @@ class Ruleset:
     def observer(
         self, *, joined_late: bool = False, redacted: bool = False, lists_all: bool = False
     ) -> Observer:
-        """A judge for one recording."""
+        """Return an observer that judges one recording."""
         return Observer(
             self.catalogue,
             self.dispatch,
@@ -38,13 +38,13 @@ class Ruleset:
         )
 
     def and_also(self, wanted: Container[str], families: Iterable[RuleFamily] = ()) -> "Ruleset":
-        """This one with the opt-in rules among ``wanted``, and with ``families`` beside its own."""
+        """Return this ruleset extended by the opt-in rules in ``wanted`` and by ``families``."""
         more = (*_opted_in(wanted), *families)
         return Ruleset(self.catalogue, Dispatch((*self.dispatch.families, *more))) if more else self
 
 
 def _opted_in(wanted: Container[str]) -> Iterator[RuleFamily]:
-    """The families with opt-in rules that are among ``wanted``."""
+    """Yield the opt-in families that report a rule in ``wanted``."""
     if wanted:
         from mcpproxy.checks.opt_in import families as opt_in
 
@@ -54,10 +54,10 @@ def _opted_in(wanted: Container[str]) -> Iterator[RuleFamily]:
 
 
 def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | None = None) -> Ruleset:
-    """The built-in rules and those in ``folders``.
+    """Return the built-in rules and the custom rules in ``folders``.
 
-    A check of the user's own that fails raises ``CustomRuleError`` while it judges; with ``on_fault`` that is
-    called instead, and judging goes on without the rule.
+    A custom check that fails raises ``CustomRuleError`` while it judges. With ``on_fault``, that is called
+    instead, and judging continues without the rule.
 
     Raises:
         CustomRuleError: a folder holds no rules, or something in it cannot be used.
@@ -66,8 +66,10 @@ def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | Non
     folders = tuple(folders)
     if not folders:
         return Ruleset(built_in)
-    from mcpproxy.ruleset import custom_rules  # with what it takes to import modules from anywhere
+    from mcpproxy.ruleset import (
+        custom_rule_loader,
+    )  # imports ``importlib.util``, which is needed for custom rules only
 
-    own, families = custom_rules.load(folders, built_in, on_fault)
+    own, families = custom_rule_loader.load(folders, built_in, on_fault)
     merged = Catalogue({**built_in.rules, **own.rules}, {**built_in.requirements, **own.requirements})
     return Ruleset(merged, Dispatch((*FAMILIES, *families)))

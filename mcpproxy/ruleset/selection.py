@@ -1,4 +1,4 @@
-"""Which rules a run is about: codes, names and families as people write them."""
+"""Select rules by code, name or family, as users write them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -14,7 +14,7 @@ _CODE: Final = pattern(r"[A-Z]+-\d+")
 
 @slotted(frozen=True)
 class Selection:
-    """The codes of the rules that a run is about; ``None``: all that are on by default."""
+    """Which rules are reported. ``wanted`` is ``None`` for all that are on by default."""
 
     wanted: frozenset[str] | None = None
     ignored: frozenset[str] = frozenset()
@@ -29,12 +29,12 @@ class Selection:
         *,
         option: str = "--",
     ) -> "Selection":
-        """From the values of ``--select``, ``--ignore`` and ``--extend-select``, comma-separated lists.
+        """Make a selection from the values of ``--select``, ``--ignore`` and ``--extend-select``.
 
-        ``option`` is what stands before these names where the values come from.
+        The values are comma-separated lists. ``option`` is the prefix of these names in an error message.
 
         Raises:
-            UsageError: a name that is neither a rule nor a family.
+            UsageError: a name is neither a rule nor a family.
         """
         ignored = _codes(known, f"{option}ignore", ignore or [])
         if select is None and not extend:
@@ -51,14 +51,16 @@ class Selection:
 
 
 def known_rules(folders: list[str]) -> Catalogue:
-    """The built-in rules and those in ``folders``.
+    """Return the catalogue of the built-in rules and those in ``folders``.
 
     Raises:
         CustomRuleError: what a folder holds cannot be used.
     """
     if not folders:
         return catalogue.load()
-    from mcpproxy.ruleset import ruleset  # all checks, which a list of the built-in rules does not need
+    from mcpproxy.ruleset import (
+        ruleset,
+    )  # imports all checks, which a list of the built-in rules does not need
 
     return ruleset.load(folders).catalogue
 
@@ -69,17 +71,17 @@ def family(code: str) -> str:
 
 
 def resolve(known: Catalogue, named: str) -> frozenset[str]:
-    """The codes that a code, a rule name or a family stands for; empty if it is none of them."""
+    """Return the codes that a code, a rule name or a family stands for; empty if it is none of these."""
     code = named.strip().upper()
     if _CODE.fullmatch(code) and code in known.rules:
-        return frozenset((code,))  # without reading the tables of other families
+        return frozenset((code,))  # found without reading the tables of other families
     wanted = code.casefold()
     names = {c: r.name for c, r in known.rules.items()}
     return frozenset(c for c, name in names.items() if wanted in (c.casefold(), name, family(c).casefold()))
 
 
 def unknown(where: str, known: Catalogue, named: str) -> UsageError:
-    """The error for a name that is no rule, with the nearest one there is."""
+    """Return the error for a name that is not a rule, with the nearest known name."""
     names: Mapping[str, None] = dict.fromkeys(
         [*known.rules, *(r.name for r in known.rules.values()), *map(family, known.rules)]
     )
@@ -92,7 +94,7 @@ def _codes(known: Catalogue, option: str, values: Iterable[str]) -> frozenset[st
     codes: set[str] = set()
     for named in ",".join(values).split(","):
         if not named.strip():
-            continue  # To resolve anything reads all rules.
+            continue  # Resolving a name may read all rule tables.
         found = resolve(known, named)
         if not found:
             raise unknown(option, known, named)

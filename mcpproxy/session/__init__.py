@@ -1,1 +1,1 @@
-"""What has happened so far: plain state, no I/O, no clock."""
+"""The state of a session: events, findings and what was said so far. No I/O, no clock."""

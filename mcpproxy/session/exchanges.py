@@ -1,9 +1,9 @@
-"""What has happened so far over HTTP: exchanges, sessions, streams. Plain state, no I/O, no clock.
+"""The state of HTTP traffic: exchanges, sessions and streams. No I/O, no clock.
 
-An exchange is one HTTP request with its response. A session is what the stateful revisions open with
-initialize; a stateless request is a session of its own, because its ids mean nothing to the next. A
-stream is what one POST or GET opened; a GET with Last-Event-ID goes on with it in another exchange.
-Order is certain only within one body or one SSE stream.
+An exchange is one HTTP request with its response. In the stateful revisions, initialize opens a session; a
+stateless request is a session of its own, because its ids mean nothing to the next request. A stream is
+opened by one POST or GET; a GET with Last-Event-ID resumes it in another exchange. The order of messages is
+certain only within one body or one SSE stream.
 """
 
 from typing import Final, Literal, Protocol, TypeAlias
@@ -22,23 +22,23 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.session.frame import Event, Finding, Frame, Headers, RequestHead, ResponseHead
-from mcpproxy.session.history import Asked, History, ModernAnswer
+from mcpproxy.session.history import History, ModernAnswer, SentRequest
 
 SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
 
 MAX_REMEMBERED: Final = 65_536
-"""So many event ids of a session, and so many sessions, are remembered."""
+"""How many event ids of a session, and how many sessions, are remembered."""
 
 Proper: TypeAlias = Request | Notification | Response | ErrorResponse
-"""A message that can be told to be one."""
+"""A JSON-RPC message that is not malformed."""
 
 Traffic = Literal["stateful", "stateless", "http+sse", "other"]
-"""What an exchange is: Streamable HTTP of either era, HTTP+SSE of 2024-11-05, or not MCP at all."""
+"""The kind of an exchange: Streamable HTTP (stateful or stateless), HTTP+SSE of 2024-11-05, or not MCP."""
 
 
-class Judge(Protocol):
-    """What judges the messages of one session."""
+class SessionJudge(Protocol):
+    """The judge of the messages of one session, as far as HTTP needs it."""
 
     @property
     def revision(self) -> str | None: ...
@@ -52,7 +52,7 @@ class Judge(Protocol):
 
 
 class Fields:
-    """Header fields by name, whatever the case. A name may stand more than once."""
+    """Header fields by name, ignoring case. A name may occur more than once."""
 
     __slots__ = ("_values", "media_type", "told")
 
@@ -65,7 +65,7 @@ class Fields:
         self._values = values
         # The content type in lower case, without parameters; empty if there is none.
         self.media_type = (self.get("content-type") or "").partition(";")[0].strip().lower()
-        # What the judge has told by them alone, for the next head that has them.
+        # The facts that follow from the fields alone, cached for the next head with the same fields.
         self.told: int | None = None
 
     def all(self, name: str) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ _known: Final[dict[Headers, Fields]] = {}
 
 
 def fields_of(headers: Headers) -> Fields:
-    """The fields of a head; heads that are alike, as those of one session are, share them."""
+    """Return the fields of a head. Equal heads, as in one session, share one ``Fields``."""
     fields = _known.get(headers)
     if fields is None:
         fields = Fields(headers)
@@ -106,23 +106,23 @@ def fields_of(headers: Headers) -> Fields:
 
 
 @slotted(eq=False)
-class Stream:
-    """What one POST or GET opened, through however many exchanges it is resumed."""
+class HttpStream:
+    """A stream that one POST or GET opened, including the exchanges that resume it."""
 
     number: int  # the exchange that opened it
     posted: bool
-    asked: tuple[RequestId | None, ...] = ()  # the requests that it is to answer
-    events: int = 0  # those with an id, so far
-    retry_ms: int | None = None  # the last reconnection time it named
-    closed_ns: int | None = None  # when the exchange that carried it last was over
-    left: bool = False  # it was the client that ended that exchange
+    asked: tuple[RequestId | None, ...] = ()  # the requests that it has to answer
+    events: int = 0  # how many events with an id, so far
+    retry_ms: int | None = None  # the latest reconnection time of an event
+    closed_ns: int | None = None  # when the latest exchange that carried it ended
+    left: bool = False  # the client ended that exchange
 
 
 @slotted(frozen=True)
 class SentEvent:
-    """One SSE event with an id: where it was sent first, as the how-manieth, and a hash of its data."""
+    """One SSE event with an id: where it was sent first, its position there, and a hash of its data."""
 
-    stream: Stream
+    stream: HttpStream
     exchange: int
     position: int
     data: int
@@ -132,36 +132,36 @@ class SentEvent:
 class HttpSession:
     """One MCP session over HTTP.
 
-    ``id`` is its session id (masked, if the recording masks), ``None`` while or if there is none.
-    ``late`` sessions began before the recording, or nobody can say which one this is. ``stateless`` ones
-    last for one exchange, ``legacy`` ones speak HTTP+SSE.
+    ``id`` is its session id (masked, if the recording masks), ``None`` until or unless there is one. A
+    ``late`` session began before the recording, or it is not known which session this is. A ``stateless`` one
+    lasts for one exchange, a ``legacy`` one speaks HTTP+SSE.
     """
 
-    judge: Judge
+    judge: SessionJudge
     late: bool = False
     stateless: bool = False
     legacy: bool = False
     id: str | None = None
-    ended_seq: int | None = None  # the response head that showed that it is over
+    ended_seq: int | None = None  # the response head that ended it
     ended_by: str = ""  # "DELETE" or "404"
     ended_ns: int = 0
     authorized_seq: int | None = None  # the first of its requests with Authorization
     refused_deletion: bool = False  # a DELETE was answered, but not with success
     events: dict[str, SentEvent] = field(default_factory=dict[str, SentEvent])  # by event id
-    forgetful: bool = False  # more event ids passed than are remembered
+    forgetful: bool = False  # there were more event ids than are remembered
     delivered: dict[tuple[str, RequestId], int] = field(
         default_factory=dict[tuple[str, RequestId], int]
-    )  # server request or response -> the open stream that carried it
+    )  # server request or response -> the exchange of the open stream that carried it
     last: "HttpExchange | None" = None
     last_ns: int = 0
 
     @property
     def revision(self) -> str | None:
-        """The revision negotiated, or the one a stateless request named."""
+        """The negotiated revision, or the one that a stateless request named."""
         return self.judge.revision
 
-    def pending(self, id: RequestId | None) -> Asked | None:
-        """The client's request with this id, as long as it has no answer."""
+    def pending(self, id: RequestId | None) -> SentRequest | None:
+        """Return the client's request with this id while it is unanswered."""
         return None if id is None else self.judge.history.client.pending.get(id)
 
     def asked_for(self, id: RequestId | None) -> bool:
@@ -171,11 +171,11 @@ class HttpSession:
 
 @slotted(eq=False)
 class HttpExchange:
-    """One HTTP request with its response, as far as it has come.
+    """One HTTP request with its response, as far as they were seen.
 
-    ``messages`` are those of the request body, ``requests`` and ``initialize`` are among them, and
-    ``answered`` are the ids of those that have their response on this exchange. ``cursor`` is the event
-    that Last-Event-ID names, if it was seen.
+    ``messages`` are those of the request body; ``requests`` and ``initialize`` are among them. ``answered``
+    are the ids of the requests whose response came in this exchange. ``cursor`` is the event that
+    Last-Event-ID names, if it was seen.
     """
 
     request: RequestHead
@@ -186,55 +186,57 @@ class HttpExchange:
     traffic: Traffic = "other"
     body: Frame | None = None
     settled: bool = False
-    masked: bool = False  # values in what it carries were masked
+    masked: bool = False  # values in its bodies and events may be masked
     messages: tuple[Proper, ...] = ()
     requests: tuple[Request, ...] = ()
     initialize: Request | None = None
-    known: int = 0  # what was told of it before any check looked: see ``checks.engine.http_facts``
-    pieced: frozenset[str] = frozenset()  # whose body is in the middle of pieces
-    several: bool = False  # the body is several JSON texts one after the other
+    known: int = 0  # its facts: see ``checks.engine.http_facts``
+    pieced: frozenset[str] = frozenset()  # the senders of whose body some pieces are still to come
+    several: bool = False  # the request body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = NO_FIELDS
     reported: frozenset[str] = frozenset()  # rules that it has broken so far
     answered: frozenset[RequestId] = frozenset()
-    answered_ns: int | None = None  # when the last of its requests had its response
+    answered_ns: int | None = None  # when the last of its requests was answered
     error_codes: frozenset[int] = frozenset()  # those of its JSON-RPC errors
-    bodies: int = 0  # server frames with content
+    bodies: int = 0  # how many bodies of the server
     events: int = 0
     named_events: int = 0  # events with an id
-    late_messages: int = 0  # messages on the stream after everything was answered
-    stream: Stream | None = None
+    late_messages: int = 0  # how many messages came after all requests were answered
+    stream: HttpStream | None = None
     cursor: SentEvent | None = None
-    seen: SentEvent | None = None  # the event at hand came before, under the same id
-    replayed: bool = False  # and with the same data
-    elsewhere: int = 0  # the other open stream that carries the message at hand, too
-    delivered: list[tuple[str, RequestId]] | None = None  # what only one stream at a time may carry
+    seen: SentEvent | None = None  # the earlier event with the id of the current one
+    replayed: bool = False  # and that had the same data
+    elsewhere: int = 0  # the exchange of another open stream that carries the current message, too
+    delivered: list[tuple[str, RequestId]] | None = (
+        None  # the messages it carried that only one stream may carry
+    )
     cut: bool = False
     by: str | None = None
     ended_ns: int | None = None
 
     @property
     def server(self) -> str:
-        """The server asked, where one recording may see several: in forward mode, by absolute target."""
+        """The server, as ``scheme://authority``; empty unless a forward proxy recorded several servers."""
         scheme, found, rest = self.request.target.partition("://")
         return f"{scheme}://{rest.partition('/')[0]}" if found and scheme.isalpha() else ""
 
     def say(self, messages: tuple[Proper, ...]) -> None:
-        """Take what the request body holds."""
+        """Set the messages of the request body."""
         self.messages = messages
         self.requests = tuple([m for m in messages if isinstance(m, Request)])
         self.initialize = next((m for m in self.requests if m.method == "initialize"), None)
 
     @property
     def only_notifies(self) -> bool:
-        """Whether the body holds notifications and responses alone, so that nothing is to be answered."""
+        """Whether the request body holds only notifications and responses, which need no answer."""
         return bool(self.messages) and not self.requests
 
     @property
     def last_event_id(self) -> str:
-        """The event after which the client resumes; empty if it does not.
+        """The id of the event after which the client resumes; empty if it does not resume.
 
-        The SSE standard has this field in UTF-8, and what can only write Latin-1 does that.
+        The SSE standard encodes this field in UTF-8; clients that can only write Latin-1 send that.
         """
         value = self.fields.get("last-event-id") or ""
         try:
@@ -258,7 +260,7 @@ class HttpExchange:
 
     @property
     def unanswered(self) -> tuple[Request, ...]:
-        """Its requests that still await their response, here or wherever it may come, and want it."""
+        """Its requests that are neither answered (in any exchange) nor cancelled."""
         session = self.session
         return tuple(
             request
@@ -267,7 +269,7 @@ class HttpExchange:
         )
 
     def join(self, session: HttpSession) -> None:
-        """Take it for one of this session."""
+        """Attribute the exchange to this session."""
         self.session = session
         if session.legacy:
             self.traffic = "http+sse"
@@ -276,8 +278,8 @@ class HttpExchange:
 
 
 @slotted(frozen=True)
-class Mismatch:
-    """A call that was refused for its headers: the frame that says so, and what it had for arguments."""
+class HeaderMismatch:
+    """A call that was refused for its headers: the frame of the refusal, and the call's Mcp-Param headers."""
 
     seq: int
     headers: dict[str, tuple[str, ...]]
@@ -285,43 +287,53 @@ class Mismatch:
 
 @slotted()
 class HttpHistory:
-    """Everything about HTTP that outlives an exchange.
+    """The state of HTTP that outlives an exchange.
 
-    What a server said of itself is kept by server (see ``HttpExchange.server``), what a client may have
-    learned of it by connection, since nothing else tells clients apart.
+    What a server said about itself is kept by server (see ``HttpExchange.server``). What a client may have
+    learned is kept by connection, because nothing else tells clients apart.
     """
 
-    exchanges: dict[int, HttpExchange] = field(default_factory=dict[int, HttpExchange])  # those under way
+    exchanges: dict[int, HttpExchange] = field(
+        default_factory=dict[int, HttpExchange]
+    )  # the open ones, by number
     sessions: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # by session id
     by_connection: dict[int, HttpSession] = field(default_factory=dict[int, HttpSession])
     shared: set[int] = field(default_factory=set[int])  # connections of several clients without session id
-    unattributed: bool = False  # some request belongs to nobody knows which client
+    unattributed: bool = False  # some request belongs to an unknown client
     posting: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # HTTP+SSE: by target
-    streamable: bool = False  # some request was certainly meant for Streamable HTTP
-    challenges: list[ResponseHead] = field(default_factory=list[ResponseHead])  # 401s that led nowhere
+    streamable: bool = False  # some request was certainly one of Streamable HTTP
+    challenges: list[ResponseHead] = field(default_factory=list[ResponseHead])  # 401s that led to no metadata
     challenged: bool = False  # a 401 was seen
     authorized: dict[int, int] = field(default_factory=dict[int, int])  # connection -> first token sent
     metadata: str = ""  # "served" or "refused", once the well-known document was asked for
     modern: dict[int, ModernAnswer] = field(default_factory=dict[int, ModernAnswer])  # by connection
-    modern_servers: set[str] = field(default_factory=set[str])  # those that have shown it
-    modern_only: dict[str, int] = field(default_factory=dict[str, int])  # server -> frame that shows it
-    dual_servers: set[str] = field(default_factory=set[str])  # those that have taken an initialize as well
+    modern_servers: set[str] = field(
+        default_factory=set[str]
+    )  # servers that have shown that they speak a stateless revision
+    modern_only: dict[str, int] = field(
+        default_factory=dict[str, int]
+    )  # server -> frame that shows that it speaks no other
+    dual_servers: set[str] = field(
+        default_factory=set[str]
+    )  # those of them that have also accepted an initialize
     supported: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])  # by server
     mirrors: dict[tuple[str, str], dict[str, Mirrors]] = field(
         default_factory=dict[tuple[str, str], dict[str, Mirrors]]
-    )  # by server and Authorization: the tools last listed, and which arguments they want in headers
-    mismatched: dict[tuple[int, str], Mismatch] = field(
-        default_factory=dict[tuple[int, str], Mismatch]
+    )  # by server and Authorization: for each tool listed last, the arguments that it wants in headers
+    mismatched: dict[tuple[int, str], HeaderMismatch] = field(
+        default_factory=dict[tuple[int, str], HeaderMismatch]
     )  # by connection and tool, until tools are listed again
-    memories: dict[type, object] = field(default_factory=dict[type, object])  # of stateless requests
-    lost: dict[tuple[str, RequestId], Asked] = field(
-        default_factory=dict[tuple[str, RequestId], Asked]
-    )  # by caller and id: stateless requests whose stream broke before their answer
+    memories: dict[type, object] = field(
+        default_factory=dict[type, object]
+    )  # what the families remember of stateless requests
+    lost: dict[tuple[str, RequestId], SentRequest] = field(
+        default_factory=dict[tuple[str, RequestId], SentRequest]
+    )  # by caller and id: stateless requests whose stream broke before it brought the answer
     blind: bool = False
 
 
 def singles(frame: Frame) -> tuple[tuple[Proper, ...], bool]:
-    """The messages in a frame, and whether they came as a batch; no message that is malformed."""
+    """Return the messages in a frame, leaving out malformed ones, and whether they came as a batch."""
     message = frame.message
     if isinstance(message, Batch):
         return tuple(m for m in message.items if not isinstance(m, Malformed)), True
@@ -333,5 +345,5 @@ def is_answer(message: Proper) -> bool:
 
 
 def looks_stateless(fields: Fields) -> bool:
-    """Whether headers alone mark a request as one of a stateless revision."""
+    """Whether its headers alone mark a request as one of a stateless revision."""
     return fields.get(VERSION) in STATELESS or "mcp-method" in fields

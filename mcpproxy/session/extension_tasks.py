@@ -1,7 +1,7 @@
 """The tasks that a server of a stateless revision runs, across requests.
 
-Over HTTP every request is a session of its own, so these are kept beyond sessions, by whom was asked with
-which credentials, and by id.
+Over HTTP every stateless request is a session of its own, so tasks are kept beyond sessions, by caller
+(server and credentials) and task id.
 """
 
 from datetime import datetime
@@ -9,21 +9,22 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.task_lifecycle import State
-from mcpproxy.session.history import Asked, keep
+from mcpproxy.protocol.task_lifecycle import TaskState
+from mcpproxy.session.history import SentRequest, keep
 
 MAX_REMEMBERED: Final = 4_096
-"""So many tasks are remembered."""
+"""How many tasks are remembered."""
 
 MAX_QUESTIONS: Final = 256
-"""So many keys of each."""
+"""How many keys of each task's inputRequests are remembered."""
 
 
 @slotted(eq=False)
 class Question:
-    """What stands under one key of a task's inputRequests.
+    """What one key of a task's inputRequests asks for.
 
-    ``answered`` is set once the client has answered it; ``gone_seq`` is the report that then left it out.
+    ``answered`` is set once the client has answered it; ``gone_seq`` is the later report that no longer
+    contained it.
     """
 
     value: JSON
@@ -34,31 +35,31 @@ class Question:
 
 @slotted(eq=False)
 class ExtensionTask:
-    """One task: the frame that handed it out (0 if that was not seen), and what was heard of it since.
+    """One task: the frame that created it (0 if that was not seen), and its latest reports.
 
-    ``state`` was heard in frame ``seq``, with the time ``updated``. ``fetched`` is set once tasks/get has
-    found it, ``dropped`` once the client wanted it cancelled. ``poll`` is the latest tasks/get, ``poll_ms``
-    how long to wait after it.
+    ``state`` was reported in frame ``seq``, with the time ``updated``. ``fetched`` is set once tasks/get has
+    found the task, ``dropped`` once the client asked to cancel it. ``poll`` is the latest tasks/get,
+    ``poll_ms`` how long to wait after it.
     """
 
     id: str
     made_seq: int = 0
     made_ns: int = 0
     ttl_ms: float | None = None
-    state: State = State.UNSEEN
+    state: TaskState = TaskState.UNSEEN
     seq: int = 0
     updated: datetime | None = None
     fetched: bool = False
     dropped: bool = False
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
-    poll: Asked | None = None
+    poll: SentRequest | None = None
     poll_ms: float | None = None
     hurried: bool = False
 
 
 @slotted()
 class ExtensionTasks:
-    """All of them, by caller and id."""
+    """The remembered tasks, by caller and id."""
 
     by_id: dict[tuple[str, str], ExtensionTask] = field(default_factory=dict[tuple[str, str], ExtensionTask])
 
@@ -66,7 +67,7 @@ class ExtensionTasks:
         return self.by_id.get((caller, id)) if isinstance(id, str) else None
 
     def known(self, caller: str, id: str) -> ExtensionTask:
-        """The one with this id, made up if nobody has heard of it."""
+        """Return the task with this id; a new entry if it is unknown."""
         found = self.by_id.get((caller, id))
         if found is None:
             found = ExtensionTask(id)

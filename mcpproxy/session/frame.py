@@ -1,10 +1,10 @@
-"""What an observer is fed (events) and what it says (findings).
+"""Events, which an observer takes, and findings, which it returns.
 
-The same events come out of the recorder while a session runs and out of the trace reader later,
-so that a session is judged alike both times. Times are nanoseconds since the recording started, on
-the monotonic clock of the machine that recorded; the judge never looks at a clock of its own.
+The recorder makes the same events while a session runs as the trace reader does later, so a session is judged
+alike both times. Times are nanoseconds since the recording started, on the monotonic clock of the machine
+that recorded; the judge uses no clock of its own.
 
-Nobody changes an event. ``Frame`` alone is not frozen, because so many of them are made.
+Events are never changed. Only ``Frame`` is not frozen, because so many of them are made.
 """
 
 from typing import Final, Literal
@@ -21,7 +21,7 @@ SERVER: Final = "server"
 
 
 def other(sender: Sender) -> Sender:
-    """The peer that receives what ``sender`` sends."""
+    """Return the peer that receives what ``sender`` sends."""
     return SERVER if sender == CLIENT else CLIENT
 
 
@@ -30,7 +30,7 @@ class SseEvent:
     """The event that carried a frame in an SSE stream.
 
     ``before`` and ``after`` are the bytes of the event around the frame's own, so that ``before +
-    raw + after`` is exactly what passed; where the data stood on several lines, ``before`` is the
+    raw + after`` is exactly what was sent; if the data was on several lines, ``before`` is the
     whole event and ``after`` is ``None``. An absent field is ``None``; ``retry`` is milliseconds.
     """
 
@@ -45,13 +45,13 @@ class SseEvent:
 class Frame:
     """One unit seen on the wire: a stdio line without its line feed, an HTTP body, an SSE event.
 
-    ``terminated`` is false for a last line, body or event that was cut short by the end of its
-    stream. ``continues`` is true for a piece of a line too long to hold: the next frame of the same
-    sender goes on with it, and neither is judged. Over HTTP, ``exchange`` and ``connection`` count
-    from 1 and ``event`` is set for a frame in an SSE stream; an event without data is a frame with
-    empty ``raw``. ``by_proxy`` marks what mcpproxy sent in the place of ``sender``; nobody is judged by
-    it. ``refused`` marks a request that mcpproxy answered itself: the other side never saw it, so it is
-    judged and has not happened.
+    ``terminated`` is false for a last line, body or event that the end of its stream cut off.
+    ``continues`` is true for a piece of a line too long to hold: the next frame of the same sender
+    continues it, and neither is judged. Over HTTP, ``exchange`` and ``connection`` count from 1, and
+    ``event`` is set for a frame in an SSE stream; an event without data is a frame with empty ``raw``.
+    ``by_proxy`` marks what mcpproxy sent in the place of ``sender``; it is not judged. ``refused`` marks a
+    request that mcpproxy answered itself: it is judged, but it does not change the history, because the
+    other side never saw it.
     """
 
     seq: int
@@ -75,7 +75,7 @@ class Frame:
         return self._message
 
     def understood(self, message: Message) -> "Frame":
-        """This frame, of which is known already that ``parse`` reads ``message`` from its bytes."""
+        """Store ``message`` as what ``parse`` reads from the frame's bytes, and return the frame."""
         self._message = message
         return self
 
@@ -120,7 +120,7 @@ class ResponseHead:
 
 @slotted(frozen=True)
 class ExchangeEnd:
-    """The end of an exchange. ``cut``: before it was complete, and ``by`` is who ended it."""
+    """The end of an exchange. ``cut`` says that it was not complete, ``by`` who ended it then."""
 
     exchange: int
     connection: int
@@ -131,7 +131,7 @@ class ExchangeEnd:
 
 @slotted(frozen=True)
 class Opaque:
-    """Bytes that passed and are no HTTP: after an upgrade, inside CONNECT, or not understood."""
+    """Bytes that are not HTTP: after an upgrade, inside CONNECT, or not understood."""
 
     connection: int
     sender: Sender
@@ -169,7 +169,7 @@ class Eof:
 
 @slotted(frozen=True)
 class Signal:
-    """The wrapper received a signal that it passed on to the server, e.g. ``SIGTERM``."""
+    """A signal that mcpproxy received and passed on to the server, e.g. ``SIGTERM``."""
 
     name: str
     observed_at_ns: int = 0
@@ -177,7 +177,7 @@ class Signal:
 
 @slotted(frozen=True)
 class Gap:
-    """Bytes that passed but were not recorded. What they said is unknown.
+    """Bytes that were forwarded but not recorded. Their content is unknown.
 
     ``reason`` is a sentence fragment for people ("the disk was full"); the counts are bytes.
     """
@@ -236,7 +236,7 @@ class Finding:
 
 @slotted(frozen=True)
 class Repeated:
-    """Findings of one cause beyond those that are given in full: there are ``count`` more."""
+    """How many findings of one cause there are beyond those that are given in full."""
 
     rule: str
     severity: Severity

@@ -1,8 +1,8 @@
-"""What one session has said so far, as far as a rule may need it.
+"""The state of one session: what was said so far, as far as a rule may need it.
 
-Two id spaces, never mixed: what the client asked and what the server asked. An id keeps its JSON
-type (``1`` and ``"1"`` are two ids). Checks read this state as it was *before* the frame they judge;
-only the observer writes it.
+There are two separate id spaces: requests of the client and requests of the server. An id keeps its JSON type
+(``1`` and ``"1"`` are two ids). Checks read this state as it was *before* the frame they judge; only the
+observer changes it.
 """
 
 from bisect import bisect_right
@@ -23,24 +23,23 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 RECENT_IDS: Final = 16_384
-"""How many ids remember the frame that used them first."""
+"""For how many ids the frame that used them first is remembered."""
 
 RECENT_ANSWERS: Final = 1024
-"""How many of the requests answered last are remembered."""
+"""How many answered requests are remembered, the latest ones."""
 
 
 @slotted()
-class Asked:
-    """One request and what became of it.
+class SentRequest:
+    """One request, and what became of it.
 
-    ``candidates`` are the revisions it may have been meant for, one once that is settled; a
-    ``stateless`` request names its own. An ``early`` one came before the handshake was through.
-    ``answers_due`` is above one when its id was reused while it was in flight; if for another
-    method, nobody can tell which of them an answer means, and ``method`` is empty. ``answered_seq`` is
-    the frame of its latest answer, 0 while there is none, and ``answered_ns`` when that came.
-    ``taken_back`` is set when HTTP refused the frame: the request was never made. The ``_meta`` of a
-    ``familiar`` one was that of the session, see there. ``noted`` is what the checks of its method have to
-    remember of it until it is answered.
+    ``candidates`` are the revisions it may belong to, only one once that is settled; a ``stateless`` request
+    names its own. An ``early`` one was sent before the handshake was complete. ``answers_due`` is above one
+    if its id was reused while it was pending; if that was for another method, ``method`` is empty, because an
+    answer may be to either request. ``answered_seq`` is the frame of its latest answer, 0 while there is
+    none, and ``answered_ns`` the time of that frame. ``taken_back`` is set when HTTP refused the frame, so
+    that the request counts as never sent. The ``_meta`` of a ``familiar`` one is ``History.familiar_meta``.
+    ``noted`` is what the checks of its method need to remember of it until it is answered.
     """
 
     seq: int
@@ -60,14 +59,15 @@ class Asked:
     familiar: bool = False
     noted: object = None
     weight: int = 0
-    """About what it takes to remember it, in bytes."""
+    """About how many bytes it takes to remember it."""
 
 
 def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
-    """Remember ``value``, and the latest of all: ``most``, and up to an eighth more.
+    """Put ``value`` into ``table``, which keeps its latest ``most`` entries and up to an eighth more.
 
-    The oldest go in batches. To find the first key, a dict looks at every place that was emptied before it,
-    so that taking one at a time would cost more than all else that is done with a message.
+    The oldest are removed in batches. To find its first key, a dict visits every place that was emptied
+    before it, so removing one entry at a time would cost more than everything else that is done with a
+    message.
     """
     table.pop(key, None)
     table[key] = value
@@ -77,10 +77,10 @@ def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
 
 
 class UsedIds:
-    """Every id one side has used, in little room however long the session.
+    """Every id that one side has used, in little memory for sessions of any length.
 
-    The last ``RECENT_IDS``, and up to an eighth more, remember their frame. Older whole numbers shrink to
-    ranges (ids mostly count up), older texts stay as they are.
+    For the last ``RECENT_IDS`` ids, and up to an eighth more, the frame is remembered. Older integers are
+    merged into ranges, because ids mostly count up; older strings are kept as they are.
     """
 
     __slots__ = ("_ends", "_recent", "_starts", "_texts", "size")
@@ -91,24 +91,24 @@ class UsedIds:
         self._ends: list[int] = []
         self._texts: set[str] = set()
         self.size = 0
-        """About how many bytes of memory they take, never less."""
+        """About how many bytes of memory the ids take, never too few."""
 
     def add(self, id: RequestId, seq: int) -> None:
-        """Note that frame ``seq`` used ``id``; the first use counts."""
+        """Remember that frame ``seq`` used ``id``, unless an earlier frame did."""
         if id in self._recent:
             return
         self._recent[id] = seq
-        self.size += len(id) + 120 if type(id) is str else 8  # numbers shrink to ranges
+        self.size += len(id) + 120 if type(id) is str else 8  # integers are merged into ranges
         if len(self._recent) > RECENT_IDS + (RECENT_IDS >> 3):
             self._shrink()
 
     def discard(self, id: RequestId, seq: int) -> None:
-        """Forget that frame ``seq`` used ``id``, if it was the first and is not too long ago."""
+        """Forget that frame ``seq`` was the first to use ``id``, if that is still remembered."""
         if self._recent.get(id) == seq:
             del self._recent[id]
 
     def first_use(self, id: RequestId) -> int | None:
-        """The frame that used ``id`` first; 0 if it is too long ago to say; ``None`` if never used."""
+        """Return the frame that used ``id`` first, 0 if that is no longer known, ``None`` if none did."""
         seq = self._recent.get(id)
         if seq is not None:
             return seq
@@ -121,7 +121,7 @@ class UsedIds:
         return id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
 
     def _shrink(self) -> None:
-        """Keep the ids that came before the last ``RECENT_IDS`` in less room, in batches as ``keep`` does."""
+        """Store the ids before the last ``RECENT_IDS`` in less memory, in batches as ``keep`` does."""
         for oldest in tuple(islice(self._recent, len(self._recent) - RECENT_IDS)):
             del self._recent[oldest]
             if isinstance(oldest, str):
@@ -156,19 +156,19 @@ class UsedIds:
 class Side:
     """What one peer has sent."""
 
-    pending: dict[RequestId, Asked] = field(default_factory=dict[RequestId, Asked])
+    pending: dict[RequestId, SentRequest] = field(default_factory=dict[RequestId, SentRequest])
     used: UsedIds = field(default_factory=UsedIds)
     withdrawn: UsedIds = field(default_factory=UsedIds)  # the ids of requests that were taken back
     held: SplitMessage = field(default_factory=SplitMessage)
     closed_ns: int | None = None
     notified_seq: int = 0  # its latest frame if that is a notification, otherwise 0
-    last_answered_seq: int = 0  # the latest of its requests that was answered
-    unreadable: bool = False  # it sent something meant as a message that nobody could read
-    in_pieces: bool = False  # it is in the middle of a line too long to hold
+    last_answered_seq: int = 0  # the frame of its latest request that was answered
+    unreadable: bool = False  # it sent something meant as a message that could not be read
+    in_pieces: bool = False  # more pieces of a line too long to hold are to come
 
     @property
     def was_read(self) -> bool:
-        """Whether all it sent up to now was understood; what was not may hold any id."""
+        """Whether everything it sent could be read. What could not may contain any id."""
         return not self.unreadable and not self.held.frames
 
 
@@ -176,10 +176,10 @@ class Side:
 class History:
     """The state of one session.
 
-    ``protocol`` is the one that its first messages speak. ``candidates`` are the revisions it may
-    speak: all at first, the stateful ones after initialize, one once it is negotiated. ``blind`` is set
-    when something passed unseen: from then on nothing is concluded from what is missing. What looks like a
-    mask is one only where it says ``masked``; anywhere else it is what a peer wrote.
+    ``protocol`` is the one that its first messages speak. ``candidates`` are the revisions it may speak: all
+    at first, the stateful ones after initialize, one once it is negotiated. ``blind`` is set after a gap:
+    from then on nothing is concluded from missing messages. A text that looks like a mask is one only if
+    ``masked`` is set; otherwise a peer wrote it.
     """
 
     client: Side = field(default_factory=Side)
@@ -191,78 +191,82 @@ class History:
     blind: bool = False
     masked: bool = False
     over_http: bool = False
-    scattered: bool = False  # over HTTP: what it sent may be counted elsewhere, or have passed unseen
-    caller: str = ""  # of a stateless request over HTTP: the server asked, a blank, Authorization
+    scattered: bool = False  # over HTTP: some of its messages may be attributed to another session
+    caller: str = ""  # for a stateless request over HTTP: server, a space, Authorization
 
-    initialize: Asked | None = None  # the latest initialize request
+    initialize: SentRequest | None = None  # the latest initialize request
     initialize_answered: bool = False
     initialized: bool = False
     initialized_seq: int | None = None
-    answered: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=RECENT_ANSWERS))  # the latest
-    eager: Asked | None = None  # the first client request between the result and initialized
-    unconfirmed_seq: int | None = None  # what the client sent, instead of initialized, after the result
-    facts: int = 0  # those (see checks.table) that are known of every message from now on
+    answered: deque[SentRequest] = field(
+        default_factory=lambda: deque[SentRequest](maxlen=RECENT_ANSWERS)
+    )  # the latest
+    eager: SentRequest | None = None  # the first client request between the result and initialized
+    unconfirmed_seq: int | None = None  # what the client sent after the result instead of initialized
+    facts: int = 0  # the facts (see checks.engine.rows) that hold for every message from now on
 
     client_capabilities: JSONObject | None = None
     unmet: dict[tuple[Sender, str], tuple[Need, ...]] = field(
         default_factory=dict[tuple[Sender, str], tuple[Need, ...]]
-    )  # what each peer needs for its methods and was not declared
-    unmet_for_tasks: frozenset[tuple[Sender, str]] = frozenset()  # those that need it for tasks alone
-    unserved: frozenset[str] = frozenset()  # methods of the client that need what the server never declared
+    )  # the undeclared capabilities that each peer would need for its methods
+    unmet_for_tasks: frozenset[tuple[Sender, str]] = frozenset()  # those of them that need one for tasks only
+    unserved: frozenset[str] = (
+        frozenset()
+    )  # methods of the client that need a capability the server did not declare
     server_capabilities: JSONObject | None = None
 
-    stateful_seq: int | None = None  # the first initialize
+    stateful_seq: int | None = None  # the frame of the first initialize
     stateless_seq: int | None = None  # the first request with its own protocol version
     stateless_revision: str | None = None  # the version that the latest of them named
-    familiar_meta: bytes | None = None  # of stateless requests: one (as JSON) that was found to lack nothing
+    familiar_meta: bytes | None = None  # a ``_meta`` (as JSON) of a stateless request that was found correct
     familiar_candidates: tuple[str, ...] = ()  # the revision that it names
     modern_answer: "ModernAnswer | None" = None
     supported: dict[str, int] = field(default_factory=dict[str, int])  # version -> frame that listed it
 
     _memories: dict[type, object] = field(default_factory=dict[type, object])
-    lasting: dict[type, object] | None = None  # what outlives a stateless request over HTTP
+    lasting: dict[type, object] | None = None  # over HTTP: what is remembered across stateless requests
 
     @property
     def in_both_eras(self) -> bool:
-        """Whether it has spoken with a handshake and without one."""
+        """Whether the session has seen both a handshake and stateless requests."""
         return self.stateless_seq is not None and self.stateful_seq is not None
 
     def side(self, sender: Sender) -> Side:
         return self.client if sender == CLIENT else self.server
 
     def capabilities(self, of: Sender) -> JSONObject | None:
-        """What ``of`` declared in the handshake; ``None`` before that or if it was no object."""
+        """Return what ``of`` declared in the handshake; ``None`` before that, or if it was not an object."""
         return self.client_capabilities if of == CLIENT else self.server_capabilities
 
-    def pending(self, asker: Sender, id: RequestId) -> Asked | None:
-        """The request of ``asker`` with this id that has no answer yet."""
+    def pending(self, asker: Sender, id: RequestId) -> SentRequest | None:
+        """Return the unanswered request of ``asker`` with this id."""
         return self.side(asker).pending.get(id)
 
     def of(self, memory: type[Memory]) -> Memory:
-        """What one family of checks remembers of this session, empty at first."""
+        """Return the session's instance of a family's state class, made on first use."""
         found = self._memories.get(memory)
         if found is None:
             found = self._memories[memory] = memory()
-        return found  # pyright: ignore[reportReturnType] # each stands under its own type
+        return found  # pyright: ignore[reportReturnType] # each is stored under its own type
 
     def forget_families(self) -> None:
-        """Forget what the families of checks remember."""
+        """Forget the state of all families of checks."""
         self._memories.clear()
 
     def beyond(self, memory: type[Memory]) -> Memory:
-        """As ``of``, but over HTTP one for all stateless requests; to be kept apart by ``caller``."""
+        """Like ``of``, but over HTTP shared by all stateless requests: keep entries apart by ``caller``."""
         memories = self._memories if self.lasting is None else self.lasting
         found = memories.get(memory)
         if found is None:
             found = memories[memory] = memory()
-        return found  # pyright: ignore[reportReturnType] # each stands under its own type
+        return found  # pyright: ignore[reportReturnType] # each is stored under its own type
 
 
 @slotted(frozen=True)
 class ModernAnswer:
     """Proof that the server speaks a stateless revision: a DiscoverResult or a modern error.
 
-    ``asked`` are the revisions that the request may be of which it answers.
+    ``asked`` are the revisions that the answered request may belong to.
     """
 
     seq: int
@@ -276,5 +280,5 @@ class ModernAnswer:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The stateless revisions that the server may speak, by what it listed or, without that, answered."""
+        """The stateless revisions that the server may speak: those it listed, or else those it answered."""
         return stateless_of(self.stateless_versions or self.asked)

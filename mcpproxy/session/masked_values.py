@@ -1,8 +1,8 @@
-"""Credentials that a recording keeps: what may be known of them without knowing them.
+"""Masks of credentials: what a recording keeps of a value that it does not store.
 
-By default a recording masks the values of credential headers. A mask keeps what a rule may need: the
-length in bytes, whether all of them are visible ASCII, and a hash, so that equal values have equal masks
-within one recording. ``facts`` reads the same things off a value that was not masked.
+By default a recording masks the values of credential headers. A mask keeps what a rule may need: the length
+in bytes, whether all bytes are visible ASCII, and a hash, so that equal values have equal masks within one
+recording. ``facts`` returns the same for a value that was not masked.
 """
 
 from typing import Final
@@ -16,17 +16,17 @@ _HASH_BYTES: Final = 6
 _MASK: Final = pattern(r"masked\(len=(\d{1,9}),visible=(yes|no),hash=([0-9a-f]{12})\)")
 
 ANY: Final = pattern(r"masked\(len=\d{1,9},visible=(?:yes|no),hash=[0-9a-f]{12}\)")
-"""A mask within a text."""
+"""Finds a mask within a text."""
 
 _INVISIBLE: Final = pattern(r"[^\x21-\x7E]")
 
 
 @slotted(frozen=True)
 class Mask:
-    """What is known of a credential; as text, what a recording writes in its place."""
+    """What is known of a credential. ``str`` of it is what a recording writes in place of the value."""
 
     length: int
-    visible: bool  # no byte is outside 0x21 to 0x7E
+    visible: bool  # all bytes are within 0x21 to 0x7E
     hash: str
 
     def __str__(self) -> str:
@@ -34,12 +34,12 @@ class Mask:
 
 
 def mask(value: str, key: bytes = b"") -> Mask:
-    """The mask of a header value, its bytes decoded as Latin-1.
+    """Return the mask of a header value, its bytes decoded as Latin-1.
 
-    ``key`` (up to 64 bytes) belongs to one recording and to nobody else: without it a short value could be
-    found again by trying.
+    ``key`` (up to 64 bytes) is secret and belongs to one recording: without it, a short value could be found
+    by trying all values.
     """
-    from hashlib import blake2b  # It loads OpenSSL, which most sessions can do without.
+    from hashlib import blake2b  # It loads OpenSSL, which most sessions do not need.
 
     raw = value.encode("latin-1", "backslashreplace")
     digest = blake2b(raw, digest_size=_HASH_BYTES, key=key).hexdigest()
@@ -47,23 +47,23 @@ def mask(value: str, key: bytes = b"") -> Mask:
 
 
 def facts(value: str) -> Mask:
-    """What can be said of ``value``, whether it is a credential or the mask of one."""
+    """Return the mask of ``value``, which is a credential or already a mask."""
     if found := _MASK.fullmatch(value):
         return Mask(int(found[1]), found[2] == "yes", found[3])
     return mask(value)
 
 
 def is_masked(value: str) -> bool:
-    """Whether ``value`` stands for another, which is not known."""
+    """Whether ``value`` is a mask."""
     return _MASK.fullmatch(value) is not None
 
 
 MARK: Final = "masked(len="
-"""What every mask begins with."""
+"""The beginning of every mask."""
 
 
 def holds_mask(value: JSON) -> bool:
-    """Whether part of a JSON value, or of a text in it, stands for another that is not known."""
+    """Whether a JSON value contains a mask anywhere in its strings."""
     stack = [value]
     while stack:
         match stack.pop():
@@ -80,6 +80,6 @@ def holds_mask(value: JSON) -> bool:
 
 
 def credential(authorization: str) -> tuple[str, str]:
-    """The scheme of an Authorization value in lower case, and what follows it (masked or not)."""
+    """Return the scheme of an Authorization value in lower case, and what follows it (masked or not)."""
     scheme, _, rest = authorization.strip(" \t").partition(" ")
     return scheme.lower(), rest.strip(" \t")

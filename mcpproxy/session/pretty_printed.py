@@ -1,8 +1,8 @@
-"""Put pretty-printed JSON back together, to say so once instead of once per line.
+"""Join the lines of pretty-printed JSON, so that it is reported once and not once per line.
 
-A peer that writes one message over several lines breaks the framing, but each line alone looks like
-garbage. Lines that could be the start of one message are held until they close, turn out to be
-something else, or grow past a bound.
+A peer that writes one message over several lines breaks the framing, and each line alone looks like garbage.
+Lines that may begin a message are held until the message is complete, turns out to be something else, or
+exceeds a limit. Only their judging waits; the lines themselves were forwarded already.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ class SplitMessage:
     attempts: int = 0
 
     def takes(self, frame: Frame) -> bool:
-        """Hold ``frame`` if it starts a split message or may go on with the one that is held."""
+        """Hold ``frame`` if it begins or may continue a split message; return whether it is held."""
         message = frame.message
         if self.frames:
             fits = self.size + len(frame.raw) <= MAX_BYTES and self.attempts <= MAX_ATTEMPTS
@@ -45,7 +45,7 @@ class SplitMessage:
         return True
 
     def whole(self) -> Message | None:
-        """The message that the held lines make up together, if they do by now."""
+        """Return the message that the held lines form together, ``None`` while they do not."""
         if len(self.frames) < 2 or not self.frames[-1].raw.rstrip().endswith((b"}", b"]")):
             return None
         self.attempts += 1
@@ -53,6 +53,6 @@ class SplitMessage:
         return None if isinstance(message, Malformed) else message
 
     def release(self) -> list[Frame]:
-        """Give the held lines back and start afresh."""
+        """Return the held lines and hold none."""
         frames, self.frames, self.size, self.attempts = self.frames, [], 0, 0
         return frames

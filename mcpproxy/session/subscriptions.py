@@ -1,29 +1,29 @@
-"""The subscriptions of a session of a stateless revision: what was asked for, and how far each has come.
+"""The subscriptions of a session of a stateless revision: what each asked for, and its state.
 
-A subscription goes by the id of the request that opened it; ``1`` and ``"1"`` are two of them.
+A subscription is identified by the id of the request that opened it; ``1`` and ``"1"`` are two of them.
 """
 
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId
-from mcpproxy.session.history import Asked
+from mcpproxy.session.history import SentRequest
 
 MAX_REMEMBERED: Final = 1_024
-"""So many subscriptions of a session are remembered."""
+"""How many subscriptions of a session are remembered."""
 
 
 @slotted(eq=False)
 class Subscription:
-    """One subscription, from the request that opens it to whatever ends it.
+    """One subscription, from the request that opens it to its end.
 
     ``wanted`` is the filter that the client asked for, ``acknowledged`` the one that the server agreed to;
-    both are ``None`` while there is none, or if it is no object. ``begun`` is set once the server has sent
-    anything under its id. ``cancelled_ns`` is when the client gave it up, ``closed_seq`` the frame in which
-    the server did, other than by its answer.
+    both are ``None`` until it is known, or if it is not an object. ``begun`` is set once the server has sent
+    anything with its id. ``cancelled_ns`` is when the client cancelled it, ``closed_seq`` the frame in which
+    the server ended it, other than by its answer.
     """
 
-    asked: Asked
+    asked: SentRequest
     wanted: JSONObject | None
     acknowledged: JSONObject | None = None
     begun: bool = False
@@ -32,16 +32,16 @@ class Subscription:
 
     @property
     def ended_seq(self) -> int:
-        """The frame by which the server ended it, 0 while it has not."""
+        """The frame by which the server ended it, 0 while it is open."""
         return self.asked.answered_seq or self.closed_seq
 
 
 @slotted()
 class Subscriptions:
-    """All of them, by id; of several with one id the latest.
+    """The subscriptions by id; of several with one id, the latest.
 
-    ``forgetful`` is set when one went unseen or had to be forgotten: an unknown id may be its. ``modern`` is
-    set once the server has shown that it speaks a revision that has subscriptions.
+    ``forgetful`` is set when one was not seen or had to be forgotten, so that an unknown id may be valid.
+    ``modern`` is set once the server has shown that it speaks a revision that has subscriptions.
     """
 
     by_id: dict[RequestId, Subscription] = field(default_factory=dict[RequestId, Subscription])
@@ -56,7 +56,7 @@ class Subscriptions:
             self.forgetful = True
 
     def retyped(self, id: JSON) -> Subscription | None:
-        """The one that ``id`` would name if it were of the other JSON type."""
+        """Return the subscription that ``id`` would name if it had the other JSON type."""
         if isinstance(id, str):
             return next(
                 (s for known, s in self.by_id.items() if type(known) is int and str(known) == id), None

@@ -1,52 +1,52 @@
-"""The tasks of a session, as far as the two peers have spoken of them.
+"""The tasks of a session, as far as the messages of both peers show them.
 
-Client and server may both run tasks, and each gives out ids of its own. What a peer reports of one task
-may overtake itself on the way: a report is later than another only if it was asked for after that had
-come, or if it says so by its time.
+Client and server may both run tasks, and each chooses its own task ids. Reports of one task may overtake each
+other: a report is later than another only if it was requested after the other had come, or if its own
+timestamp is later.
 """
 
 from datetime import datetime
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.protocol.task_lifecycle import State
+from mcpproxy.protocol.task_lifecycle import TaskState
 from mcpproxy.session.frame import Sender
-from mcpproxy.session.history import Asked
+from mcpproxy.session.history import SentRequest
 
 MAX_REMEMBERED: Final = 4_096
-"""So many tasks, tools and listed ids of a session are remembered."""
+"""How many tasks, tools and listed ids of a session are remembered."""
 
 
 @slotted(eq=False)
 class Task:
-    """One task and what was heard of it.
+    """One task, and its latest reports.
 
     ``made_by`` is the request that was answered with it, ``None`` if that was not seen. ``state`` was
-    heard in frame ``seq``, and with it the time ``updated`` that the task said for itself; ``created`` is the
-    time that it named first. ``expires_ns`` is when it may be deleted, ``None`` for never or not known.
-    ``poll`` is the latest tasks/get since when nothing else was heard, ``poll_ms`` how long to wait after it.
-    ``got_seq`` is the latest answer to tasks/get. ``deleted`` is set when it was not found any more.
+    reported in frame ``seq``, with the timestamp ``updated``; ``created`` is the creation time that was
+    reported first. ``expires_ns`` is when it may be deleted, ``None`` for never or not known. ``poll`` is the
+    latest tasks/get with no other report since, ``poll_ms`` how long to wait after it. ``got_seq`` is the
+    latest answer to tasks/get. ``deleted`` is set when the task was not found any more.
     """
 
     id: str
-    made_by: Asked | None = None
-    state: State = State.UNSEEN
+    made_by: SentRequest | None = None
+    state: TaskState = TaskState.UNSEEN
     seq: int = 0
     updated: datetime | None = None
     created: datetime | None = None
     expires_ns: int | None = None
-    poll: Asked | None = None
+    poll: SentRequest | None = None
     poll_ms: float | None = None
     got_seq: int = 0
-    hurried: bool = False  # it was asked for too often, and that was told
-    unmarked: bool = False  # its progress was not marked as its, and that was told
+    hurried: bool = False  # polling it too often was reported already
+    unmarked: bool = False  # its unmarked progress was reported already
     deleted: bool = False
 
 
-def is_later(asked: Asked | None, at: datetime | None, seq: int, updated: datetime | None) -> bool:
-    """Whether a report certainly was made after the one that came in frame ``seq`` and named ``updated``.
+def is_later(asked: SentRequest | None, at: datetime | None, seq: int, updated: datetime | None) -> bool:
+    """Whether a report was certainly made after the one in frame ``seq`` with the timestamp ``updated``.
 
-    It was if it answers ``asked``, which came after that frame, or if it says so by its own time.
+    It was if it answers ``asked``, which was sent after that frame, or if its own timestamp ``at`` is later.
     """
     if asked is not None and asked.seq > seq:
         return True
@@ -54,8 +54,8 @@ def is_later(asked: Asked | None, at: datetime | None, seq: int, updated: dateti
 
 
 @slotted(eq=False)
-class Listing:
-    """One walk through tasks/list: from its first request to the page without a next, in ``end_seq``."""
+class TaskListing:
+    """One traversal of tasks/list, from its first request to the last page, in frame ``end_seq``."""
 
     start_seq: int
     ids: set[str] = field(default_factory=set[str])
@@ -65,17 +65,18 @@ class Listing:
 
 @slotted()
 class Tasks:
-    """All of them, by the peer that runs them and their id.
+    """The tasks of a session, by the peer that runs them and their id.
 
-    ``support`` is what each tool was last listed with, ``None`` if its listings disagree. ``listing`` is the
-    walk under way, by the peer that lists, ``listed`` the last one that was finished. ``tokens`` are the
-    progress tokens of requests that became tasks, with their JSON type, by the peer that reports progress.
+    ``support`` is the task support that each tool was last listed with, ``None`` if its listings disagree.
+    ``listing`` is the unfinished traversal of tasks/list, by the peer that lists, ``listed`` the last
+    finished one. ``tokens`` are the progress tokens of requests that became tasks, with their JSON type, by
+    the peer that reports progress.
     """
 
     by_id: dict[tuple[Sender, str], Task] = field(default_factory=dict[tuple[Sender, str], Task])
     support: dict[str, str | None] = field(default_factory=dict[str, str | None])
-    listing: dict[Sender, Listing] = field(default_factory=dict[Sender, Listing])
-    listed: dict[Sender, Listing] = field(default_factory=dict[Sender, Listing])
+    listing: dict[Sender, TaskListing] = field(default_factory=dict[Sender, TaskListing])
+    listed: dict[Sender, TaskListing] = field(default_factory=dict[Sender, TaskListing])
     tokens: dict[tuple[Sender, type, object], Task] = field(
         default_factory=dict[tuple[Sender, type, object], Task]
     )
@@ -90,5 +91,5 @@ class Tasks:
             del self.by_id[next(iter(self.by_id))]
 
     def open(self, runner: Sender) -> list[Task]:
-        """Those of ``runner`` that are not known to be over."""
+        """Return the tasks of ``runner`` that are not known to be over."""
         return [task for (by, _), task in self.by_id.items() if by == runner and not task.state.final]

@@ -4,9 +4,9 @@ import json
 from typing import Any, Final
 
 from mcpproxy.checks import STANDARD
-from mcpproxy.checks.server.listings import MAX_ITEMS, MAX_WALKS, Listed, listed
-from mcpproxy.observer.messages import MessageJudge
-from mcpproxy.observer.severity import FindingBuilder
+from mcpproxy.checks.server.listings import MAX_ITEMS, MAX_WALKS, ListState, listed
+from mcpproxy.observer.findings import FindingBuilder
+from mcpproxy.observer.message_judge import MessageJudge
 from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding, Frame, Sender
 
@@ -36,7 +36,7 @@ class Session:
         self.say("server", id=self.seq - 1, result=result)
 
     @property
-    def tools(self) -> Listed:
+    def tools(self) -> ListState:
         return listed(self.judge.history, "tools/list")
 
 

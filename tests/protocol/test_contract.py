@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.schema.validate import LIMIT, MAX_SCHEMA_BYTES, PLAIN, Mismatch, breaks, contract
+from mcpproxy.protocol.schema.contracts import LIMIT, MAX_SCHEMA_BYTES, PLAIN, Mismatch, breaks, contract
 
 NOW: Final = "2025-11-25"
 THEN: Final = "2025-06-18"

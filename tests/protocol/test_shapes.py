@@ -11,7 +11,7 @@ from mcpproxy.protocol.revisions import REVISIONS, since
 from mcpproxy.protocol.shapes.input_types import INPUT
 from mcpproxy.protocol.shapes.lookup import LIMIT, Part, ShapeViolation, violations
 from mcpproxy.protocol.shapes.messages import MESSAGES
-from mcpproxy.protocol.shapes.notation import Block, Row, read
+from mcpproxy.protocol.shapes.notation import Block, ShapeRow, read
 from mcpproxy.protocol.shapes.types import TYPES
 
 # A case: method and part, revision, the value, and what is said of it ("pointer clause").
@@ -536,13 +536,13 @@ do/it params!
     late, early, span = since("2026-07-28"), ("2024-11-05",), ("2025-06-18",)
     assert blocks == {
         "Name": (Block("Name", "alias", "string|number", (), since("2025-11-25")),),
-        "Choice": (Block("Choice", "by", "kind", (Row("a", "Thing", False, REVISIONS),), early),),
+        "Choice": (Block("Choice", "by", "kind", (ShapeRow("a", "Thing", False, REVISIONS),), early),),
         "Thing": (
             Block(
                 "Thing",
                 "object",
                 "",
-                (Row("...", "Other", False, late), Row("b", "'x'|'y'", True, span)),
+                (ShapeRow("...", "Other", False, late), ShapeRow("b", "'x'|'y'", True, span)),
                 REVISIONS,
             ),
         ),

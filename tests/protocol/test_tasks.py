@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 import pytest
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.task_lifecycle import TRANSITIONS, State, instant, reported
+from mcpproxy.protocol.task_lifecycle import TRANSITIONS, TaskState, instant, reported
 
-S = State
+S = TaskState
 
-REPORTS = tuple(state for state in State if state is not S.UNSEEN)
+REPORTS = tuple(state for state in TaskState if state is not S.UNSEEN)
 
-WALKS: dict[str, tuple[tuple[State, str | None], ...]] = {
+WALKS: dict[str, tuple[tuple[TaskState, str | None], ...]] = {
     "an easy life": ((S.WORKING, None), (S.COMPLETED, None), (S.SETTLED, None), (S.COMPLETED, None)),
     "with questions": ((S.WORKING, None), (S.INPUT_REQUIRED, None), (S.WORKING, None), (S.FAILED, None)),
     "hardly seen": ((S.CANCELLED, None), (S.CANCELLED, None)),
@@ -24,7 +24,7 @@ WALKS: dict[str, tuple[tuple[State, str | None], ...]] = {
 
 
 @pytest.mark.parametrize("walk", WALKS.values(), ids=WALKS)
-def test_a_walk_breaks_what_it_should(walk: tuple[tuple[State, str | None], ...]) -> None:
+def test_a_walk_breaks_what_it_should(walk: tuple[tuple[TaskState, str | None], ...]) -> None:
     state = S.UNSEEN
     for report, broken in walk:
         step = TRANSITIONS[state][report]
@@ -32,13 +32,13 @@ def test_a_walk_breaks_what_it_should(walk: tuple[tuple[State, str | None], ...]
         state = step.to
 
 
-@pytest.mark.parametrize("state", State)
-def test_every_state_answers_every_report(state: State) -> None:
+@pytest.mark.parametrize("state", TaskState)
+def test_every_state_answers_every_report(state: TaskState) -> None:
     assert set(TRANSITIONS[state]) == set(REPORTS)
 
 
-@pytest.mark.parametrize("state", State)
-def test_only_what_is_final_can_be_left_wrongly(state: State) -> None:
+@pytest.mark.parametrize("state", TaskState)
+def test_only_what_is_final_can_be_left_wrongly(state: TaskState) -> None:
     for report, step in TRANSITIONS[state].items():
         assert step.breaks is None or state.final, report
         if report is state:
@@ -61,7 +61,7 @@ def test_a_result_does_not_hide_how_a_task_ended() -> None:
         ([], None),
     ],
 )
-def test_a_status_names_a_state_or_none(status: JSON, state: State | None) -> None:
+def test_a_status_names_a_state_or_none(status: JSON, state: TaskState | None) -> None:
     assert reported(status) is state
 
 

@@ -10,7 +10,7 @@ from mcpproxy.recorder.journal_reader import read_checkpoint
 from mcpproxy.recorder.recovery import fold
 from mcpproxy.recorder.stderr_notes import Live
 from mcpproxy.relay import journal
-from mcpproxy.ruleset.rule_options import Terms
+from mcpproxy.ruleset.rule_options import RuleOptions
 from mcpproxy.session.frame import Finding
 from mcpproxy.trace.reader import read_trace
 from tests import house
@@ -37,7 +37,7 @@ def listing(id: int) -> list[Entry]:
     ]
 
 
-def start(terms: Terms) -> Entry:
+def start(terms: RuleOptions) -> Entry:
     """The START record of a session that is to be judged by ``terms``."""
     kind, payload, at_ns, connection = journals.start()
     return kind, json.dumps(json.loads(payload) | {"judged_by": terms.to_json()}).encode(), at_ns, connection
@@ -56,7 +56,7 @@ def judge_error(trace: Path) -> str:
     return opened.tally.judge_error or ""
 
 
-def record(trace: Path, terms: Terms, entries: list[Entry]) -> None:
+def record(trace: Path, terms: RuleOptions, entries: list[Entry]) -> None:
     """Record a session from its start to its end; what is to be said goes to stderr."""
     JournalFolder(trace, [start(terms), *entries, EXIT])
     live = Live(2, "off")
@@ -78,21 +78,21 @@ def trace(tmp_path: Path) -> Path:
     return tmp_path / "s.jsonl"
 
 
-CHOICES: Final[dict[str, tuple[Terms, list[str]]]] = {
-    "by rules that are off by default": (Terms(extend=("EXT",)), ["EXT-001"]),
-    "by these only, by name": (Terms(select=("proprietary-member",)), ["EXT-001"]),
-    "without these": (Terms(extend=("EXT",), ignore=("EXT-001",)), []),
+CHOICES: Final[dict[str, tuple[RuleOptions, list[str]]]] = {
+    "by rules that are off by default": (RuleOptions(extend=("EXT",)), ["EXT-001"]),
+    "by these only, by name": (RuleOptions(select=("proprietary-member",)), ["EXT-001"]),
+    "without these": (RuleOptions(extend=("EXT",), ignore=("EXT-001",)), []),
 }
 
 
 @pytest.mark.parametrize(("terms", "codes"), CHOICES.values(), ids=CHOICES)
-def test_a_session_is_judged_as_was_chosen(trace: Path, terms: Terms, codes: list[str]) -> None:
+def test_a_session_is_judged_as_was_chosen(trace: Path, terms: RuleOptions, codes: list[str]) -> None:
     record(trace, terms, OPENED)
     assert [code for code, _ in found(trace)] == codes
 
 
 def test_a_rule_of_ones_own_judges_beside_the_others(trace: Path, tmp_path: Path) -> None:
-    terms = Terms((house.build(tmp_path),), extend=("EXT",))
+    terms = RuleOptions((house.build(tmp_path),), extend=("EXT",))
     record(trace, terms, [*OPENED, *listing(2)])
     assert found(trace) == [("HOUSE-002", 2), ("EXT-001", 2), ("HOUSE-001", 4)]
 
@@ -116,7 +116,7 @@ def test_a_rule_that_fails_is_left_out_and_judging_goes_on(
     checks = house.CHECKS.replace(right, wrong.strip())
     assert checks != house.CHECKS
     broken = server(b'{"jsonrpc":"2.0","id":9,"result":{}}\n')
-    record(trace, Terms((house.build(tmp_path, checks),)), [*OPENED, *listing(2), *listing(3), broken])
+    record(trace, RuleOptions((house.build(tmp_path, checks),)), [*OPENED, *listing(2), *listing(3), broken])
     codes = [code for code, _ in found(trace)]
     assert codes[0] == "HOUSE-002"
     assert codes[-1] == "PROTO-007"
@@ -131,7 +131,7 @@ def test_a_rule_that_fails_is_left_out_and_judging_goes_on(
 def test_a_journal_is_judged_by_the_rules_of_its_session(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    terms = Terms((house.build(tmp_path),), extend=("EXT",)).sealed()
+    terms = RuleOptions((house.build(tmp_path),), extend=("EXT",)).sealed()
     entries = [start(terms), *OPENED, *listing(2), EXIT]
     JournalFolder(trace, entries)
     assert fold(str(trace))
@@ -142,7 +142,7 @@ def test_a_journal_is_judged_by_the_rules_of_its_session(
 
 
 def test_so_is_the_rest_of_one_whose_beginning_is_filed(trace: Path, tmp_path: Path) -> None:
-    terms = Terms((house.build(tmp_path),), extend=("EXT",)).sealed()
+    terms = RuleOptions((house.build(tmp_path),), extend=("EXT",)).sealed()
     folder = JournalFolder(trace, [start(terms), *OPENED], listing(2))
     session, writer = recording(trace)
     session.drain()  # the recorder is killed after this
@@ -179,7 +179,7 @@ UNFIT: Final = {"are gone": gone, "have changed since": changed, "from elsewhere
 def test_code_that_is_not_what_was_named_is_not_run(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], reason: str
 ) -> None:
-    terms = Terms((house.build(tmp_path),)).sealed()
+    terms = RuleOptions((house.build(tmp_path),)).sealed()
     UNFIT[reason](tmp_path / "house")
     JournalFolder(trace, [start(terms), *OPENED, EXIT])
     assert fold(str(trace))
@@ -193,7 +193,7 @@ def test_without_a_key_there_is_no_seal_and_the_code_is_not_run_later(
     trace: Path, tmp_path: Path, state: Path
 ) -> None:
     state.parent.write_text("a file where the folder should be")
-    terms = Terms((house.build(tmp_path),)).sealed()
+    terms = RuleOptions((house.build(tmp_path),)).sealed()
     assert terms.seal == ""
     JournalFolder(trace, [start(terms), *OPENED, EXIT])
     assert fold(str(trace))
@@ -201,7 +201,7 @@ def test_without_a_key_there_is_no_seal_and_the_code_is_not_run_later(
 
 
 def test_what_runs_no_code_needs_no_seal(trace: Path) -> None:
-    JournalFolder(trace, [start(Terms(extend=("EXT",)).sealed()), *OPENED, EXIT])
+    JournalFolder(trace, [start(RuleOptions(extend=("EXT",)).sealed()), *OPENED, EXIT])
     assert fold(str(trace))
     assert found(trace) == [("EXT-001", 2)]
     assert judge_error(trace) == ""
@@ -209,7 +209,7 @@ def test_what_runs_no_code_needs_no_seal(trace: Path) -> None:
 
 def test_the_key_is_made_once_and_for_this_user_alone(tmp_path: Path, state: Path) -> None:
     folder = house.build(tmp_path)
-    assert Terms((folder,)).sealed().seal == Terms((folder,)).sealed().seal
-    assert Terms((folder,)).sealed().seal != Terms((folder,), ignore=("EXT",)).sealed().seal
+    assert RuleOptions((folder,)).sealed().seal == RuleOptions((folder,)).sealed().seal
+    assert RuleOptions((folder,)).sealed().seal != RuleOptions((folder,), ignore=("EXT",)).sealed().seal
     assert [path.name for path in state.iterdir()] == ["journal.key"]
     assert (state / "journal.key").stat().st_mode & 0o777 == 0o600

@@ -10,7 +10,7 @@ from mcpproxy.protocol.jsonrpc import ABSENT, RequestId
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session import history
 from mcpproxy.session.frame import other
-from mcpproxy.session.history import Asked, History, ModernAnswer, UsedIds, keep
+from mcpproxy.session.history import History, ModernAnswer, SentRequest, UsedIds, keep
 
 RECENT: Final = 4
 
@@ -69,8 +69,8 @@ def test_the_first_use_counts() -> None:
     assert used.first_use(1) == 3
 
 
-def asked(id: RequestId) -> Asked:
-    return Asked(1, "client", id, "ping", ABSENT, 0, REVISIONS, stateless=False)
+def asked(id: RequestId) -> SentRequest:
+    return SentRequest(1, "client", id, "ping", ABSENT, 0, REVISIONS, stateless=False)
 
 
 def test_two_id_spaces() -> None:

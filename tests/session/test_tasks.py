@@ -1,21 +1,21 @@
 """What is remembered of tasks and subscriptions: apart from each other, and not without end."""
 
-from mcpproxy.protocol.task_lifecycle import State, instant
+from mcpproxy.protocol.task_lifecycle import TaskState, instant
 from mcpproxy.session import extension_tasks, subscriptions, task_table
 from mcpproxy.session.extension_tasks import ExtensionTasks
-from mcpproxy.session.history import Asked
+from mcpproxy.session.history import SentRequest
 from mcpproxy.session.subscriptions import Subscription, Subscriptions
 from mcpproxy.session.task_table import Task, Tasks, is_later
 
 
-def asked(id: int | str, seq: int = 1) -> Asked:
-    return Asked(seq, "client", id, "subscriptions/listen", {}, 0, ("2026-07-28",), True)
+def asked(id: int | str, seq: int = 1) -> SentRequest:
+    return SentRequest(seq, "client", id, "subscriptions/listen", {}, 0, ("2026-07-28",), True)
 
 
 def test_each_peer_has_tasks_of_its_own() -> None:
     known = Tasks()
-    known.add("server", Task("t", state=State.WORKING))
-    known.add("client", Task("t", state=State.FAILED))
+    known.add("server", Task("t", state=TaskState.WORKING))
+    known.add("client", Task("t", state=TaskState.FAILED))
     known.add("client", Task("u"))
     assert [task.id for task in known.open("client")] == ["u"]
     assert [task.id for task in known.open("server")] == ["t"]

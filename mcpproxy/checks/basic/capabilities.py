@@ -15,7 +15,7 @@ from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request
 from mcpproxy.protocol.methods import Need, declares, first_need, needs
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import History, SentRequest
 
 LISTS: Final = ("tools/list", "resources/list", "prompts/list")
 
@@ -111,7 +111,7 @@ def undeclared_service(context: MessageContext, history: History) -> Iterable[Vi
 
 
 def _undeclared_service(
-    unmet: tuple[Need, ...], asked: Asked, context: MessageContext, history: History
+    unmet: tuple[Need, ...], asked: SentRequest, context: MessageContext, history: History
 ) -> Iterator[Violation]:
     for need in unmet:
         if _is_for_service(need):

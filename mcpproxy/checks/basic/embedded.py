@@ -19,7 +19,7 @@ from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request,
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import token
 from mcpproxy.session.frame import SERVER
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import History, SentRequest
 
 ASK_CARRIERS: Final = ("tools/call", "prompts/get", "resources/read", "tasks/get")
 """Requests whose result may ask for input; the last by extension."""
@@ -74,13 +74,13 @@ class Reply:
 
 
 @slotted(frozen=True)
-class Round:
+class InputResult:
     """A result that asked for input: the request it answered, what it asked by key, and its state.
 
     ``caller`` tells apart who asked over HTTP.
     """
 
-    first: Asked
+    first: SentRequest
     caller: str
     asks: Mapping[str, Ask]
     state: JSON
@@ -88,10 +88,10 @@ class Round:
 
 
 @slotted()
-class Rounds:
+class InputResults:
     """The latest results that asked for input."""
 
-    latest: deque[Round] = field(default_factory=lambda: deque[Round](maxlen=MAX_ROUNDS))
+    latest: deque[InputResult] = field(default_factory=lambda: deque[InputResult](maxlen=MAX_ROUNDS))
 
 
 def may_ask(context: MessageContext) -> bool:
@@ -140,7 +140,7 @@ def _shown_method(result: JSONObject) -> str:
     return shows[0] if len(shows) == 1 else ""
 
 
-def rounds_before(request: Request, history: History) -> tuple[Round, ...]:
+def rounds_before(request: Request, history: History) -> tuple[InputResult, ...]:
     """The results that ``request`` may take up, oldest first.
 
     They asked back for the same method and the same tool, prompt or resource, and gave the state that the
@@ -149,7 +149,7 @@ def rounds_before(request: Request, history: History) -> tuple[Round, ...]:
     state, about = member(request.params, "requestState"), _about(request.params)
     return tuple(
         earlier
-        for earlier in history.beyond(Rounds).latest
+        for earlier in history.beyond(InputResults).latest
         if earlier.caller == history.caller
         and earlier.first.method == (POLLED_BY.get(request.method) or request.method)
         and _about(earlier.first.params) == about
@@ -168,15 +168,17 @@ def _ask_of(request: Request, key: str, history: History) -> Ask | None:
     return found[-1] if found and same else None
 
 
-def _note_round(context: MessageContext, history: History) -> None:
+def _remember_round(context: MessageContext, history: History) -> None:
     message, asked = context.message, context.answers
     if asked is not None and isinstance(message, Response) and may_ask(context):
         by_key = {ask.key: ask for ask in asks(context)}
         state = member(message.result, "requestState")
-        history.beyond(Rounds).latest.append(Round(asked, history.caller, by_key, state, context.seq))
+        history.beyond(InputResults).latest.append(
+            InputResult(asked, history.caller, by_key, state, context.seq)
+        )
 
 
-NOTES: Final = (StateUpdate(_note_round, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),)
+NOTES: Final = (StateUpdate(_remember_round, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),)
 
 JudgeAsk: TypeAlias = Callable[[Ask, MessageContext, History], Iterable[Violation]]
 JudgeReply: TypeAlias = Callable[[Reply, MessageContext, History], Iterable[Violation]]

@@ -35,7 +35,7 @@ from mcpproxy.protocol.jsontext import repeated_names
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
-from mcpproxy.session.history import Asked, History, Side
+from mcpproxy.session.history import History, SentRequest, Side
 
 UNHURRIED: Final = ("initialize", "server/discover", "subscriptions/listen")
 """Requests whose missing answer another rule judges, or none."""
@@ -395,7 +395,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
                 )
 
 
-def _waited(asked: Asked, event: Close) -> bool:
+def _waited(asked: SentRequest, event: Close) -> bool:
     return event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
 
 

@@ -1,1 +1,1 @@
-"""How checks are declared and how a message finds the few that concern it."""
+"""How checks are declared, and how the few checks that apply to a message are found."""

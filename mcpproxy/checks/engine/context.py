@@ -1,8 +1,8 @@
-"""What a check is given and what it gives back.
+"""What a check takes and what it yields.
 
-A check is a generator: it gets one message as it passes and the history as it was before, and
-yields a ``Violation`` for each requirement that the message breaks. It changes nothing and it does not
-know how bad a breach is: that follows from the requirement and the revision.
+A check is a generator. It takes one message and the history as it was before that message, and yields a
+``Violation`` for each requirement that the message breaks. It changes neither, and it does not decide the
+severity: that follows from the requirement and the protocol revision.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,17 +13,18 @@ from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, RequestI
 from mcpproxy.protocol.lifecycle import Input
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import History, SentRequest
 
 
 @slotted(frozen=True)
 class Violation:
     """A broken requirement, before its severity is known.
 
-    ``blame`` defaults to the sender and ``frame`` to the frame being judged; ``at_most`` lowers the
-    severity where the evidence is weaker than the sentence; ``candidates`` are the revisions to
-    judge by where they are not those of the message. ``data`` is what a refusal of the message says
-    about it to programs, where the protocol's users agreed on a form.
+    ``pointer`` is the JSON Pointer of the place in the frame, ``related`` the numbers of other frames that
+    belong to the evidence. ``blame`` defaults to the sender and ``frame`` to the frame being judged.
+    ``at_most`` lowers the severity where the evidence is weaker than the requirement. ``candidates`` are the
+    revisions to judge by, if they are not those of the message. ``data`` becomes the ``data`` of the JSON-RPC
+    error if the message is refused.
     """
 
     rule: str
@@ -40,27 +41,27 @@ class Violation:
 
 @slotted()
 class MessageContext:
-    """One message on its way: a frame's, or one element of its batch.
+    """One message with what is known about it: the message of a frame, or one element of a batch.
 
-    ``at`` is the JSON Pointer of the message in the frame (empty unless batched). ``answers`` is
-    the request that a response answers, if it is known. ``candidates`` are the revisions by which
-    the message may be judged. ``happened`` is what it
-    means to the handshake. ``asked`` is the entry that a request got in the history; there is none
-    before the checks are through, nor for a request whose id nobody can answer. ``method`` is its own, or
-    that of the request answered; ``contents`` are its params or its result; ``known`` are the facts (see
-    ``table``) that are known of it, ``weight`` about what it takes to remember it. ``page`` is what
-    ``listings.page`` has made of it: whoever asks again gets the same one, whatever was remembered since.
+    ``at`` is the JSON Pointer of the message in the frame, empty unless it is part of a batch. ``answers`` is
+    the request that a response answers, if that is known. ``candidates`` are the revisions by which the
+    message may be judged. ``happened`` is the handshake step that it takes, if any. ``asked`` is the
+    history's entry for a request; it is made after the checks have run, and never for a request without a
+    usable id. ``method`` is the message's own method, or that of the request answered. ``contents`` are its
+    params or its result. ``known`` are the facts about it (see ``checks.engine.rows``), ``weight`` the
+    approximate number of bytes it takes to remember it. ``page`` caches what ``listings.page`` read from it,
+    so that checks and updates see the same page.
     """
 
     frame: Frame
     sender: Sender
     message: Single
     candidates: tuple[str, ...]
-    answers: Asked | None = None
+    answers: SentRequest | None = None
     stateless: bool = False
     at: str = ""
     happened: Input | None = None
-    asked: Asked | None = None
+    asked: SentRequest | None = None
     method: str = ""
     contents: "JSON | Absent" = ABSENT
     known: int = 0
@@ -74,27 +75,27 @@ class MessageContext:
 
 CheckFunction: TypeAlias = Callable[[MessageContext, History], Iterable[Violation]]
 HttpCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame | None], Iterator[Violation]]
-"""A check of an exchange; the frame is the one at hand, where a frame is looked at."""
+"""A check of an HTTP exchange. The frame is the body or event being judged, ``None`` at other moments."""
 
 EventCheckFunction: TypeAlias = Callable[[Signal | Close, History], Iterator[Violation]]
 
 
 def spelled(id: "RequestId | None") -> str:
-    """An id for people, its JSON type visible: ``number 7``, ``string "7"``."""
+    """Return an id as people read it, with its JSON type: ``number 7``, ``string "7"``."""
     if isinstance(id, str):
         return f'string "{shortened(id)}"'
     return "null" if id is None else f"number {shortened(str(id))}"
 
 
 def shortened(text: str, limit: int = 60) -> str:
-    """``text`` on one line, cut to ``limit`` characters."""
-    # No more than is shown is looked at: the text may be of megabytes.
+    """Return ``text`` on one line, cut to ``limit`` characters."""
+    # Only the characters that are shown are processed: the text may be megabytes long.
     clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
 def member(value: "JSON | Absent", *names: str) -> "JSON":
-    """The member reached through ``names``, ``None`` as soon as one is not there."""
+    """Return the member reached through ``names``, or ``None`` as soon as one of them is missing."""
     for name in names:
         if not isinstance(value, dict):
             return None
@@ -103,5 +104,5 @@ def member(value: "JSON | Absent", *names: str) -> "JSON":
 
 
 def as_object(value: object) -> "JSONObject | None":
-    """``value`` if it is a JSON object."""
+    """Return ``value`` if it is a JSON object, otherwise ``None``."""
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]

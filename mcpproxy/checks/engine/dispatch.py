@@ -1,11 +1,12 @@
-"""From tables of checks to the few that one message meets.
+"""Select from the tables of checks the few that apply to one message.
 
 A ``Dispatch`` is made once from the rule families. For each kind of message it has a ``DispatchPlan``: the
-rows that can concern such a message, in the order of the tables. For the names of the members in its params
-or result the plan has a ``MemberPlan``: the rows that are left. Which of those apply depends on the facts
-known of the message and on what occurs in its text. Both are one number, and the functions to call are kept
-for each number. So a message like an earlier one costs three dictionary lookups, and a search of its text
-only where a row asks for one. Measured: 7.5 µs a frame with these plans, 26 to 35 µs without.
+rows that can apply to such a message, in the order of the tables. For each set of member names in the params
+or result, the plan has a ``MemberPlan`` with the rows that still apply. Which of those run depends on the
+facts known about the message and on words that occur in its text. Both are coded in one number, and the
+functions to call are cached by that number. So a message like an earlier one costs three dictionary lookups,
+and a search of its text only where a row asks for one. Measured: 7.5 µs a frame with these plans, 26 to 35 µs
+without.
 """
 
 import re
@@ -34,8 +35,8 @@ from mcpproxy.session.exchanges import Traffic
 MOST_PLANS: Final = 1024
 MOST_MEMBER_PLANS: Final = 64
 MOST_SELECTIONS: Final = 64
-"""So much is kept at once of kinds of message, of the names in one, and of what may be known of it: peers
-choose the names of methods and of members."""
+"""Upper bounds of the three caches (kinds of message, sets of member names, sets of facts). They are needed
+because peers choose the names of methods and members."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -45,13 +46,13 @@ LONG_CHARACTERS: Final = 1024
 
 
 def _is_long(key: object) -> bool:
-    """Whether a key holds so long a name that it is not to be kept."""
+    """Whether a key contains a name too long to cache."""
     texts = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
     return sum(len(text) for text in texts if isinstance(text, str)) > LONG_CHARACTERS
 
 
 class BoundedCache(dict[K, V], Generic[K, V]):
-    """What ``make`` gives for each key, kept for the next time; emptied when there are too many."""
+    """A cache of what ``make`` returns for each key. It is emptied when it holds too many."""
 
     def __init__(self, make: Callable[[K], V], most: int) -> None:
         super().__init__()
@@ -68,15 +69,15 @@ class BoundedCache(dict[K, V], Generic[K, V]):
 
 
 Selected: TypeAlias = tuple[tuple[CheckFunction, ...], tuple[Write, ...]]
-"""The checks that a message meets, and what is written down of it."""
+"""The checks that apply to a message, and the updates of the history to make after them."""
 
 
 class MemberPlan:
-    """The rows for messages of one kind with certain members, and how to tell what matters for one of them.
+    """The rows for messages of one kind that have certain members.
 
-    ``selected`` maps what is known of a message (its facts, and what ``mentioned`` gives) to its checks.
-    ``searches`` is whether ``mentioned`` need be asked at all. ``may_be_plain`` is whether nothing need be
-    looked for, nor can be misshapen, if ``is_plain`` says so of a result.
+    ``selected`` maps what is known about a message (its facts, combined with what ``mentioned`` returns) to
+    its checks. ``searches`` is whether ``mentioned`` has to be called at all. ``may_be_plain`` is whether a
+    result for which ``is_plain`` is true needs neither a search nor a test of its shape.
     """
 
     __slots__ = ("_bits", "_finds", "_loose", "_rows", "may_be_plain", "searches", "selected")
@@ -88,7 +89,7 @@ class MemberPlan:
         words = dict.fromkeys(word for row in rows if narrowed for word in row.mentions)
         self._rows: Final = (checks, updates)
         self._bits: Final = {word: 1 << (FACTS + at) for at, word in enumerate(words)}
-        # Names in their quotes cannot overlap, so one search finds them all.
+        # Names with their quotes cannot overlap, so one search finds all of them.
         quoted = [re.escape(word) for word in words if _is_name(word)]
         self._finds: Final = re.compile(b"|".join(quoted)).findall if quoted else _nothing
         self._loose: Final = tuple(word for word in words if not _is_name(word))
@@ -97,11 +98,11 @@ class MemberPlan:
         self.selected: Final = BoundedCache(self._select if narrowed else self._all, MOST_SELECTIONS)
 
     def mentioned(self, raw: bytes) -> int:
-        """Which words that matter here occur in the text of a frame: bits above those of the facts."""
+        """Return which of the rows' words occur in the text of a frame, as bits above those of the facts."""
         known = 0
         found: Iterable[bytes] = self._finds(raw)
         if raw.find(b"\\u") >= 0:
-            found = self._bits  # A name may be there in another spelling.
+            found = self._bits  # A name may be written with escapes.
         for word in found:
             known |= self._bits[word]
         for word in self._loose:
@@ -139,11 +140,11 @@ PLAIN: Final[JSONObject] = {
     "isError": False,
     "resultType": "complete",
 }
-"""The members of a result that is nothing but text, each as it may be."""
+"""The members that a result with text only may have, each with an example of its value."""
 
 
 def is_plain(result: JSONObject) -> bool:
-    """Whether a result with no members but those of ``PLAIN`` is complete, and all its content is text."""
+    """Whether a result that has only members of ``PLAIN`` is complete and holds nothing but text."""
     content = result.get("content", _NO_CONTENT)
     if type(content) is not list:
         return False
@@ -162,12 +163,13 @@ _ANYTHING: Final = Expected(None, None, insists=False)
 
 
 class DispatchPlan:
-    """What messages of one kind meet.
+    """The rows for messages of one kind.
 
-    ``member_plans`` maps the names of the members of the contents (params or result) to the rows that are
-    left; ``no_members`` is the plan for contents that are no object or absent. ``fits`` tests the contents,
-    ``None`` where any will do; ``insists`` is whether they may not be left out. The ``familiar`` ones of
-    these are for requests whose ``_meta`` is: it fits, and rows that look at nothing else are left out.
+    ``member_plans`` maps the member names of the contents (params or result) to the rows that apply;
+    ``no_members`` is the plan for contents that are absent or not an object. ``fits`` tests the shape of the
+    contents, and is ``None`` where any shape will do; ``insists`` is whether the contents are required. The
+    variants called ``familiar`` are for requests whose ``_meta`` was judged before: they skip its shape and
+    the rows that look at nothing else.
     """
 
     __slots__ = (
@@ -197,7 +199,7 @@ class DispatchPlan:
         self._made: Final[dict[tuple[frozenset[str], bool], MemberPlan]] = {}
         held_against = _ANYTHING
         if kind != "error" and kind != "malformed" and is_one_or_stateless(candidates):
-            # The oldest of them: what is misshapen in all is so in this one.
+            # The oldest revision will do: what has the wrong shape in all revisions has it in this one.
             held_against = expected(method, "result" if kind == "response" else "params", candidates[0])
         asks = kind == "request"
         self.fits: Final = held_against.fits
@@ -213,7 +215,7 @@ class DispatchPlan:
         return self._member_plan(tuple(name for name in names if name != "_meta"))
 
     def _member_plan(self, names: tuple[str, ...]) -> MemberPlan:
-        # Of all the names that peers may think of only a few tell lanes apart.
+        # Only the names that rows ask for matter, out of all that peers may think of.
         telling, plain = self._members.intersection(names), self._may_be_plain(names)
         found = self._made.get((telling, plain))
         if found is None:
@@ -232,10 +234,11 @@ class DispatchPlan:
 
 
 class Dispatch:
-    """Which checks and notes of ``families`` a message of a session meets, in the tables' order.
+    """The checks and state updates of ``families`` for sessions of ``protocol``, in the order of the tables.
 
-    Sessions of another protocol than ``protocol`` are judged by ``speaking`` that. Unless ``narrowed``,
-    what only saves time is left aside: the revisions, words and facts by which a table narrows its checks.
+    For a session of another protocol, ``speaking`` returns the dispatch to use. Without ``narrowed``, the
+    conditions that only save time (revisions, words and facts) are ignored, so that tests can show that they
+    change no finding.
     """
 
     def __init__(
@@ -261,19 +264,19 @@ class Dispatch:
         ] = lru_cache(maxsize=MOST_PLANS)(self._http_checks)
 
     def speaking(self, protocol: Protocol) -> "Dispatch":
-        """What the same families say of a session of ``protocol``; made when first asked for."""
+        """Return the dispatch of the same families for sessions of ``protocol``, made on first use."""
         if protocol not in self._speaking:
             self._speaking[protocol] = Dispatch(self.families, protocol, narrowed=self._narrowed)
         return self._speaking[protocol]
 
     @property
     def rules(self) -> frozenset[str]:
-        """The codes of all rules that these families decide, in whatever protocol."""
+        """The codes of all rules that these families decide, for any protocol."""
         rows = (row for f in self.families for row in (*f.checks, *f.http, *f.events))
         return frozenset(code for row in rows for code in row.rules)
 
     def _plan(self, dispatch_key: DispatchKey) -> DispatchPlan:
-        """What such a message meets."""
+        """Make the plan for one kind of message."""
         checks = tuple(
             row
             for row in self.messages
@@ -297,7 +300,7 @@ class Dispatch:
     def _http_checks(
         self, moment: Moment, traffic: Traffic, method: str, known: HttpFact
     ) -> tuple[HttpCheckFunction, ...]:
-        """The checks of an exchange of this kind at this moment, when so much is known of it."""
+        """Return the checks of such an exchange at this moment, given the facts ``known`` about it."""
         return tuple(
             row.check
             for row in self.exchanges

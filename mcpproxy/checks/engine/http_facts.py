@@ -1,66 +1,66 @@
-"""What the judge knows of an exchange before any check of it looks: bits, any number of them at once.
+"""Facts that the judge knows about an HTTP exchange before any check runs: bits of one number.
 
-Most exchanges are as they should be, and a check that need not be called costs nothing: a row names (as its
-``given``) what must be the case for it to matter at all. As with the facts of messages, none of this
-replaces what the check itself asks.
+Most exchanges are correct, and a check that is not called costs nothing. So a row names in ``given`` the
+facts of which one must hold before its check can find anything. As with the facts about messages, the check
+itself still tests everything.
 """
 
 from typing import Final, TypeAlias
 
 HttpFact: TypeAlias = int
 
-# Of the request, known from then on
+# Facts about the request, known from then on
 
 ASTRAY: Final[HttpFact] = 1 << 0
-"""The session id and the version in its head may not be those of a session that goes on."""
+"""The session id or the version in its head may not be that of a session that is still open."""
 UNUSUAL: Final[HttpFact] = 1 << 1
-"""What it accepts, or what it says its content is, is not what nearly all clients say."""
+"""Its Accept or Content-Type is not what nearly all clients send."""
 WITH_TOKEN: Final[HttpFact] = 1 << 2
-"""It has Authorization."""
+"""It has an Authorization header."""
 FOREIGN: Final[HttpFact] = 1 << 3
-"""It names an origin."""
+"""It has an Origin header."""
 QUERIED: Final[HttpFact] = 1 << 4
 """Its target has a query."""
 MISPLACED: Final[HttpFact] = 1 << 5
-"""Its body is several texts, or holds a message though the method is not POST."""
+"""Its body is several JSON texts, or holds a message although the method is not POST."""
 NOTIFIES: Final[HttpFact] = 1 << 6
-"""Its body holds nothing that is to be answered."""
+"""Its body holds no request."""
 CONTRADICTED: Final[HttpFact] = 1 << 7
-"""Of a stateless request: the version in its head is not that in its body."""
+"""A stateless request names one version in its head and another in its body."""
 DIVERTED: Final[HttpFact] = 1 << 8
-"""Some stream has named where its client is to post."""
+"""Some HTTP+SSE stream has named the URI to which its client must post."""
 CHALLENGED: Final[HttpFact] = 1 << 9
 """Some request was answered with 401."""
 
-# Of the response
+# Facts about the response
 
 ISSUING: Final[HttpFact] = 1 << 10
-"""Its head has a session id."""
+"""Its head issues a session id."""
 UNFIT: Final[HttpFact] = 1 << 11
-"""By its head there is no answer in it, though there is something to be answered."""
+"""Its head shows that it contains no answer, although the request needs one."""
 STREAMING: Final[HttpFact] = 1 << 12
-"""It is an event stream."""
+"""It is an SSE stream."""
 OVER: Final[HttpFact] = 1 << 13
 """Its session is over."""
 UNANSWERED: Final[HttpFact] = 1 << 14
 """Some request may still await its response now that the exchange is over."""
 
-# Of a body or an event
+# Facts about a body or an event
 
 STRANGE: Final[HttpFact] = 1 << 15
-"""It is not just the result that one of the requests of its exchange awaits."""
+"""It is anything but a result that a request of its exchange awaits."""
 FAILING: Final[HttpFact] = 1 << 16
-"""It holds an error, or something of the exchange was reported before."""
+"""It holds an error, or the exchange has broken some rule before."""
 RELATED: Final[HttpFact] = 1 << 17
-"""It holds what belongs to a certain request: an answer, or progress that may be that of another one."""
+"""It holds something that belongs to one request: an answer, or progress that may be another request's."""
 LATE: Final[HttpFact] = 1 << 18
-"""All requests of the exchange had their responses before."""
+"""All requests of the exchange were answered before it."""
 TWICE: Final[HttpFact] = 1 << 19
-"""The same id, or the same message on another stream, came before."""
+"""Its event id, or its message on another stream, was seen before."""
 FIRST: Final[HttpFact] = 1 << 20
 """It is the first event of its exchange."""
 NAMED: Final[HttpFact] = 1 << 21
 """It is an event with a name other than message."""
 
 ANYTHING: Final[HttpFact] = -1
-"""All of them, where nothing is known: every check looks."""
+"""All facts, for when nothing is known: every check runs."""

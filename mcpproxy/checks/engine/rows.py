@@ -1,10 +1,10 @@
-"""The form in which each module of checks says what it decides, and on what it looks.
+"""The tables in which a module of checks says what it decides and which messages it looks at.
 
-Every module ends with its ``FAMILY``: rows of data, from which the dispatch is derived, so that a
-message meets only the checks that can concern it. Most messages are as they should be, and to call a
-function costs more than what most checks look at: so a row may also name what must be the case for it to
-matter at all: members that are there, words in the text (``mentions``), a ``Fact``. None of them replaces
-what the check itself asks; without them it says the same, later.
+Every module ends with its ``FAMILY``: rows of data from which the dispatch is derived, so that only the
+checks that can apply to a message are called. Most messages are correct, and calling a function costs more
+than what most checks test. So a row may also name a condition without which its check cannot find anything:
+members that are present, words in the text (``mentions``), a ``Fact``. The check itself still tests
+everything: without these conditions the findings are the same and take longer.
 """
 
 from collections.abc import Callable
@@ -33,29 +33,29 @@ MESSAGES: Final[tuple[Kind, ...]] = (*ASKS, *ANSWERS)
 MCP_ONLY: Final[tuple[Protocol, ...]] = ("mcp",)
 ACP_ONLY: Final[tuple[Protocol, ...]] = ("acp",)
 ANY_PROTOCOL: Final[tuple[Protocol, ...]] = ("mcp", "acp")
-"""For what JSON-RPC itself says, or its framing on stdio."""
+"""For requirements of JSON-RPC itself, or of its framing on stdio."""
 
 
 Fact: TypeAlias = int
-"""What the judge knows of a message before any check looks: these bits, any number of them at once.
+"""What the judge knows about a message before any check runs: bits of one number.
 
-Plain numbers, since there is hardly a frame for which none of them is asked for.
+They are plain integers, not an ``enum.Flag``, because they are tested for nearly every frame.
 """
 
 IRREGULAR: Final[Fact] = 1
-"""Something around the contents is not as it should be: see ``regular`` in ``protocol.jsonrpc``."""
+"""Its JSON-RPC envelope has a fault: see ``regular`` in ``protocol.jsonrpc``."""
 MISSHAPEN: Final[Fact] = 2
-"""Params or result lack a member or have one of another type than their method has in this revision."""
+"""Its params or result do not have the shape that their method has in this revision."""
 REPEATED: Final[Fact] = 4
-"""The text may hold one name twice in an object."""
+"""Some object in its text may have two members of one name."""
 REUSED: Final[Fact] = 8
 """Its sender has used the id of this request before."""
 UNMATCHED: Final[Fact] = 16
-"""It is an answer whose id is not that of a request under way."""
+"""It is an answer whose id is not that of a pending request."""
 UNDECLARED: Final[Fact] = 32
-"""What its method (or that of the request answered) needs was not all declared in the handshake."""
+"""Its method (or that of the request answered) needs a capability that was not declared."""
 OUT_OF_ORDER: Final[Fact] = 64
-"""Something about it may be wrong in this state of the handshake."""
+"""It may break a requirement in this state of the handshake."""
 AUGMENTED: Final[Fact] = 128
 """It has a member ``task``, or the request that it answers had one."""
 CANCELLED: Final[Fact] = 256
@@ -65,42 +65,41 @@ TASKS: Final[Fact] = 512
 LOG_LEVEL_GIVEN: Final[Fact] = 1024
 """Some stateless request of this session asked for log messages."""
 DISCOVERED: Final[Fact] = 2048
-"""The server may have said in a DiscoverResult what it has."""
+"""The server may have declared its capabilities in a DiscoverResult."""
 UNPROVEN: Final[Fact] = 4096
 """The server may not have shown yet that it speaks a stateless revision."""
 
 UNFAMILIAR: Final[Fact] = 8192
-"""The ``_meta`` of this message, or of the request answered, is not that which requests of this session have
-had and which says the usual, no more and no less. Otherwise checks of a request that look at no other member
-than ``_meta`` are passed by: they have seen it."""
+"""The ``_meta`` of this message, or of the request answered, is not the one that earlier requests of this
+session had and that was found correct. Without this fact, checks that look at nothing but ``_meta`` are
+skipped, because they have judged the same ``_meta`` before."""
 INTRODUCED: Final[Fact] = 16384
-"""The server has said who it is in a result."""
+"""The server has named its implementation in a result."""
 
 AT_START: Final = UNPROVEN
-"""What is known of every message when a session begins."""
+"""The facts known about every message when a session begins."""
 
 NOTED: Final[Fact] = 32768
-"""Something was noted of the request that it answers (``noted`` in ``session.history``)."""
+"""A check remembers something about the request that it answers (``noted`` in ``session.history``)."""
 
 FACTS: Final = 16
-"""How many there are."""
+"""How many facts there are."""
 
 DispatchKey: TypeAlias = tuple[Kind, str, Sender, tuple[str, ...]]
-"""What is known of a message before anybody looks into it: its kind, the method (for an answer that of
-the request answered), who sent it, and the revisions that it may be of."""
+"""What selects the plan for a message: its kind, its method (for an answer, that of the request answered),
+its sender, and the revisions that it may belong to."""
 
 
 @slotted(frozen=True)
 class Check:
     """One check and where it applies.
 
-    ``methods`` narrows it to messages of these methods (for an answer: of the request answered),
-    ``sender`` to those of one peer, ``within`` to those that may be of these revisions; empty means
-    all. ``members`` narrows it to messages whose params or result have one of these. ``mentions`` narrows
-    it to frames in whose text one of these occurs: the name of a member without which nothing is wrong, in
-    its quotes. ``given`` narrows it to messages of which one of these facts is known; of a row with both of
-    these, either is enough. ``unless`` spares it messages of which that is known before anybody looks into
-    them. ``protocols`` are those whose sessions it looks at.
+    ``rules`` are the codes that ``check`` may report. The other fields limit the messages it is called for:
+    ``kinds`` and ``methods`` (for an answer: the method of the request answered), ``protocols``, ``sender``,
+    ``within`` (revisions, one of which the message may belong to) and ``members`` (one of which the params or
+    result have). An empty field does not limit. ``mentions`` are words, one of which must occur in the text
+    of the frame: names of members with their quotes. ``given`` are facts, one of which must hold. Where a row
+    has both of these, either is enough. ``unless`` excludes messages by their ``DispatchKey``.
     """
 
     rules: tuple[str, ...]
@@ -121,10 +120,11 @@ Write: TypeAlias = Callable[[MessageContext, History], None]
 
 @slotted(frozen=True)
 class StateUpdate:
-    """What a family remembers of a message, written after all checks have seen it.
+    """A function that records in the history what a family needs to remember of a message.
 
-    What it writes to is its own: ``history.of(Progress)`` gives the session's one ``Progress``.
-    What narrows it is as for a check.
+    It runs after all checks have seen the message, and writes only to a state class of its own family:
+    ``history.of(ProgressTokens)`` returns the session's one instance. The other fields are those of
+    ``Check``.
     """
 
     write: Write
@@ -139,9 +139,10 @@ class StateUpdate:
 
 
 Moment = Literal["request", "success", "refusal", "body", "event", "end", "close", "over"]
-"""When an HTTP check looks: the request is all there; a response's head has come with a 2xx status, or
-with another; a body or an SSE event has come from the server; the exchange is over; the recording ends
-while it is under way; the recording ends and this was the last exchange of its session."""
+"""When an HTTP check runs: ``request``, when the whole request was seen; ``success`` or ``refusal``, when the
+head of the response came with a 2xx or another status; ``body`` or ``event``, for each body or SSE event of
+the server; ``end``, when the exchange is over; ``close``, when the recording ends while the exchange is open;
+``over``, when the recording ends, for the last exchange of each session."""
 
 HEAD: Final[tuple[Moment, ...]] = ("success", "refusal")
 CONTENT: Final[tuple[Moment, ...]] = ("body", "event")
@@ -156,10 +157,10 @@ MCP: Final[tuple[Traffic, ...]] = (*STREAMABLE, *LEGACY)
 
 @slotted(frozen=True)
 class HttpCheck:
-    """One check of an exchange, the moments at which it looks, and where it applies.
+    """One check of an HTTP exchange, the moments at which it runs, and where it applies.
 
-    ``methods`` narrows it to requests with these HTTP methods; empty means all. ``given`` narrows it to
-    exchanges of which one of these facts is known.
+    ``methods`` are HTTP methods; empty means all. ``given`` are facts about the exchange, one of which must
+    hold.
     """
 
     rules: tuple[str, ...]
@@ -172,7 +173,7 @@ class HttpCheck:
 
 @slotted(frozen=True)
 class EventCheck:
-    """One check of what is no frame: signals, and the end, when what is missing can be told."""
+    """One check of a signal or of the end of the recording, when missing messages can be reported."""
 
     rules: tuple[str, ...]
     check: EventCheckFunction
@@ -181,7 +182,7 @@ class EventCheck:
 
 @slotted(frozen=True)
 class RuleFamily:
-    """All that one module decides, in the order in which it is told, and what it remembers."""
+    """The checks of one module, in the order in which their findings are reported, and its state updates."""
 
     checks: tuple[Check, ...] = ()
     http: tuple[HttpCheck, ...] = ()

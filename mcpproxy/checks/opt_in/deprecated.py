@@ -32,7 +32,7 @@ MAX_CALLERS: Final = 10_000
 
 
 @slotted()
-class Told:
+class ReportedDeprecations:
     """Who was told of which rule; over HTTP, where stateless requests make no session, by caller."""
 
     rules: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
@@ -47,7 +47,7 @@ def asked_feature(context: MessageContext, history: History) -> Iterable[Violati
 
 
 def _asked_features(context: MessageContext, history: History) -> Iterator[Violation]:
-    told, now = history.beyond(Told), set[str]()
+    told, now = history.beyond(ReportedDeprecations), set[str]()
     for ask in asks(context):
         for rule, requirement, said, at in _features(ask):
             if not told.knows(rule, history) and rule not in now:
@@ -67,7 +67,7 @@ def _features(ask: Ask) -> Iterator[tuple[str, str, str, str]]:
 
 def logging(context: MessageContext, history: History) -> Iterable[Violation]:
     """DEPR-003"""
-    if history.negotiated is not None or history.beyond(Told).knows("DEPR-003", history):
+    if history.negotiated is not None or history.beyond(ReportedDeprecations).knows("DEPR-003", history):
         return ()
     said = "server sent log messages (notifications/message), which are deprecated"
     return (Violation("DEPR-003", "D-003", said, pointer=context.at + "/method"),)
@@ -91,7 +91,7 @@ def _note(context: MessageContext, history: History) -> None:
         rules = {rule for ask in asks(context) for rule, *_ in _features(ask)}
     else:
         rules = {"DEPR-003"} if isinstance(context.message, Notification) else set[str]()
-    told = history.beyond(Told).rules
+    told = history.beyond(ReportedDeprecations).rules
     if len(told) < MAX_CALLERS:
         told.update((history.caller, rule) for rule in rules)
 

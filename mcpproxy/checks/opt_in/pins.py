@@ -64,14 +64,14 @@ class Seen:
 
 
 @slotted()
-class Names:
+class ServerNames:
     """What the server of each caller calls itself; ``None`` where that is masked."""
 
     known: dict[str, str | None] = field(default_factory=dict[str, str | None])
 
 
 @slotted()
-class Told:
+class ReportedPins:
     """What was said already, and is not said again in the same session."""
 
     said: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
@@ -130,7 +130,7 @@ def held(pins: Pins | None) -> RuleFamily:
 
     def remember_said(context: MessageContext, history: History) -> None:
         """Each change that was told of."""
-        said = history.beyond(Told).said
+        said = history.beyond(ReportedPins).said
         for news in (_changed_tools, _vanished_tools, _changed_instructions):
             for what, _ in news(pins, context, history):
                 if len(said) < MAX_ITEMS:
@@ -207,7 +207,7 @@ def _changed_instructions(pins: Pins | None, context: MessageContext, history: H
 
 def _unsaid(news: News, history: History) -> Iterator[Violation]:
     """What is said for the first time; of more than can be remembered, all is."""
-    said, now = history.beyond(Told).said, set[tuple[str, ...]]()
+    said, now = history.beyond(ReportedPins).said, set[tuple[str, ...]]()
     for what, violation in news:
         key = (history.caller, *what)
         if key not in said and key not in now:
@@ -263,7 +263,7 @@ def remember_name(context: MessageContext, history: History) -> None:
     """What the server calls itself."""
     name = _own_name(context, history)
     if not isinstance(name, Absent):
-        keep(history.beyond(Names).known, history.caller, name, MAX_CALLERS)
+        keep(history.beyond(ServerNames).known, history.caller, name, MAX_CALLERS)
 
 
 def _server(context: MessageContext, history: History) -> str | None:
@@ -271,7 +271,7 @@ def _server(context: MessageContext, history: History) -> str | None:
     name = _own_name(context, history)
     if isinstance(name, Absent):
         nameless = "" if context.stateless and not history.blind else None
-        return history.beyond(Names).known.get(history.caller, nameless)
+        return history.beyond(ServerNames).known.get(history.caller, nameless)
     return name
 
 

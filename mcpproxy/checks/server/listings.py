@@ -20,7 +20,7 @@ from mcpproxy.checks.stateless.servers import server
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
-from mcpproxy.protocol.schema.validate import Contract, Mismatch, contract
+from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract
 from mcpproxy.session.history import History, keep
 from mcpproxy.session.subscriptions import Subscriptions
 
@@ -47,7 +47,7 @@ _FOREVER: Final = 1 << 63
 
 
 @slotted(eq=False)
-class Item:
+class ListedItem:
     """One listed thing: as it was listed, in which frame, and until when it may be relied on."""
 
     value: JSONObject
@@ -79,7 +79,7 @@ class Item:
 
 
 @slotted(eq=False)
-class Walk:
+class ListWalk:
     """A list as far as its pages have come.
 
     ``whole`` is whether none of them is missing so far. ``changes`` is how many announcements had come when
@@ -93,14 +93,14 @@ class Walk:
     whole: bool
     seq: int = 0
     at_ns: int = 0
-    items: dict[str, Item] = field(default_factory=dict[str, Item])
+    items: dict[str, ListedItem] = field(default_factory=dict[str, ListedItem])
     repeated: set[str] = field(default_factory=set[str])
 
-    def like(self, other: "Walk") -> bool:
+    def like(self, other: "ListWalk") -> bool:
         """Whether the two were asked for alike, so that they may be compared."""
         return self.asked == other.asked
 
-    def difference(self, other: "Walk") -> str:
+    def difference(self, other: "ListWalk") -> str:
         """One name that only one of two lists has; empty if there is none."""
         return next(iter(self.items.keys() ^ other.items.keys()), "")
 
@@ -109,7 +109,7 @@ class Walk:
 class Page:
     """One page of a list: which walk it belongs to, what it adds, and whether that is the end."""
 
-    walk: Walk
+    walk: ListWalk
     named: list[tuple[int, str, JSONObject]]  # index, name, item
     next: str | None
 
@@ -119,7 +119,7 @@ class Page:
 
 
 @slotted()
-class Listed:
+class ListState:
     """What is known of one list.
 
     ``items`` are those listed last under each name, ``latest`` is the latest whole list and ``before`` the
@@ -127,18 +127,20 @@ class Listed:
     are two lists that differ although no announcement came, while it should.
     """
 
-    items: dict[str, Item] = field(default_factory=dict[str, Item])
-    under_way: dict[str, Walk] = field(default_factory=dict[str, Walk])  # by the cursor they go on with
-    latest: Walk | None = None
-    before: Walk | None = None
-    by_connection: dict[int, Walk] = field(default_factory=dict[int, Walk])
+    items: dict[str, ListedItem] = field(default_factory=dict[str, ListedItem])
+    under_way: dict[str, ListWalk] = field(
+        default_factory=dict[str, ListWalk]
+    )  # by the cursor they go on with
+    latest: ListWalk | None = None
+    before: ListWalk | None = None
+    by_connection: dict[int, ListWalk] = field(default_factory=dict[int, ListWalk])
     changes: int = 0
     changed_seq: int = 0
     called: int = 0
-    silent: tuple[Walk, Walk] | None = None
+    silent: tuple[ListWalk, ListWalk] | None = None
 
     @property
-    def whole(self) -> Walk | None:
+    def whole(self) -> ListWalk | None:
         """The latest whole list, unless a change was announced since."""
         latest = self.latest
         return latest if latest is not None and latest.changes == self.changes else None
@@ -148,16 +150,16 @@ class Listed:
 class Lists:
     """Each list, as one caller is shown it, and how many calls of each were answered so far."""
 
-    known: dict[tuple[str, str], Listed] = field(default_factory=dict[tuple[str, str], Listed])
+    known: dict[tuple[str, str], ListState] = field(default_factory=dict[tuple[str, str], ListState])
     calls: dict[str, int] = field(default_factory=dict[str, int])
 
 
-def listed(history: History, method: str) -> Listed:
+def listed(history: History, method: str) -> ListState:
     """What this session, or the caller of this stateless request, knows of the list of ``method``."""
     known, key = history.beyond(Lists).known, (history.caller, method)
     found = known.get(key)
     if found is None:
-        found = Listed()
+        found = ListState()
         keep(known, key, found, MAX_LISTS)
     return found
 
@@ -177,7 +179,7 @@ def page(context: MessageContext, history: History) -> Page | None:
     walk = known.under_way.get(cursor) if cursor is not None else None
     if walk is None or walk.changes != known.changes:
         whole = cursor is None and asked.seq > known.changed_seq
-        walk = Walk(asked.seq, known.changes, context.frame.connection, _asked(asked.params), whole)
+        walk = ListWalk(asked.seq, known.changes, context.frame.connection, _asked(asked.params), whole)
     named = [
         (index, name, item)
         for index, item in enumerate(found)
@@ -218,7 +220,7 @@ def remember_page(context: MessageContext, history: History) -> None:
     for _, name, value in found.named:
         if name in walk.items:
             walk.repeated.add(name)
-        walk.items[name] = Item(value, context.seq, fresh_until_ns)
+        walk.items[name] = ListedItem(value, context.seq, fresh_until_ns)
     walk.seq, walk.at_ns = context.seq, context.frame.observed_at_ns
     walk.whole &= len(walk.items) <= MAX_ITEMS and not history.blind
     if asked.seq > known.changed_seq:  # else it may have been put together before the change
@@ -232,7 +234,7 @@ def remember_page(context: MessageContext, history: History) -> None:
         _remember_whole(context, history, known, walk)
 
 
-def _remember_whole(context: MessageContext, history: History, known: Listed, walk: Walk) -> None:
+def _remember_whole(context: MessageContext, history: History, known: ListState, walk: ListWalk) -> None:
     known.before, known.latest = known.latest, walk
     known.called = calls_answered(history)
     keep(known.by_connection, walk.connection, walk, MAX_WALKS)
@@ -245,7 +247,7 @@ def _remember_whole(context: MessageContext, history: History, known: Listed, wa
             known.silent = known.silent or (before, walk)
 
 
-def _announces(context: MessageContext, history: History, method: str, before: Walk) -> bool:
+def _announces(context: MessageContext, history: History, method: str, before: ListWalk) -> bool:
     """Whether the server had said that it would tell, and there was a pipe on which to tell."""
     if history.over_http or history.in_both_eras or method not in _ANNOUNCED:
         return False

@@ -10,11 +10,11 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import ANSWERS, Check, RuleFamily
-from mcpproxy.checks.server.listings import Item, listed
+from mcpproxy.checks.server.listings import ListedItem, listed
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER, Severity
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import History, SentRequest
 
 OTHER_MATTERS: Final = (-32601, -32603)
 """The method is not known, or the server is broken: neither speaks of the prompt."""
@@ -61,7 +61,7 @@ def _verdict(
     )
 
 
-def _lacking(prompt: Item, asked: Asked) -> str | None:
+def _lacking(prompt: ListedItem, asked: SentRequest) -> str | None:
     """The first argument that is listed as required and not given."""
     wanted, given = prompt.value.get("arguments"), member(asked.params, "arguments")
     names: JSON = given if isinstance(given, dict) else {}

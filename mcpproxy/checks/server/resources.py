@@ -22,7 +22,7 @@ from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
-from mcpproxy.session.history import Asked, History, keep
+from mcpproxy.session.history import History, SentRequest, keep
 
 GRACE_NS: Final = 5_000_000_000
 """So long after the end of a subscription an update may have been under way."""
@@ -199,7 +199,7 @@ class Subscribed:
     A value is the request, and when the subscription ended, 0 while it has not.
     """
 
-    uris: dict[str, tuple[Asked, int]] = field(default_factory=dict[str, tuple[Asked, int]])
+    uris: dict[str, tuple[SentRequest, int]] = field(default_factory=dict[str, tuple[SentRequest, int]])
     forgetful: bool = False
 
 

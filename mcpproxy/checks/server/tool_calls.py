@@ -14,13 +14,13 @@ import orjson
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
-from mcpproxy.checks.server.listings import Item, Listed, listed
+from mcpproxy.checks.server.listings import ListedItem, ListState, listed
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.revisions import is_one_or_stateless, since
-from mcpproxy.protocol.schema.validate import Mismatch
+from mcpproxy.protocol.schema.contracts import Mismatch
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER, Severity
-from mcpproxy.session.history import Asked, History, keep
+from mcpproxy.session.history import History, SentRequest, keep
 
 MAX_CALLS: Final = 4_096
 
@@ -35,18 +35,18 @@ MAX_TEXT: Final = 1 << 20
 
 
 @slotted(eq=False)
-class Call:
+class ToolCall:
     """One call, with the tool as it was known when the call was sent.
 
     ``unlisted`` is the frame that ends a whole list without that name, 0 if there is none. ``changes`` is
     how many changes of the list (``known``) had been announced.
     """
 
-    asked: Asked
+    asked: SentRequest
     name: str
-    tool: Item | None
+    tool: ListedItem | None
     unlisted: int
-    known: Listed
+    known: ListState
     changes: int
     stale: bool
 
@@ -55,7 +55,7 @@ class Call:
 class Calls:
     """The calls that became tasks."""
 
-    tasks: dict[str, Call] = field(default_factory=dict[str, Call])
+    tasks: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
 
 
 def remember_call(context: MessageContext, history: History) -> None:
@@ -71,13 +71,13 @@ def remember_call(context: MessageContext, history: History) -> None:
     if tool is None:
         whole = known.whole
         if whole is not None and name not in whole.items:
-            asked.noted = Call(asked, name, None, whole.seq, known, known.changes, stale=False)
+            asked.noted = ToolCall(asked, name, None, whole.seq, known, known.changes, stale=False)
         return
     revisions = context.candidates
     unsure = not is_one_or_stateless(revisions)
     if "outputSchema" in tool.value or unsure or _misfits(tool, params, revisions[0]):
         stale = context.frame.observed_at_ns > tool.fresh_until_ns
-        asked.noted = Call(asked, name, tool, 0, known, known.changes, stale)
+        asked.noted = ToolCall(asked, name, tool, unlisted=0, known=known, changes=known.changes, stale=stale)
     tool.forget()
 
 
@@ -85,7 +85,7 @@ def remember_answer(context: MessageContext, history: History) -> None:
     """A call is over, or goes on as a task."""
     asked, message = context.answers, context.message
     call = asked.noted if asked is not None else None
-    if asked is None or not isinstance(call, Call):
+    if asked is None or not isinstance(call, ToolCall):
         return
     asked.noted = None
     if isinstance(message, Response) and member(asked.params, "task") is not None:
@@ -115,7 +115,7 @@ def unfit_arguments(context: MessageContext, history: History) -> Iterable[Viola
 
 
 def _misfits(
-    tool: Item, params: JSONObject, revision: str, text: bytes | None = None
+    tool: ListedItem, params: JSONObject, revision: str, text: bytes | None = None
 ) -> tuple[Mismatch, ...]:
     """Where the arguments of a call break the tool's inputSchema; none at all are an empty object."""
     arguments = params.get("arguments", {})
@@ -148,7 +148,7 @@ def answered(context: MessageContext, history: History) -> Iterable[Violation]:
     return found
 
 
-def _unlisted(context: MessageContext, call: Call, result: JSONObject) -> Iterator[Violation]:
+def _unlisted(context: MessageContext, call: ToolCall, result: JSONObject) -> Iterator[Violation]:
     pointer, related = context.at + "/result", (call.unlisted, call.asked.seq)
     if result.get("isError") is True:
         said = f"server answered a call of {shown(call.name)}, which it does not list, with a tool's result"
@@ -159,7 +159,7 @@ def _unlisted(context: MessageContext, call: Call, result: JSONObject) -> Iterat
 
 
 def _accepted_arguments(
-    context: MessageContext, call: Call, tool: Item, result: JSONObject
+    context: MessageContext, call: ToolCall, tool: ListedItem, result: JSONObject
 ) -> tuple[Violation, ...]:
     params = call.asked.params
     if not isinstance(params, dict) or result.get("isError") is True:
@@ -177,7 +177,7 @@ def _accepted_arguments(
 
 
 def _output(
-    context: MessageContext, history: History, call: Call, tool: Item, result: JSONObject
+    context: MessageContext, history: History, call: ToolCall, tool: ListedItem, result: JSONObject
 ) -> Iterator[Violation]:
     # A list may have changed unheard of: after its time, or while the word is on another stream.
     at_most: Severity | None = "warning" if call.stale or (call.changes and history.over_http) else None
@@ -259,7 +259,7 @@ def refused_arguments(context: MessageContext, history: History) -> Iterable[Vio
     )
 
 
-def _call(context: MessageContext, history: History) -> Call | None:
+def _call(context: MessageContext, history: History) -> ToolCall | None:
     """The call that an answer is about, unless the list has changed since."""
     asked = context.answers
     if asked is None or history.blind:
@@ -268,10 +268,10 @@ def _call(context: MessageContext, history: History) -> Call | None:
     if asked.method == "tasks/result":
         task = member(asked.params, "taskId")
         call = history.of(Calls).tasks.get(task) if isinstance(task, str) else None
-    return call if isinstance(call, Call) and call.changes == call.known.changes else None
+    return call if isinstance(call, ToolCall) and call.changes == call.known.changes else None
 
 
-def _final(message: Response, asked: Asked) -> JSONObject | None:
+def _final(message: Response, asked: SentRequest) -> JSONObject | None:
     """The result of a tool: not a task that is to bring it, nor a question that comes first."""
     result = as_object(message.result)
     if result is None or (asked.stateless and result.get("resultType", "complete") != "complete"):

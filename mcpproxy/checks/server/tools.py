@@ -13,10 +13,10 @@ from mcpproxy.checks.engine.rows import ANSWERS, Check, EventCheck, RuleFamily, 
 from mcpproxy.checks.server.listings import (
     CHANGES,
     LISTS,
-    Listed,
     Lists,
+    ListState,
+    ListWalk,
     Page,
-    Walk,
     calls_answered,
     listed,
     page,
@@ -202,7 +202,7 @@ def list_independence(context: MessageContext, history: History) -> Iterator[Vio
 
 
 def _of_connection(
-    context: MessageContext, known: Listed, walk: Walk, names: list[str]
+    context: MessageContext, known: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
     """One list here, another there, and here the first one again."""
     mine, latest = known.by_connection.get(walk.connection), known.latest
@@ -217,7 +217,7 @@ def _of_connection(
 
 
 def _after_call(
-    context: MessageContext, history: History, known: Listed, walk: Walk, names: list[str]
+    context: MessageContext, history: History, known: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
     """Another list right after a tool was called."""
     before, now_ns = known.latest, context.frame.observed_at_ns
@@ -230,7 +230,7 @@ def _after_call(
     return f"server {verb} {shown(other)} right after a tool was called", (before.seq,)
 
 
-def _whole(context: MessageContext, history: History) -> Iterator[tuple[Listed, Walk, list[str]]]:
+def _whole(context: MessageContext, history: History) -> Iterator[tuple[ListState, ListWalk, list[str]]]:
     """The list that a last page completes, if every page of it was seen."""
     found, asked = page(context, history), context.answers
     if found is None or asked is None or found.next is not None or not found.walk.whole:

@@ -18,7 +18,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.shapes.nodes import is_integer
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.history import Asked, History, keep
+from mcpproxy.session.history import History, SentRequest, keep
 
 LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 CACHEABLE: Final = ("server/discover", *LISTS, "resources/read")
@@ -155,7 +155,7 @@ def remember_public(context: MessageContext, history: History) -> None:
     keep(memory[key], authorization, mine, MAX_CALLERS)
 
 
-def _answered(context: MessageContext) -> tuple[Asked | None, JSONObject]:
+def _answered(context: MessageContext) -> tuple[SentRequest | None, JSONObject]:
     """The stateless request and its result, if it is an object."""
     message, asked = context.message, context.answers
     if asked is None or not context.stateless or not isinstance(message, Response):
@@ -163,7 +163,7 @@ def _answered(context: MessageContext) -> tuple[Asked | None, JSONObject]:
     return (asked, message.result) if isinstance(message.result, dict) else (None, {})
 
 
-def _shared(context: MessageContext, asked: Asked, result: JSONObject) -> Shared | None:
+def _shared(context: MessageContext, asked: SentRequest, result: JSONObject) -> Shared | None:
     """A public result that does not depend on what the client was asked in between."""
     if result.get("cacheScope") != "public" or result.get("resultType") != "complete":
         return None
@@ -175,7 +175,7 @@ def _shared(context: MessageContext, asked: Asked, result: JSONObject) -> Shared
     return None if said is None else Shared(said, context.seq, context.frame.observed_at_ns + fresh_ns)
 
 
-def _request(asked: Asked) -> int:
+def _request(asked: SentRequest) -> int:
     """What a request asks for, and what the client can do; not who it is."""
     params = asked.params if isinstance(asked.params, dict) else {}
     plain: JSONObject = {name: value for name, value in params.items() if name not in OF_ONE_RETRY}

@@ -14,7 +14,7 @@ from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.protocol.revisions import stateless_of
 from mcpproxy.session.exchanges import SESSION, HttpExchange, HttpHistory, is_answer
 from mcpproxy.session.frame import SERVER, Frame
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import History, SentRequest
 
 MAX_REMEMBERED: Final = 100
 """So many requests wait until it is known which era their sender speaks."""
@@ -24,7 +24,7 @@ MAX_REMEMBERED: Final = 100
 class Reversed:
     """What the server asked for before it had shown which era it speaks."""
 
-    asked: list[Asked] = field(default_factory=list[Asked])
+    asked: list[SentRequest] = field(default_factory=list[SentRequest])
 
 
 def _only_stateless(history: History) -> bool:
@@ -61,7 +61,7 @@ def _clients_alone(method: str) -> bool:
     return bool(known) and not any(methods.sends(SERVER, method, "request", revision) for revision in known)
 
 
-def note_server_request(context: MessageContext, history: History) -> None:
+def remember_server_request(context: MessageContext, history: History) -> None:
     """A request of the server, until it is known which era it speaks."""
     message = context.message
     assert isinstance(message, Request)

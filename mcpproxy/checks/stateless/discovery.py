@@ -19,11 +19,11 @@ from mcpproxy.checks.engine.rows import (
 )
 from mcpproxy.checks.stateless.directions import earlier_server_requests
 from mcpproxy.checks.stateless.servers import (
-    Listed,
-    Server,
-    note_discovery,
-    note_refusal,
-    note_server,
+    Discovered,
+    KnownServer,
+    remember_discovery,
+    remember_refusal,
+    remember_server,
     server,
     shows_itself,
     texts,
@@ -102,7 +102,7 @@ def unlisted_version(message: Request, context: MessageContext, history: History
         yield Violation(*broken, said, pointer=at, related=(seq,), candidates=stateless_of(versions))
 
 
-def _latest_list(known: Server) -> tuple[tuple[str, str], int, tuple[str, ...]]:
+def _latest_list(known: KnownServer) -> tuple[tuple[str, str], int, tuple[str, ...]]:
     """Which versions the server named last, where, and what it means to go on with another."""
     if known.refused is not None and (known.listed is None or known.refused[0] > known.listed.seq):
         return ("PROTO-008", "R-220"), *known.refused
@@ -161,7 +161,7 @@ def unserved_list(context: MessageContext, history: History) -> Iterable[Violati
 
 
 def _undeclared(
-    broken: tuple[str, str], said: str, at: str, context: MessageContext, listed: Listed
+    broken: tuple[str, str], said: str, at: str, context: MessageContext, listed: Discovered
 ) -> Violation:
     """A breach of what a DiscoverResult declares, no more than a warning once that may have changed."""
     assert context.answers is not None
@@ -192,14 +192,14 @@ FAMILY: Final = RuleFamily(
     ),
     updates=(
         StateUpdate(
-            note_server,
+            remember_server,
             ANSWERS,
             sender=SERVER,
             within=STATELESS,
             mentions=(b'"_meta"',),
             given=UNPROVEN | INTRODUCED,
         ),
-        StateUpdate(note_refusal, ("error",), sender=SERVER, within=STATELESS),
-        StateUpdate(note_discovery, ("response",), ("server/discover",), sender=SERVER),
+        StateUpdate(remember_refusal, ("error",), sender=SERVER, within=STATELESS),
+        StateUpdate(remember_discovery, ("response",), ("server/discover",), sender=SERVER),
     ),
 )

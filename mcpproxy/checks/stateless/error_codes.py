@@ -12,12 +12,12 @@ from typing import Final
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.checks.stateless.era import MODERN_CODES
-from mcpproxy.checks.stateless.requests import REMOVED
+from mcpproxy.checks.stateless.self_contained import REMOVED
 from mcpproxy.checks.stateless.servers import missing_meta, server
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
 from mcpproxy.session.frame import SERVER, Severity
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import History, SentRequest
 
 JSON_RPC: Final = (-32700, -32600, -32601, -32602, -32603)
 
@@ -53,7 +53,7 @@ def missing_method(context: MessageContext, history: History) -> Iterable[Violat
     )
 
 
-def _not_implemented(asked: Asked, history: History) -> str:
+def _not_implemented(asked: SentRequest, history: History) -> str:
     """Why the server cannot have the method that was asked for; empty if it may."""
     if asked.method in REMOVED:
         return f"{stateless_of(asked.candidates)[0]} does not have"

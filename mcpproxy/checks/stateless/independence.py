@@ -111,7 +111,7 @@ def _bare(params: object) -> "JSON":
     return {name: value for name, value in found.items() if name != "_meta"}
 
 
-def note_number(message: Request, history: History) -> None:
+def remember_number(message: Request, history: History) -> None:
     """How a caller counts, over HTTP."""
     by_caller, id = history.beyond(Ids).by_caller, message.id
     if not isinstance(id, int):

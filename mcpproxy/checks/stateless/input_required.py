@@ -18,9 +18,9 @@ from mcpproxy.checks.stateless.rounds import (
     Round,
     Rounds,
     bare,
-    note_declared,
-    note_retry,
-    note_round,
+    remember_declared,
+    remember_retry,
+    remember_round,
     rounds,
 )
 from mcpproxy.protocol import methods
@@ -312,16 +312,23 @@ FAMILY: Final = RuleFamily(
     ),
     updates=(
         StateUpdate(
-            note_declared,
+            remember_declared,
             ("request",),
             sender=CLIENT,
             within=STATELESS,
             members=("_meta",),
             mentions=(b'"elicitation"', b'"sampling"', b'"roots"'),
         ),
-        StateUpdate(note_retry, ("request",), SUPPORTED, sender=CLIENT, within=STATELESS, members=ANSWERED),
         StateUpdate(
-            note_round, ("response",), sender=SERVER, within=STATELESS, members=RESULT_TYPE, mentions=ASKED
+            remember_retry, ("request",), SUPPORTED, sender=CLIENT, within=STATELESS, members=ANSWERED
+        ),
+        StateUpdate(
+            remember_round,
+            ("response",),
+            sender=SERVER,
+            within=STATELESS,
+            members=RESULT_TYPE,
+            mentions=ASKED,
         ),
     ),
 )

@@ -11,7 +11,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, as_object, member
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
-from mcpproxy.session.history import Asked, History, keep
+from mcpproxy.session.history import History, SentRequest, keep
 
 SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")
 """The requests whose answer may ask for input."""
@@ -35,7 +35,7 @@ class Round:
 
     seq: int
     connection: int
-    asked: Asked
+    asked: SentRequest
     wanted: Mapping[str, str | None]
     state: str | None
     wanted_before: frozenset[str]
@@ -98,7 +98,7 @@ def _about(params: "JSON | Absent") -> tuple["JSON", "JSON"]:
     return member(params, "name"), member(params, "uri")
 
 
-def note_declared(context: MessageContext, history: History) -> None:
+def remember_declared(context: MessageContext, history: History) -> None:
     """What a request declares."""
     message = context.message
     assert isinstance(message, Request)
@@ -109,7 +109,7 @@ def note_declared(context: MessageContext, history: History) -> None:
             known.append((connection, context.seq, declared))
 
 
-def note_retry(context: MessageContext, history: History) -> None:
+def remember_retry(context: MessageContext, history: History) -> None:
     """Which round a request takes up."""
     message = context.message
     assert isinstance(message, Request)
@@ -125,7 +125,7 @@ def note_retry(context: MessageContext, history: History) -> None:
         keep(found.taken_up, context.seq, known, MAX_ROUNDS)
 
 
-def note_round(context: MessageContext, history: History) -> None:
+def remember_round(context: MessageContext, history: History) -> None:
     """A result that asks for input."""
     message, asked = context.message, context.answers
     assert isinstance(message, Response)

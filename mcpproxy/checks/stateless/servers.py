@@ -28,7 +28,7 @@ MAX_CALLERS: Final = 1_024
 
 
 @slotted()
-class Listed:
+class Discovered:
     """What a DiscoverResult said: the frame, until when it may be relied on, and what it declares.
 
     ``lacks`` leads from the methods that it leaves out to the capability that they need.
@@ -50,7 +50,7 @@ class Introduced:
 
 
 @slotted()
-class Server:
+class KnownServer:
     """What one server has shown of itself.
 
     ``modern`` is the first frame that only a server of a stateless revision sends, ``served`` the
@@ -62,7 +62,7 @@ class Server:
     modern: int = 0
     served: int = 0
     unknown: int = 0
-    listed: Listed | None = None
+    listed: Discovered | None = None
     refused: tuple[int, tuple[str, ...]] | None = None
     name: Introduced = field(default_factory=Introduced)
     client: Introduced = field(default_factory=Introduced)  # its client, where there is just one
@@ -72,15 +72,15 @@ class Server:
 class Servers:
     """Each server, as one caller knows it."""
 
-    known: dict[str, Server] = field(default_factory=dict[str, Server])
+    known: dict[str, KnownServer] = field(default_factory=dict[str, KnownServer])
 
 
-def server(history: History) -> Server:
+def server(history: History) -> KnownServer:
     """The server that this session, or this stateless request, speaks to."""
     known = history.beyond(Servers).known
     found = known.get(history.caller)
     if found is None:
-        found = Server()
+        found = KnownServer()
         keep(known, history.caller, found, MAX_CALLERS)
     return found
 
@@ -132,7 +132,7 @@ def missing_meta(params: "JSON | Absent") -> str:
 # What is written down
 
 
-def note_server(context: MessageContext, history: History) -> None:
+def remember_server(context: MessageContext, history: History) -> None:
     """Whether the server has shown which era it speaks, and who it is."""
     asked, message = context.answers, context.message
     if not context.stateless or asked is None:
@@ -145,12 +145,12 @@ def note_server(context: MessageContext, history: History) -> None:
         if asked.method != "server/discover":
             known.served = known.served or context.seq
     if isinstance(message, Response):
-        note_name(known.name, says(message.result, SERVER_INFO_KEY), context.seq)
+        remember_name(known.name, says(message.result, SERVER_INFO_KEY), context.seq)
         if known.name.first:
             history.facts |= INTRODUCED
 
 
-def note_name(known: Introduced, named: bool, seq: int) -> None:
+def remember_name(known: Introduced, named: bool, seq: int) -> None:
     """Whether a message says who sends it."""
     if named:
         known.first = known.first or seq
@@ -164,7 +164,7 @@ def says(found: "JSON | Absent", key: str) -> bool:
     return isinstance(meta, dict) and key in meta
 
 
-def note_refusal(context: MessageContext, history: History) -> None:
+def remember_refusal(context: MessageContext, history: History) -> None:
     """Which versions a server names instead of the one it refused; that it cannot be discovered."""
     asked, message = context.answers, context.message
     if not context.stateless or asked is None or not isinstance(message, ErrorResponse):
@@ -178,7 +178,7 @@ def note_refusal(context: MessageContext, history: History) -> None:
         server(history).unknown = server(history).unknown or context.seq
 
 
-def note_discovery(context: MessageContext, history: History) -> None:
+def remember_discovery(context: MessageContext, history: History) -> None:
     """What a DiscoverResult says."""
     message = context.message
     assert isinstance(message, Response)
@@ -191,7 +191,7 @@ def note_discovery(context: MessageContext, history: History) -> None:
     until_ns = context.frame.observed_at_ns + fresh_ns
     history.facts |= DISCOVERED
     history.familiar_meta = None  # It may name a version that is not in the list.
-    server(history).listed = Listed(
+    server(history).listed = Discovered(
         context.seq, until_ns, versions, capabilities, _lacks(capabilities, context)
     )
 

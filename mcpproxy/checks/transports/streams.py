@@ -14,7 +14,7 @@ from mcpproxy.checks.engine.rows import STATEFUL, STATELESS, STREAMABLE, HttpChe
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
 from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singles
 from mcpproxy.session.frame import Frame
-from mcpproxy.session.history import Asked
+from mcpproxy.session.history import SentRequest
 
 LINGERING_NS: Final = 10_000_000_000
 """A stream that is still open so long after its response was not ended by it."""
@@ -98,7 +98,7 @@ def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Checke
         )
 
 
-def _asked_with(exchange: HttpExchange, token: int | str) -> Asked | None:
+def _asked_with(exchange: HttpExchange, token: int | str) -> SentRequest | None:
     """The request in flight that asked for progress under ``token``."""
     pending = exchange.session.judge.history.client.pending if exchange.session else {}
     for asked in pending.values():

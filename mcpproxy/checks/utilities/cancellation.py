@@ -23,14 +23,14 @@ from mcpproxy.checks.engine.rows import (
     RuleFamily,
     StateUpdate,
 )
-from mcpproxy.checks.utilities.progress import Progress, twin_of
+from mcpproxy.checks.utilities.progress import ProgressTokens, twin_of
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severity, Signal, other
-from mcpproxy.session.history import Asked, History, keep
+from mcpproxy.session.history import History, SentRequest, keep
 
 GRACE_NS: Final = 5_000_000_000
 """After so long neither a pipe nor a busy peer explains that news was not taken notice of."""
@@ -56,7 +56,7 @@ OWN_NOW: Final = ("CANC-007", "R-112")
 class Cancelled:
     """A cancellation: of which request, if it is known, by which frame, and when."""
 
-    asked: Asked | None
+    asked: SentRequest | None
     sender: Sender
     id: RequestId
     seq: int
@@ -67,12 +67,12 @@ class Cancelled:
 class Cancellations:
     """The requests answered last that became tasks, and cancellations by who had asked and the id."""
 
-    tasks: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=MAX_REMEMBERED))
+    tasks: deque[SentRequest] = field(default_factory=lambda: deque[SentRequest](maxlen=MAX_REMEMBERED))
     seen: dict[tuple[Sender, RequestId], Cancelled] = field(
         default_factory=dict[tuple[Sender, RequestId], Cancelled]
     )
 
-    def request(self, history: History, asker: Sender, id: RequestId) -> Asked | None:
+    def request(self, history: History, asker: Sender, id: RequestId) -> SentRequest | None:
         """The latest request of ``asker`` with this id, answered or not, if it is remembered."""
         if (pending := history.pending(asker, id)) is not None:
             return pending
@@ -159,7 +159,7 @@ def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
     return side.used.first_use(id) is not None or side.withdrawn.first_use(id) is not None
 
 
-def _is_task(asked: Asked, history: History) -> bool:
+def _is_task(asked: SentRequest, history: History) -> bool:
     """Whether a request is task-augmented: the answer was a task, or will be by all that was declared."""
     if asked.stateless or not isinstance(member(asked.params, "task"), dict):
         return False
@@ -169,7 +169,7 @@ def _is_task(asked: Asked, history: History) -> bool:
     return declared is not None and declares(declared, f"tasks.requests.{asked.method.replace('/', '.')}")
 
 
-def _named(asked: Asked) -> str:
+def _named(asked: SentRequest) -> str:
     return f"{shortened(asked.method) or 'request'} ({spelled(asked.id)})"
 
 
@@ -219,7 +219,7 @@ def late_answer(context: MessageContext, history: History) -> Iterable[Violation
 def late_progress(context: MessageContext, history: History) -> Iterable[Violation]:
     """CANC-010: of what else a server may send, only progress says which request it is for"""
     token = request_id(member(context.message.value, "params", "progressToken"))
-    known = None if token is None else history.of(Progress).tracked[other(context.sender)].get(token)
+    known = None if token is None else history.of(ProgressTokens).tracked[other(context.sender)].get(token)
     if known is None or known.shared or not known.asked.cancelled or known.asked.answered_seq:
         return ()
     broken, pointer = ("CANC-010", "R-115"), context.at + "/params/progressToken"
@@ -227,7 +227,12 @@ def late_progress(context: MessageContext, history: History) -> Iterable[Violati
 
 
 def _late(
-    context: MessageContext, history: History, asked: Asked, broken: tuple[str, str], did: str, pointer: str
+    context: MessageContext,
+    history: History,
+    asked: SentRequest,
+    broken: tuple[str, str],
+    did: str,
+    pointer: str,
 ) -> Iterator[Violation]:
     found = history.of(Cancellations).seen.get((asked.sender, asked.id))
     if found is None or found.asked is not asked:

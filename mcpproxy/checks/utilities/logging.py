@@ -20,7 +20,7 @@ from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import History, SentRequest
 
 LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
 
@@ -107,7 +107,7 @@ def unrequested(context: MessageContext, history: History) -> Iterator[Violation
         yield Violation("LOG-005", "R-170", said, pointer=context.at + "/params/level", related=related)
 
 
-def _on_subscription(context: MessageContext, under_way: list[Asked]) -> bool:
+def _on_subscription(context: MessageContext, under_way: list[SentRequest]) -> bool:
     """Whether a message came on a listen stream, or claims to belong to one."""
     message = context.message
     assert isinstance(message, Notification)
@@ -116,14 +116,14 @@ def _on_subscription(context: MessageContext, under_way: list[Asked]) -> bool:
     return claims or (listens and bool(context.frame.exchange))
 
 
-def _lowest(wanting: list[Asked]) -> str:
+def _lowest(wanting: list[SentRequest]) -> str:
     """The least severe of the levels that these requests set; empty if one of them is none."""
     levels = [_wanted(asked) for asked in wanting]
     known = [level for level in levels if isinstance(level, str) and level in LEVELS]
     return min(known, key=_severity) if len(known) == len(levels) else ""
 
 
-def _took_unknown(asked: Asked, context: MessageContext) -> Iterable[Violation]:
+def _took_unknown(asked: SentRequest, context: MessageContext) -> Iterable[Violation]:
     level = _wanted(asked)
     if not isinstance(level, str) or level in LEVELS:
         return ()
@@ -167,7 +167,7 @@ def _severity(level: str) -> int:
     return LEVELS.index(level)
 
 
-def _wanted(asked: Asked) -> JSON:
+def _wanted(asked: SentRequest) -> JSON:
     """The level that a request sets, whatever it is; ``None`` if it sets none."""
     if asked.stateless:
         return _requested(asked.params)

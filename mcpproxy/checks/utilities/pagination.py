@@ -16,7 +16,7 @@ from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, Response
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import Sender, other
-from mcpproxy.session.history import Asked, History, keep
+from mcpproxy.session.history import History, SentRequest, keep
 
 LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
 
@@ -67,7 +67,7 @@ class Pages:
     """The cursors of every list, and the latest requests with one that nobody gave."""
 
     lists: dict[Key, Cursors] = field(default_factory=dict[Key, Cursors])
-    odd: deque[Asked] = field(default_factory=lambda: deque[Asked](maxlen=MAX_ODD))
+    odd: deque[SentRequest] = field(default_factory=lambda: deque[SentRequest](maxlen=MAX_ODD))
 
 
 def unknown_cursor(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -150,7 +150,7 @@ def _is_unknown(context: MessageContext, history: History, cursor: str) -> bool:
     return found is None or not (found.forgetful or hash(cursor) in found.before)
 
 
-def _cursors(asked: Asked, history: History) -> Cursors:
+def _cursors(asked: SentRequest, history: History) -> Cursors:
     lists = history.beyond(Pages).lists
     key: Key = (history.caller, asked.sender, asked.method)
     if key not in lists:

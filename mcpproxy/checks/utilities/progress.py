@@ -17,7 +17,7 @@ from mcpproxy.protocol.jsonrpc import JSON, Request, RequestId, Response, reques
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Sender, other
-from mcpproxy.session.history import Asked, History, UsedIds, keep
+from mcpproxy.session.history import History, SentRequest, UsedIds, keep
 
 RACE_NS: Final = 1_000_000_000
 """Over HTTP, what comes so soon after an answer on another stream may have been sent before it."""
@@ -45,7 +45,7 @@ class Tracked:
     """A progress token in use: the request that gave it, and the latest that was said under it."""
 
     token: RequestId
-    asked: Asked
+    asked: SentRequest
     exchange: int  # that carried the request over HTTP
     shared: bool  # another request in flight gave the same one: nobody can tell which is meant
     latest: float | None = None
@@ -62,7 +62,7 @@ class Tracked:
 
 
 @slotted()
-class Progress:
+class ProgressTokens:
     """Every token that each side has given, and the recent ones with what became of them."""
 
     given: dict[Sender, UsedIds] = field(default_factory=lambda: {"client": UsedIds(), "server": UsedIds()})
@@ -100,7 +100,7 @@ def _given_token(
         said = f"{context.sender} gave {shortened(method)} a progress token that is {found}"
         yield Violation("PROG-001", "R-116", f"{said}, not a string or an integer", pointer=pointer)
         return
-    known = history.of(Progress).tracked[context.sender].get(token)
+    known = history.of(ProgressTokens).tracked[context.sender].get(token)
     if known is None or not known.in_flight or history.blind:
         return
     if history.side(other(context.sender)).was_read:
@@ -126,7 +126,7 @@ def remember_token(context: MessageContext, history: History) -> None:
     meta = params.get("_meta")
     if not isinstance(meta, dict) or "progressToken" not in meta:
         return
-    token, progress = request_id(meta["progressToken"]), history.of(Progress)
+    token, progress = request_id(meta["progressToken"]), history.of(ProgressTokens)
     if token is None:
         return
     progress.given[context.sender].add(token, context.seq)
@@ -147,7 +147,7 @@ def reported_progress(context: MessageContext, history: History) -> Iterable[Vio
     token = request_id(params.get("progressToken")) if isinstance(params, dict) else None
     if token is None:
         return ()
-    known = history.of(Progress).tracked[other(context.sender)].get(token)
+    known = history.of(ProgressTokens).tracked[other(context.sender)].get(token)
     if known is None or known.task or not known.in_flight:
         return _of_what(context, history, token, known)
     return () if known.shared else _no_advance(context, known)
@@ -157,7 +157,7 @@ def _of_what(
     context: MessageContext, history: History, token: RequestId, known: Tracked | None
 ) -> Iterator[Violation]:
     """Progress of what is not simply a request in flight."""
-    of_task = _of_task(context, history.of(Progress))
+    of_task = _of_task(context, history.of(ProgressTokens))
     if of_task is not None and of_task is not known and not (known is not None and known.in_flight):
         said = (
             f"{context.sender} reported the progress of a task under {spelled(token)}; "
@@ -173,7 +173,7 @@ def _of_what(
 def _unknown(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
     """A token that nobody gave; over HTTP a stateless request has its stream to itself, which tells."""
     asker = other(context.sender)
-    given = history.of(Progress).given[asker]
+    given = history.of(ProgressTokens).given[asker]
     if (
         given.first_use(token) is not None
         or history.blind
@@ -247,7 +247,7 @@ def _violation(
     )
 
 
-def _of_task(context: MessageContext, progress: Progress) -> Tracked | None:
+def _of_task(context: MessageContext, progress: ProgressTokens) -> Tracked | None:
     """The request whose task a notification says it is about."""
     task = member(context.message.value, "params", "_meta", RELATED_TASK, "taskId")
     return progress.tasks.get((other(context.sender), task)) if isinstance(task, str) else None
@@ -261,7 +261,7 @@ def remember_progress(context: MessageContext, history: History) -> None:
     token, value = request_id(params.get("progressToken")), _number(params.get("progress"))
     if token is None or value is None:
         return
-    known = history.of(Progress).tracked[other(context.sender)].get(token)
+    known = history.of(ProgressTokens).tracked[other(context.sender)].get(token)
     if known is not None:
         known.latest, known.latest_seq = value, context.seq
         known.latest_exchange = context.frame.exchange
@@ -277,12 +277,12 @@ def remember_task(context: MessageContext, history: History) -> None:
     if not isinstance(member(message.result, "task"), dict):
         return
     token = request_id(member(asked.params, "_meta", "progressToken"))
-    known = None if token is None else history.of(Progress).tracked[asked.sender].get(token)
+    known = None if token is None else history.of(ProgressTokens).tracked[asked.sender].get(token)
     if known is not None and known.asked is asked:
         known.task = True
         task = member(message.result, "task", "taskId")
         if isinstance(task, str):
-            keep(history.of(Progress).tasks, (asked.sender, task), known, MAX_TOKENS)
+            keep(history.of(ProgressTokens).tasks, (asked.sender, task), known, MAX_TOKENS)
 
 
 def remember_status(context: MessageContext, history: History) -> None:
@@ -294,7 +294,7 @@ def remember_status(context: MessageContext, history: History) -> None:
     else:
         asker, task = asked.sender, member(asked.params, "taskId")
         status = "completed" if asked.method == "tasks/result" else member(value, "result", "status")
-    known = history.of(Progress).tasks.get((asker, task)) if isinstance(task, str) else None
+    known = history.of(ProgressTokens).tasks.get((asker, task)) if isinstance(task, str) else None
     if known is not None and status in TERMINAL and not known.over_seq:
         known.over_seq, known.over_ns = context.seq, context.frame.observed_at_ns
 

@@ -9,7 +9,7 @@ from typing import Final
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
 from mcpproxy.checks.utilities.task_reports import carries_task, in_force, named
 from mcpproxy.protocol.jsonrpc import Notification, Request, Response
-from mcpproxy.protocol.task_lifecycle import State
+from mcpproxy.protocol.task_lifecycle import TaskState
 from mcpproxy.session.frame import other
 from mcpproxy.session.history import History
 from mcpproxy.session.task_table import MAX_REMEMBERED, Tasks
@@ -43,7 +43,7 @@ def unmarked_request(context: MessageContext, history: History) -> Iterator[Viol
     waiting = tasks.open(context.sender)
     if (
         len(waiting) != 1
-        or waiting[0].state is not State.INPUT_REQUIRED
+        or waiting[0].state is not TaskState.INPUT_REQUIRED
         or len(tasks.by_id) == MAX_REMEMBERED
     ):
         return

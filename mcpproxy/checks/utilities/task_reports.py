@@ -12,7 +12,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import TASKS
 from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Response
-from mcpproxy.protocol.task_lifecycle import TRANSITIONS, State, instant, reported
+from mcpproxy.protocol.task_lifecycle import TRANSITIONS, TaskState, instant, reported
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.history import History
 from mcpproxy.session.task_table import MAX_REMEMBERED, Task, Tasks, is_later
@@ -31,7 +31,7 @@ DRIFT_S: Final = 1.0
 
 
 @slotted(frozen=True)
-class Report:
+class TaskReport:
     """One task object on the wire, where it stands, and what is known of the task it speaks of.
 
     ``makes`` is set in the answer that hands the task out.
@@ -39,7 +39,7 @@ class Report:
 
     value: JSONObject
     id: str
-    state: State | None
+    state: TaskState | None
     pointer: str
     known: Task | None
     makes: bool = False
@@ -50,7 +50,7 @@ def in_force(context: MessageContext) -> bool:
     return context.candidates == (REVISION,)
 
 
-def reports(context: MessageContext, history: History) -> list[Report]:
+def reports(context: MessageContext, history: History) -> list[TaskReport]:
     """The task objects in a message, each with an id that is a string."""
     message, asked = context.message, context.answers
     values: list[tuple[str, object]] = []
@@ -68,24 +68,24 @@ def reports(context: MessageContext, history: History) -> list[Report]:
     if not values or not in_force(context):
         return []
     tasks, makes = history.of(Tasks), asked is not None and asked.method in MAKERS
-    found: list[Report] = []
+    found: list[TaskReport] = []
     for pointer, value in values:
         task = as_object(value)
         id = task.get("taskId") if task else None
         if task is not None and isinstance(id, str):
             known = tasks.get(context.sender, id)
             state = reported(task.get("status"))
-            found.append(Report(task, id, state, context.at + pointer, known, makes))
+            found.append(TaskReport(task, id, state, context.at + pointer, known, makes))
     return found
 
 
-def _later(context: MessageContext, report: Report, known: Task) -> bool:
+def _later(context: MessageContext, report: TaskReport, known: Task) -> bool:
     """Whether a report certainly is newer than what is known."""
     updated = instant(report.value.get("lastUpdatedAt"))
     return is_later(context.answers, updated, known.seq, known.updated)
 
 
-def status_step(context: MessageContext, report: Report) -> Iterator[Violation]:
+def status_step(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
     """What is final stays as it is."""
     known = report.known
     if known is None or report.state is None or not _later(context, report, known):
@@ -94,12 +94,12 @@ def status_step(context: MessageContext, report: Report) -> Iterator[Violation]:
         return  # That it was cancelled at all is the mistake, and told as such.
     breaks = TRANSITIONS[known.state][report.state].breaks
     if breaks is not None:
-        was = "over, since it had a result" if known.state is State.SETTLED else known.state.value
+        was = "over, since it had a result" if known.state is TaskState.SETTLED else known.state.value
         said = f"{context.sender} reported task {named(report.id)} as {report.state.value}; it was {was}"
         yield Violation(*breaks, said, pointer=report.pointer + "/status", related=(known.seq,))
 
 
-def times(context: MessageContext, report: Report) -> Iterator[Violation]:
+def times(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
     """Timestamps that are none, and a task that was created twice."""
     for name in ("createdAt", "lastUpdatedAt"):
         given = report.value.get(name)
@@ -113,14 +113,14 @@ def times(context: MessageContext, report: Report) -> Iterator[Violation]:
         yield Violation("TASK-007", "R-196", said, pointer=report.pointer + "/createdAt")
 
 
-def reused(context: MessageContext, report: Report) -> Iterator[Violation]:
+def reused(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
     """An id that is given out a second time."""
     known = report.known
     if known is None or known.made_by in (None, context.answers) or known.deleted:
         return
     if known.expires_ns is not None and context.frame.observed_at_ns >= known.expires_ns:
         return
-    if known.state is not State.CANCELLED:  # A cancelled one may be deleted at once.
+    if known.state is not TaskState.CANCELLED:  # A cancelled one may be deleted at once.
         said = f"{context.sender} gave out task id {named(report.id)} a second time"
         related = (known.made_by.seq,) if known.made_by else ()
         yield Violation("TASK-005", "R-194", said, pointer=report.pointer + "/taskId", related=related)
@@ -134,7 +134,7 @@ def task_made(context: MessageContext, history: History) -> Iterable[Violation]:
 def _made(context: MessageContext, history: History) -> Iterator[Violation]:
     for report in reports(context, history):
         state = report.state
-        if state is not None and state is not State.WORKING:
+        if state is not None and state is not TaskState.WORKING:
             said = f"{context.sender} made task {named(report.id)} with status {state.value}, not working"
             yield Violation("TASK-004", "R-193", said, pointer=report.pointer + "/status")
         yield from reused(context, report)
@@ -179,7 +179,7 @@ def remember_reports(context: MessageContext, history: History) -> None:
         if report.state is not None:
             later = _later(context, report, task)
             step = TRANSITIONS[task.state][report.state]
-            if later or (step.breaks is None and not report.makes) or task.state is State.UNSEEN:
+            if later or (step.breaks is None and not report.makes) or task.state is TaskState.UNSEEN:
                 task.state, task.seq = step.to, context.seq
                 task.updated = instant(report.value.get("lastUpdatedAt"))
         if task.created is None:
@@ -194,7 +194,7 @@ def remember_reports(context: MessageContext, history: History) -> None:
             task.poll = None  # Whoever hears of a change may well look at once.
 
 
-def _remember_making(context: MessageContext, tasks: Tasks, task: Task, report: Report) -> None:
+def _remember_making(context: MessageContext, tasks: Tasks, task: Task, report: TaskReport) -> None:
     asked = task.made_by = context.answers
     ttl = report.value.get("ttl")
     if isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl < 1e15:
@@ -209,7 +209,7 @@ def remember_answer(context: MessageContext, history: History) -> None:
     asked = context.answers
     task = history.of(Tasks).get(context.sender, member(asked.params, "taskId")) if asked else None
     if task is not None and in_force(context):
-        step = TRANSITIONS[task.state][State.SETTLED]
+        step = TRANSITIONS[task.state][TaskState.SETTLED]
         task.state, task.seq, task.poll = step.to, context.seq, None
 
 

@@ -40,10 +40,10 @@ from mcpproxy.checks.utilities.task_reports import (
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.shapes.lookup import violations
-from mcpproxy.protocol.task_lifecycle import State
+from mcpproxy.protocol.task_lifecycle import TaskState
 from mcpproxy.session.frame import CLIENT, SERVER, other
-from mcpproxy.session.history import Asked, History
-from mcpproxy.session.task_table import MAX_REMEMBERED, Listing, Tasks
+from mcpproxy.session.history import History, SentRequest
+from mcpproxy.session.task_table import MAX_REMEMBERED, TaskListing, Tasks
 
 NAMING: Final = ("tasks/get", "tasks/result", "tasks/cancel")
 """What is asked of one task, by its id."""
@@ -95,7 +95,7 @@ def answered_call(context: MessageContext, history: History) -> Iterable[Violati
 
 
 def _answered_call(
-    context: MessageContext, asked: Asked, asks: bool, history: History
+    context: MessageContext, asked: SentRequest, asks: bool, history: History
 ) -> Iterator[Violation]:
     message = context.message
     assert isinstance(message, Response)
@@ -195,7 +195,7 @@ def result_of_task(context: MessageContext, history: History) -> Iterator[Violat
         said = f"{who} gave a result of task {named(id)} that is none of {method}: {fault}"
         yield Violation("TASK-009", "R-198", said, pointer=context.at + wrong.pointer, related=related)
         return
-    if method == "tools/call" and message.result.get("isError") is True and task.state is State.COMPLETED:
+    if method == "tools/call" and message.result.get("isError") is True and task.state is TaskState.COMPLETED:
         said = f"{who} called task {named(id)} completed, but its result is an error"
         yield Violation(
             "TASK-009", "R-198", said, pointer=pointer + "/isError", related=(task.seq,), at_most="warning"
@@ -210,7 +210,7 @@ def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
         return
     status = member(message.result, "status")
     if task is not None and task.state.final and task.seq < asked.seq:
-        was = "over" if task.state is State.SETTLED else task.state.value
+        was = "over" if task.state is TaskState.SETTLED else task.state.value
         said = f"{context.sender} took the cancellation of task {named(task.id)}, which was {was} already"
         yield Violation(
             "TASK-011", "R-200", said, pointer=context.at + "/result", related=(task.seq, asked.seq)
@@ -295,7 +295,7 @@ def remember_listing(context: MessageContext, history: History) -> None:
     if asked is None or not isinstance(message, Response) or not in_force(context):
         return
     who, cursor = context.sender, member(asked.params, "cursor")
-    listing = Listing(asked.seq) if cursor is None else tasks.listing.pop(who, None)
+    listing = TaskListing(asked.seq) if cursor is None else tasks.listing.pop(who, None)
     listed, follows = member(message.result, "tasks"), member(message.result, "nextCursor")
     if listing is None or listing.next != cursor or not isinstance(listed, list):
         return

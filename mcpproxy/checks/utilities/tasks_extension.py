@@ -15,11 +15,11 @@ from mcpproxy.checks.stateless.subscriptions import ID_KEY, belongs_to
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.methods import kind_of, names
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, is_stateless
-from mcpproxy.protocol.task_lifecycle import State, instant, reported
+from mcpproxy.protocol.task_lifecycle import TaskState, instant, reported
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.extension_tasks import MAX_QUESTIONS, ExtensionTask, ExtensionTasks, Question
 from mcpproxy.session.frame import SERVER
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import History, SentRequest
 from mcpproxy.session.task_table import is_later
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
@@ -99,10 +99,10 @@ MEMBERS: Final[Mapping[str, tuple[str, Test]]] = {
 }
 """What every task has, and how it must be."""
 
-OWED: Final[Mapping[State, tuple[str, str, Test]]] = {
-    State.INPUT_REQUIRED: ("inputRequests", "an object", lambda value: isinstance(value, dict)),
-    State.COMPLETED: ("result", "an object", lambda value: isinstance(value, dict)),
-    State.FAILED: ("error", "a JSON-RPC error", _is_error),
+OWED: Final[Mapping[TaskState, tuple[str, str, Test]]] = {
+    TaskState.INPUT_REQUIRED: ("inputRequests", "an object", lambda value: isinstance(value, dict)),
+    TaskState.COMPLETED: ("result", "an object", lambda value: isinstance(value, dict)),
+    TaskState.FAILED: ("error", "a JSON-RPC error", _is_error),
 }
 """What its status asks for besides."""
 
@@ -314,7 +314,7 @@ def remember_task(context: MessageContext, history: History) -> None:
         return
     known, asked = history.beyond(ExtensionTasks).known(history.caller, id), context.answers
     state, updated = reported(task.get("status")), instant(task.get("lastUpdatedAt"))
-    later = known.state is State.UNSEEN or is_later(asked, updated, known.seq, known.updated)
+    later = known.state is TaskState.UNSEEN or is_later(asked, updated, known.seq, known.updated)
     if asked is not None and asked.method == "tools/call":
         known.made_seq, known.made_ns = context.seq, context.frame.observed_at_ns
     elif asked is not None:
@@ -331,7 +331,9 @@ def _number(value: JSON) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _remember_questions(known: ExtensionTask, questions: JSONObject, asked: Asked | None, seq: int) -> None:
+def _remember_questions(
+    known: ExtensionTask, questions: JSONObject, asked: SentRequest | None, seq: int
+) -> None:
     for key, value in questions.items():
         if key not in known.questions and len(known.questions) < MAX_QUESTIONS:
             known.questions[key] = Question(value, seq)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from mcpproxy.recorder.stderr_notes import Mode
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
-    from mcpproxy.ruleset.rule_options import Terms
+    from mcpproxy.ruleset.rule_options import RuleOptions
 
 DESCRIPTION: Final = """\
 Stands before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
@@ -68,7 +68,7 @@ class Options:
     admin: str
     rotate: str = ""
     enforce: Sequence[str] = ()
-    terms: "Terms | None" = None
+    terms: "RuleOptions | None" = None
     """By which rules to judge, if not by the usual ones."""
 
 
@@ -180,7 +180,7 @@ def parse(argv: list[str]) -> Options:
     )
 
 
-def _terms(args: argparse.Namespace) -> "Terms | None":
+def _terms(args: argparse.Namespace) -> "RuleOptions | None":
     lists = args.rules, args.select, args.extend_select, args.ignore
     if not (args.app_errors or any(lists)):
         return None

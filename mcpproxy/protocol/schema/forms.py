@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.schema.validate import breaks
+from mcpproxy.protocol.schema.contracts import breaks
 from mcpproxy.protocol.wording import token
 
 FORMATS: Final[Mapping[JSON, re.Pattern[str]]] = {

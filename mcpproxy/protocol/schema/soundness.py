@@ -51,7 +51,7 @@ FlawKind: TypeAlias = Literal[
 
 
 @slotted(frozen=True)
-class Flaw:
+class SchemaFlaw:
     """One thing about a schema. ``pointer`` leads from the schema's root to the value concerned.
 
     A missing member is pointed at where it would stand. ``what`` is a clause about the value there:
@@ -82,14 +82,14 @@ class _Spot:
     depth: int
 
 
-def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[Flaw]:
+def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
     """What is to be said about ``schema``, in the order of the document's branches.
 
     ``object_root`` is whether its root has to have the type "object", as it has for every schema of
     a tool but the ``outputSchema`` of 2026-07-28.
     """
     if not isinstance(schema, dict):
-        yield Flaw("", "", f"should be an object, is {kind(schema)}", "not-an-object")
+        yield SchemaFlaw("", "", f"should be an object, is {kind(schema)}", "not-an-object")
         return
     stack = [_Spot("", schema, _dialect(schema, DEFAULT), "root", 0)]
     visited = 0
@@ -105,7 +105,7 @@ def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
     return named(uri) if isinstance(uri, str) else inherited
 
 
-def _own_flaws(spot: _Spot, *, object_root: bool) -> Iterator[Flaw]:
+def _own_flaws(spot: _Spot, *, object_root: bool) -> Iterator[SchemaFlaw]:
     schema, dialect = spot.schema, spot.dialect
     at_root = spot.place == "root"
     table: Mapping[str, Takes] = _ROOT_ONLY if dialect is None else keywords(dialect)
@@ -113,7 +113,7 @@ def _own_flaws(spot: _Spot, *, object_root: bool) -> Iterator[Flaw]:
         return
     typed_root = at_root and object_root
     if typed_root and "type" not in schema:
-        yield Flaw("/type", "type", "is missing", "missing-root-type")
+        yield SchemaFlaw("/type", "type", "is missing", "missing-root-type")
     for keyword, value in schema.items():
         takes = table.get(keyword)
         if takes is None:
@@ -125,41 +125,43 @@ def _own_flaws(spot: _Spot, *, object_root: bool) -> Iterator[Flaw]:
             yield from _properties_flaws(pointer, value, dialect, at_root=at_root)
         elif keyword == "required" and not _is_strings(value):
             what = f"should be an array of strings, is {_found(value)}"
-            yield Flaw(pointer, keyword, what, "required-not-strings")
+            yield SchemaFlaw(pointer, keyword, what, "required-not-strings")
         elif dialect is not None:
             for below, what in _wrong(value, takes, dialect):
-                yield Flaw(pointer + below, keyword, what, "dialect")
+                yield SchemaFlaw(pointer + below, keyword, what, "dialect")
             if dialect == "draft-04" and (partner := GOES_WITH.get(keyword, keyword)) not in schema:
-                yield Flaw(pointer, keyword, f"stands without {partner}", "dialect")
+                yield SchemaFlaw(pointer, keyword, f"stands without {partner}", "dialect")
     if dialect is not None and spot.place != "composed":
         yield from _hints(spot)
 
 
-def _type_flaws(pointer: str, value: JSON, *, typed_root: bool, judged: bool) -> Iterator[Flaw]:
+def _type_flaws(pointer: str, value: JSON, *, typed_root: bool, judged: bool) -> Iterator[SchemaFlaw]:
     if typed_root:
         if value != "object":
             what = f'should be "object", is {_found(value)}'
-            yield Flaw(pointer, "type", what, "root-type-not-object")
+            yield SchemaFlaw(pointer, "type", what, "root-type-not-object")
     elif judged and not _is_type(value):
         what = f"should be a type name or an array of distinct type names, is {_found(value)}"
-        yield Flaw(pointer, "type", what, "bad-type-name")
+        yield SchemaFlaw(pointer, "type", what, "bad-type-name")
 
 
-def _properties_flaws(pointer: str, value: JSON, dialect: Dialect | None, *, at_root: bool) -> Iterator[Flaw]:
+def _properties_flaws(
+    pointer: str, value: JSON, dialect: Dialect | None, *, at_root: bool
+) -> Iterator[SchemaFlaw]:
     if not isinstance(value, dict):
         what = f"should be an object, is {kind(value)}"
-        yield Flaw(pointer, "properties", what, "properties-not-object")
+        yield SchemaFlaw(pointer, "properties", what, "properties-not-object")
         return
     for name, schema in value.items():
         if not _is_schema(schema, dialect):
             what = f"should be a schema, is {kind(schema)}"
-            yield Flaw(pointer + token(name), "properties", what, "property-not-schema")
+            yield SchemaFlaw(pointer + token(name), "properties", what, "property-not-schema")
         elif at_root and isinstance(schema, bool):
             what = f"should be an object, is {kind(schema)}"
-            yield Flaw(pointer + token(name), "properties", what, "boolean-property")
+            yield SchemaFlaw(pointer + token(name), "properties", what, "boolean-property")
 
 
-def _hints(spot: _Spot) -> Iterator[Flaw]:
+def _hints(spot: _Spot) -> Iterator[SchemaFlaw]:
     """Legal, but hardly meant: an object without properties, a required property nobody defines."""
     schema = spot.schema
     properties = schema.get("properties", {})
@@ -171,7 +173,7 @@ def _hints(spot: _Spot) -> Iterator[Flaw]:
         if spot.place == "shelf":
             return
         if schema.get("type") == "object" and others is not False:
-            yield Flaw(spot.pointer + "/properties", "properties", "is missing", "no-properties")
+            yield SchemaFlaw(spot.pointer + "/properties", "properties", "is missing", "no-properties")
     required = schema.get("required")
     if not isinstance(required, list):
         return
@@ -181,9 +183,9 @@ def _hints(spot: _Spot) -> Iterator[Flaw]:
             what = f"names {shown(name)}, which is not under properties"
             if others is False:
                 what += " and which additionalProperties false forbids"
-                yield Flaw(pointer, "required", what, "required-forbidden-property")
+                yield SchemaFlaw(pointer, "required", what, "required-forbidden-property")
             else:
-                yield Flaw(pointer, "required", what, "required-unknown-property")
+                yield SchemaFlaw(pointer, "required", what, "required-unknown-property")
 
 
 def _children(spot: _Spot) -> Iterator[_Spot]:

@@ -39,7 +39,7 @@ Form: TypeAlias = Literal["object", "by", "with", "alias"]
 
 
 @slotted(frozen=True)
-class Row:
+class ShapeRow:
     """A line of a block: a member, or a variant under the key that tells it."""
 
     name: str
@@ -59,7 +59,7 @@ class Block:
     name: str
     form: Form
     word: str
-    rows: tuple[Row, ...]
+    rows: tuple[ShapeRow, ...]
     revisions: tuple[str, ...]
     insistent: bool = False
 
@@ -110,11 +110,11 @@ def _block(lines: list[str]) -> Block:
 _PARTS: Final = ("params", "params!", "result")
 
 
-def _row(words: list[str]) -> Row:
+def _row(words: list[str]) -> ShapeRow:
     if words[0].startswith("..."):
-        return Row("...", words[0].removeprefix("..."), False, _span(*words[1:]))
+        return ShapeRow("...", words[0].removeprefix("..."), False, _span(*words[1:]))
     name, type, *span = words
-    return Row(name.removesuffix("?"), type, name.endswith("?"), _span(*span))
+    return ShapeRow(name.removesuffix("?"), type, name.endswith("?"), _span(*span))
 
 
 @cache

@@ -1,12 +1,13 @@
-"""Rules of the user's own.
+"""Load custom rules from folders of the user.
 
-They lie in folders with tables (``*.toml``, as in ``rules/``) and modules (``*.py``), each of which ends with
+A folder holds tables (``*.toml``, as in ``rules/``) and modules of checks (``*.py``), each of which ends with
 a ``FAMILY`` as the modules of ``mcpproxy.checks`` do.
 """
 
 import importlib.util
 import os
 import tomllib
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from mcpproxy.ruleset.guards import CustomRuleError, OnFault, guarded
 def load(
     folders: Iterable[str | os.PathLike[str]], built_in: Catalogue, on_fault: OnFault | None
 ) -> tuple[Catalogue, list[RuleFamily]]:
-    """The rules in ``folders``, and the checks that report them, guarded as ``ruleset.load`` says.
+    """Return the rules in ``folders`` and the families of checks that report them, guarded (see ``guards``).
 
     Raises:
         CustomRuleError: a folder holds no rules, or something in it cannot be used.
@@ -63,20 +64,23 @@ def _catalogue(tables: Mapping[str, object]) -> Catalogue:
 
 
 def _family(file: Path) -> RuleFamily:
-    """The ``FAMILY`` that a module of checks ends with."""
+    """Import the module ``file`` and return its ``FAMILY``."""
     spec = importlib.util.spec_from_file_location(f"mcpproxy_custom_rules_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        with warnings.catch_warnings():
+            # An old name is shown as a warning and still works, even where warnings are errors.
+            warnings.filterwarnings("default", r"mcpproxy\.", DeprecationWarning)
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise CustomRuleError(
             str(file), f"it cannot be imported: {type(error).__name__}: {error}", "mend the module"
         ) from error
     family = getattr(module, "FAMILY", None)
     if not isinstance(family, RuleFamily):
-        raise CustomRuleError(str(file), "it has no FAMILY", "end it with FAMILY = Family(checks=(...))")
+        raise CustomRuleError(str(file), "it has no FAMILY", "end it with FAMILY = RuleFamily(checks=(...))")
     return family
 
 
@@ -86,7 +90,7 @@ def _refuse_twice(folder: Path, found: Mapping[str, object], known: Iterable[str
 
 
 def _refuse_loose_ends(own: Catalogue, families: Iterable[RuleFamily]) -> None:
-    """A check may only report what a table describes, and a table that no check reports is a slip."""
+    """Refuse a check that reports a rule without table, and a rule that no check reports."""
     decided = Dispatch(families).rules
     if unknown := sorted(decided - own.rules.keys()):
         raise CustomRuleError(unknown[0], "a check reports it, but no table describes it", "add its table")

@@ -1,8 +1,8 @@
-"""From breaches to findings: how bad it is and who says so follow from the catalogue.
+"""From violations to findings: severity and source follow from the catalogue.
 
-A peer can break one requirement a million times, and one frame can break it as often. So that neither the
-trace nor a report grows with that, the first findings of a cause are given in full and the others counted.
-What a finding quotes is bounded for the same reason.
+A peer can break one requirement a million times, and so can one frame. So that neither the trace nor a report
+grows with that, the first findings of a cause are given in full and the others are counted. The length of
+what a finding quotes is bounded for the same reason.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,24 +15,24 @@ from mcpproxy.session.frame import Blame, Finding, Repeated, Sender, Severity
 RANK: Final[dict[Severity, int]] = {"info": 0, "warning": 1, "error": 2}
 
 IN_FULL: Final = 100
-"""So many findings of one cause are given in full; the others are counted."""
+"""How many findings of one cause are given in full; the others are counted."""
 
 PER_FRAME: Final = 100
-"""So many findings of one frame are given in full, whatever their causes."""
+"""How many findings of one frame are given in full, whatever their causes."""
 
 MESSAGE_CHARACTERS: Final = 1000
 POINTER_CHARACTERS: Final = 1000
 MOST_RELATED: Final = 100
 
 Cause: TypeAlias = tuple[str, Severity, Blame, str]
-"""Rule, severity, who is to blame, and the requirement: findings that agree in these are of one cause."""
+"""Rule, severity, blame and requirement: findings that agree in these four have one cause."""
 
 
 class FindingBuilder:
-    """Turns what a check saw into what users are told.
+    """Turns the violations that checks report into findings. One builder serves a whole recording.
 
-    One serves a whole recording. ``lists_all`` gives every finding in full, for those who act on each.
-    ``total`` counts what was found, in full or not.
+    ``lists_all`` gives every finding in full, for callers that act on each. ``total`` is the number of
+    findings so far, given in full or not.
     """
 
     def __init__(self, catalogue: Catalogue, *, lists_all: bool = False) -> None:
@@ -47,9 +47,9 @@ class FindingBuilder:
     def __call__(
         self, violations: Iterable[Violation], seq: int, sender: Sender, candidates: tuple[str, ...]
     ) -> Iterator[Finding]:
-        """Findings for ``violations`` in frame ``seq`` of ``sender``, judged by ``candidates``.
+        """Yield the findings for ``violations`` in frame ``seq`` of ``sender``, judged by ``candidates``.
 
-        A breach of what does not hold in every one of the revisions is none.
+        A requirement that does not hold in all of these revisions is not broken.
         """
         for violation in violations:
             requirement = self._requirements[f"{violation.rule}/{violation.requirement}"]
@@ -67,21 +67,21 @@ class FindingBuilder:
                 severity,
                 blame,
                 _cut(violation.message, MESSAGE_CHARACTERS),
-                seq if violation.frame is None else violation.frame,
-                violation.related[:MOST_RELATED],
-                _nearest(violation.pointer),
-                judged_by[0] if len(judged_by) == 1 else None,
-                requirement.source(judged_by),
-                requirement.id,
-                violation.data,
+                frame=seq if violation.frame is None else violation.frame,
+                related=violation.related[:MOST_RELATED],
+                pointer=_nearest(violation.pointer),
+                revision=judged_by[0] if len(judged_by) == 1 else None,
+                source=requirement.source(judged_by),
+                requirement=requirement.id,
+                data=violation.data,
             )
 
     def causes(self) -> dict[Cause, int]:
-        """How often each cause has come up until now."""
+        """Return how many findings each cause has had so far."""
         return dict(self._found)
 
     def repeats(self, causes: tuple[Cause, ...], seq: int, sender: Sender) -> bool:
-        """Count one more finding of each cause if none of them would be given in full; whether that is so."""
+        """Whether no finding of ``causes`` would be given in full; if so, count one more of each."""
         if self._lists_all:
             return False
         is_full = self._in_frame >= PER_FRAME and self._frame == (seq, sender)
@@ -94,12 +94,12 @@ class FindingBuilder:
 
     @property
     def more(self) -> tuple[Repeated, ...]:
-        """What was counted and not given, a line for each cause."""
+        """The number of findings of each cause beyond those that were given in full."""
         rest = ((cause, count - self._given.get(cause, 0)) for cause, count in self._found.items())
         return tuple(Repeated(*cause, count) for cause, count in rest if count)
 
     def _is_given(self, cause: Cause, seq: int, sender: Sender) -> bool:
-        """Count a finding; whether it is given in full."""
+        """Count a finding, and return whether to give it in full."""
         self.total += 1
         if self._lists_all:
             return True
@@ -119,7 +119,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _nearest(pointer: str | None) -> str | None:
-    """A JSON Pointer, or where it is too long the longest beginning of it that still points somewhere."""
+    """Return the JSON Pointer; if it is too long, the longest prefix that still points to a value."""
     if pointer is None or len(pointer) <= POINTER_CHARACTERS:
         return pointer
     return pointer[: max(0, pointer.rfind("/", 0, POINTER_CHARACTERS + 1))]

@@ -16,7 +16,7 @@ from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import History, SentRequest
 
 MAX_REMEMBERED: Final = 4096
 
@@ -29,7 +29,7 @@ _CURSOR: Final = ("session/list", "session/delete")  # they name sessions that a
 
 
 @slotted()
-class Session:
+class AcpSession:
     """One session. ``busy`` says that the agent works for it; ``cancel`` is the frame that cancelled that."""
 
     busy: bool = False
@@ -45,13 +45,13 @@ class Sessions:
     latest initialize met an error. ``hasty`` once the client went ahead of the handshake: told once.
     """
 
-    open: dict[str, Session] = field(default_factory=dict[str, Session])
+    open: dict[str, AcpSession] = field(default_factory=dict[str, AcpSession])
     forgetful: bool = False
     refused: bool = False
     hasty: bool = False
 
-    def add(self, id: str) -> Session:
-        session = self.open.setdefault(id, Session())
+    def add(self, id: str) -> AcpSession:
+        session = self.open.setdefault(id, AcpSession())
         if len(self.open) > MAX_REMEMBERED:
             self.forgetful = True
             del self.open[next(iter(self.open))]
@@ -87,7 +87,7 @@ def hasty_request(context: MessageContext, history: History) -> Iterator[Violati
     yield Violation("ACP-006", "A-018", said, pointer=context.at + "/method", related=related)
 
 
-def note_haste(context: MessageContext, history: History) -> None:
+def remember_haste(context: MessageContext, history: History) -> None:
     """What ``hasty_request`` tells, it tells once."""
     early = context.sender == CLIENT and history.negotiated is None
     if early and isinstance(context.message, Request) and context.message.method != "initialize":
@@ -115,14 +115,14 @@ def unknown_session(context: MessageContext, history: History) -> Iterator[Viola
         yield Violation("ACP-007", "A-020", said, pointer=at)
 
 
-def note_opening(context: MessageContext, history: History) -> None:
+def remember_opening(context: MessageContext, history: History) -> None:
     """A session is open from when it is asked for by its id, or from when the agent names it."""
     id = _session_id(context)
     if id is not None and context.sender == CLIENT:
         history.of(Sessions).add(id)
 
 
-def note_answer(context: MessageContext, history: History) -> None:
+def remember_answer(context: MessageContext, history: History) -> None:
     """Whatever result names a session has opened it; a refusal and a close have done the opposite."""
     asked, message, sessions = context.answers, context.message, history.of(Sessions)
     if asked is None or context.sender != SERVER:
@@ -145,7 +145,7 @@ def note_answer(context: MessageContext, history: History) -> None:
 # Prompts and how they end
 
 
-def note_prompt(context: MessageContext, history: History) -> None:
+def remember_prompt(context: MessageContext, history: History) -> None:
     """The agent works for this session now, and nobody has cancelled that yet."""
     id = _session_id(context)
     if id is not None and context.sender == CLIENT:
@@ -153,7 +153,7 @@ def note_prompt(context: MessageContext, history: History) -> None:
         session.busy, session.cancel_seq = True, 0
 
 
-def note_cancel(context: MessageContext, history: History) -> None:
+def remember_cancel(context: MessageContext, history: History) -> None:
     """The first cancel of a turn counts."""
     id = _session_id(context)
     session = history.of(Sessions).open.get(id) if id is not None else None
@@ -184,7 +184,7 @@ def stop_reason(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def _not_cancelled(
-    asked: Asked, context: MessageContext, history: History, how: str, pointer: str
+    asked: SentRequest, context: MessageContext, history: History, how: str, pointer: str
 ) -> Iterator[Violation]:
     """A cancelled turn ends as one. The agent may not have read the cancel yet, so it has a second."""
     id = member(asked.params, "sessionId")
@@ -226,7 +226,7 @@ def idle_state(context: MessageContext, history: History) -> Iterator[Violation]
         )
 
 
-def note_update(context: MessageContext, history: History) -> None:
+def remember_update(context: MessageContext, history: History) -> None:
     """Whether the agent works, as it tells itself."""
     assert isinstance(context.message, Notification)
     update, id = member(context.message.params, "update"), _session_id(context)
@@ -240,7 +240,7 @@ def note_update(context: MessageContext, history: History) -> None:
         session.busy = True
 
 
-def note_turn_end(context: MessageContext, history: History) -> None:
+def remember_turn_end(context: MessageContext, history: History) -> None:
     """In version 1 the answer to a prompt ends its turn; in version 2 only a refused one does."""
     asked = context.answers
     id = member(asked.params, "sessionId") if asked else None
@@ -263,12 +263,12 @@ FAMILY: Final = RuleFamily(
         Check(("ACP-008",), idle_state, ("notification",), ("session/update",), ACP_ONLY),
     ),
     updates=(
-        StateUpdate(note_haste, ("request",), (), ACP_ONLY),
-        StateUpdate(note_opening, ("request",), ("session/load", "session/resume"), ACP_ONLY),
-        StateUpdate(note_prompt, ("request",), _PROMPT, ACP_ONLY),
-        StateUpdate(note_cancel, ("notification",), ("session/cancel",), ACP_ONLY),
-        StateUpdate(note_answer, ANSWERS, (), ACP_ONLY),
-        StateUpdate(note_turn_end, ANSWERS, _PROMPT, ACP_ONLY),
-        StateUpdate(note_update, ("notification",), ("session/update",), ACP_ONLY),
+        StateUpdate(remember_haste, ("request",), (), ACP_ONLY),
+        StateUpdate(remember_opening, ("request",), ("session/load", "session/resume"), ACP_ONLY),
+        StateUpdate(remember_prompt, ("request",), _PROMPT, ACP_ONLY),
+        StateUpdate(remember_cancel, ("notification",), ("session/cancel",), ACP_ONLY),
+        StateUpdate(remember_answer, ANSWERS, (), ACP_ONLY),
+        StateUpdate(remember_turn_end, ANSWERS, _PROMPT, ACP_ONLY),
+        StateUpdate(remember_update, ("notification",), ("session/update",), ACP_ONLY),
     ),
 )

@@ -1,6 +1,6 @@
-"""One side of an HTTP/1.x connection: heads and bodies in turn, for as long as its bytes are HTTP.
+"""One side of an HTTP/1.x connection: heads and bodies in turn, as long as its bytes are HTTP.
 
-What a head means is for the two kinds of stream in `http1` to say; here is what they share.
+This is what requests and responses have in common; `http1` has a subclass for each, which reads the heads.
 """
 
 import re
@@ -13,31 +13,31 @@ from mcpproxy.framing.pieces import BodyEnd, BodyPart, Broken, Cut, OpaqueBytes,
 
 _NOT_LINE_END: Final = re.compile(rb"[^\r\n]")
 _SEEN_BYTES: Final = 5
-"""How much of a head `Stream.refusal` wants to see."""
+"""How many bytes of a head `ConnectionSide.refusal` needs."""
 
 
-class Stream(ABC):
-    """Takes one side's bytes apart; what it finds is added to ``pieces``."""
+class ConnectionSide(ABC):
+    """Parses the bytes of one side, and appends what it finds to ``pieces``."""
 
     __slots__ = ("_body", "_opaque", "at_ns", "broken", "exchange", "held", "of", "pieces")
 
     def __init__(self, of: Side, pieces: list[Piece]) -> None:
         self.of: Side = of
         self.pieces = pieces
-        self.exchange = 0  # the one whose message is being read
-        self.held = bytearray()  # the beginning of a head
-        self.at_ns = 0  # of the chunk that is being read, or was last
+        self.exchange = 0  # the number of the exchange whose message is being read
+        self.held = bytearray()  # the beginning of an incomplete head
+        self.at_ns = 0  # the time of the current chunk, or of the latest
         self.broken = False
         self._body: Body | None = None
         self._opaque = False
 
     @abstractmethod
     def refusal(self, first: bytes) -> str:
-        """Why no head of this stream can begin with these one to five bytes; empty if one can."""
+        """Return why no head can begin with these one to five bytes; empty if one can."""
 
     @abstractmethod
     def begin(self, raw: bytes) -> None:
-        """A whole head is there, its blank line included."""
+        """Take a whole head, its blank line included."""
 
     def feed(self, data: bytes, at_ns: int) -> None:
         """Take the next chunk of the stream."""
@@ -53,11 +53,11 @@ class Stream(ABC):
                 return
 
     def head(self, data: bytes, start: int) -> int:
-        """Look for the end of a head in ``data``; where the bytes not taken begin."""
+        """Look for the end of a head in ``data``; return the index of the first byte not taken."""
         held = len(self.held)
         if not held:
             if data[start] in b"\r\n":
-                # Line ends between messages are a habit of old peers (RFC 9112, section 2.2).
+                # Old peers send line ends between messages (RFC 9112, section 2.2).
                 found = _NOT_LINE_END.search(data, start)
                 return found.start() if found else len(data)
             if why := self.refusal(data[start : start + _SEEN_BYTES]):
@@ -79,13 +79,13 @@ class Stream(ABC):
         return len(data)
 
     def hold(self, data: bytes) -> None:
-        """Keep what cannot be read yet, as long as it is no more than a head may be."""
+        """Hold an incomplete head, up to the length that a head may have."""
         self.held += data
         if len(self.held) > LIMIT_BYTES:
             self._whole(bytes(self.held))
 
     def enter(self, body: Body | str) -> None:
-        """A head was read; ``body`` follows, or this is why nobody knows what follows."""
+        """After a head: read ``body``, or, if that is a text, stop for the reason it gives."""
         if isinstance(body, str):
             self._cut(self.of, body)
             self.break_off(body, b"")
@@ -95,13 +95,13 @@ class Stream(ABC):
             self._body = body
 
     def break_off(self, why: str, data: bytes) -> None:
-        """This is not HTTP, beginning with ``data``."""
+        """Report that the bytes from ``data`` on are not HTTP."""
         self.pieces.append(Broken(self.of, why, data, self.at_ns))
         self.held.clear()
         self.broken = self._opaque = True
 
     def end(self, by: Side, how: str, reset: bool, at_ns: int) -> None:
-        """The stream is over; ``by`` and ``how`` say who ended the connection first."""
+        """End this side; ``by`` and ``how`` say who ended the connection first, and how."""
         self.at_ns = at_ns
         if self._body is not None:
             missing = self._body.missing()
@@ -115,7 +115,7 @@ class Stream(ABC):
         self._opaque = True
 
     def stop(self, by: Side, why: str, at_ns: int) -> None:
-        """Read no further: what is held, and what still comes, is opaque."""
+        """Stop reading: bytes that are held or still come are opaque."""
         if self.held:
             self.pieces.append(OpaqueBytes(self.of, bytes(self.held), self.at_ns))
             self.held.clear()
@@ -148,9 +148,9 @@ class Stream(ABC):
 
 
 def _head_end(data: bytes | bytearray, start: int) -> int:
-    """Where the head that begins at ``start`` ends, its blank line included; 0 if that is not there yet."""
+    """Return where the head that begins at ``start`` ends, blank line included; 0 while it is incomplete."""
     usual = data.find(b"\n\r\n", start)
-    # No further than that: behind it there may be a long body.
+    # Search no further: a long body may follow.
     bare = data.find(b"\n\n", start, usual + 3 if usual >= 0 else len(data))
     if bare >= 0:
         return bare + 2

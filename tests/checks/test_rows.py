@@ -70,8 +70,8 @@ def reported() -> set[tuple[str, str]]:
     """The (rule, requirement) pairs that stand side by side somewhere in the checks and tables."""
     found: set[tuple[str, str]] = set()
     folder = Path(checks.__file__).parent
-    tables = (folder.parent / "protocol" / name for name in ("lifecycle.py", "tasks.py"))
-    for path in [*folder.glob("*.py"), *tables]:
+    tables = (folder.parent / "protocol" / name for name in ("lifecycle.py", "task_lifecycle.py"))
+    for path in [*folder.rglob("*.py"), *tables]:
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Call | ast.Tuple):
                 items = node.args if isinstance(node, ast.Call) else node.elts
@@ -90,6 +90,19 @@ def reported() -> set[tuple[str, str]]:
 def test_the_catalogue_knows_what_is_reported(rule: str, requirement: str) -> None:
     found = catalogue.load().requirements[f"{rule}/{requirement}"]
     assert not found.unobservable
+
+
+def test_all_that_a_violation_says_after_its_message_is_named() -> None:
+    positional = [
+        f"{path.name}:{node.lineno}"
+        for path in Path(checks.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "Violation"
+        and len(node.args) > 3
+    ]
+    assert positional == []
 
 
 def test_pairs_are_found() -> None:

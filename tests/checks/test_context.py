@@ -1,4 +1,4 @@
-"""How breaches speak of ids and texts, and how they reach into JSON."""
+"""How violations write ids and texts, and how checks reach into JSON."""
 
 import pytest
 

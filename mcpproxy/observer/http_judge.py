@@ -1,12 +1,13 @@
-"""The judge of HTTP: whose exchange it is, when each check gets to look, and what is remembered.
+"""The judge of HTTP: attribute each exchange to a session, run the checks at each moment, update the history.
 
-A session is told by its id; an initialize opens a new one; a stateless request stands alone; a POST to
-the URI that an ``endpoint`` event named belongs to that HTTP+SSE stream. What has none of these marks
-belongs to the session without id that was opened on its connection, if there is just one; else to
-nobody, and nothing is concluded from what such an exchange does not show.
+A session is recognised by its id; an initialize opens a new one; a stateless request is a session of its own;
+a POST to the URI that an ``endpoint`` event named belongs to that HTTP+SSE stream. A request with none of
+these marks belongs to the session without id that was opened on its connection, if there is exactly one.
+Otherwise its session is unknown, and nothing is concluded from what such an exchange lacks.
 
-The messages of each session go to a ``MessageJudge`` of their own, the HTTP around them to the checks of
-exchanges. What HTTP refused was never said: it is taken back, so that it may be sent again.
+The messages of each session go to its own ``MessageJudge``; the HTTP around them goes to the checks of
+exchanges. A message that HTTP refused counts as never sent: it is taken back, so that the client may send it
+again.
 """
 
 from collections.abc import Sequence
@@ -17,10 +18,19 @@ from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.http_facts import ANYTHING, HttpFact
 from mcpproxy.checks.engine.rows import Moment
 from mcpproxy.observer.attribution import posting_target, session_of
-from mcpproxy.observer.classify_http import of_content, of_end, of_head, of_request
+from mcpproxy.observer.classify_http import (
+    has_body,
+    has_content,
+    is_message,
+    of_content,
+    of_end,
+    of_head,
+    of_request,
+    revisions_for,
+)
+from mcpproxy.observer.findings import FindingBuilder
 from mcpproxy.observer.memory_limit import Room
-from mcpproxy.observer.messages import MessageJudge, is_hidden
-from mcpproxy.observer.severity import FindingBuilder
+from mcpproxy.observer.message_judge import MessageJudge, is_hidden
 from mcpproxy.observer.update_http import (
     Key,
     keys_of,
@@ -36,15 +46,11 @@ from mcpproxy.observer.update_http import (
 )
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.jsontext import several_texts
-from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
 from mcpproxy.session.exchanges import (
     MAX_REMEMBERED,
-    VERSION,
-    Fields,
     HttpExchange,
     HttpHistory,
     HttpSession,
-    Proper,
     fields_of,
     is_answer,
     singles,
@@ -65,28 +71,20 @@ from mcpproxy.session.frame import (
 )
 from mcpproxy.session.history import keep
 
-STREAMABLE: Final = since("2025-03-26")
-"""The revisions that have Streamable HTTP."""
-
-WITH_SESSIONS: Final = span("2025-03-26", "2026-07-28")
-"""Those of them that have sessions."""
-
-WITH_SSE: Final = until("2025-03-26")
-"""The revisions that have HTTP+SSE."""
-
 _HEAD_BYTES: Final = 1 << 10
 _ID_BYTES: Final = 200
-"""About what is remembered with an exchange, and with the id of an event."""
+"""About how many bytes it takes to remember an exchange, and an event id."""
 
 MAX_CHALLENGES: Final = 100
-"""So many 401s are remembered until it is known whether they told where to go."""
+"""How many 401 responses are remembered until it is known whether they led to the metadata."""
 
 
 class HttpJudge:
     """Judges the exchanges of one recording.
 
-    ``joined_late``: part of it was not seen; ``redacted``: values were masked anywhere in it. Of any other
-    recording, a note says before which content credentials were masked.
+    ``joined_late`` says that part of the recording was not seen, ``redacted`` that values anywhere in it may
+    be masked. In a recording that is not redacted, a ``Note`` event precedes each frame with masked
+    credentials.
     """
 
     def __init__(
@@ -98,23 +96,23 @@ class HttpJudge:
         joined_late: bool = False,
         redacted: bool = False,
     ) -> None:
-        self._weigh = build_findings
+        self._build_findings = build_findings
         self._room = room or Room()
         self._dispatch = dispatch
         self._joined_late = joined_late
         self._redacted = redacted
-        self._masking = 0  # the connection whose next frame is masked, if there is one
+        self._masking = 0  # the connection whose next frame is masked, 0 if there is none
         self._history = HttpHistory(blind=joined_late)
         self._latest: HttpSession | None = None
 
     @property
     def revision(self) -> str | None:
-        """The revision of the session that spoke last."""
+        """The revision of the session that sent the latest request."""
         return self._latest.revision if self._latest else None
 
     def observe(self, event: Event) -> list[Finding]:
-        """Judge one event. Whatever the peers send, this does not raise."""
-        # Types are compared, which is the fastest way to tell apart what every exchange has.
+        """Judge one event. This does not raise, whatever the peers send."""
+        # Comparing types is faster than ``isinstance`` or ``match`` for the events of every exchange.
         exchanges = self._history.exchanges
         if type(event) is Frame:
             return self.frame(event)
@@ -123,7 +121,7 @@ class HttpJudge:
             self._room.added += _HEAD_BYTES + sum(len(value) for _, value in event.headers)
             exchange = exchanges[number] = HttpExchange(event, fields, number, event.method)
             exchange.masked = self._redacted
-            return [] if _has_body(event, exchange.fields) else self._settle(exchange, None)
+            return [] if has_body(event, exchange.fields) else self._settle(exchange, None)
         if type(event) is ResponseHead:
             exchange = exchanges.get(event.exchange)
             if exchange is None or event.status < 200:
@@ -162,7 +160,7 @@ class HttpJudge:
         return found + self._received(exchange, frame)
 
     def _piece(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
-        """A piece of a body too long to hold: nobody knows what it says."""
+        """Take a piece of a body too long to be held in memory; its content is not judged."""
         if frame.continues:
             exchange.pieced |= {frame.sender}
         else:
@@ -170,13 +168,13 @@ class HttpJudge:
         found = self._settle(exchange, None)
         if exchange.session is not None:
             exchange.session.judge.history.side(frame.sender).unreadable = True
-            exchange.session.forgetful = True  # An event's id went by with it.
+            exchange.session.forgetful = True  # It may have contained event ids.
         return found
 
     # The request
 
     def _settle(self, exchange: HttpExchange, body: Frame | None) -> list[Finding]:
-        """The request is all there: find its session, judge its head and its messages."""
+        """Once the whole request was seen: find its session, judge its head and its messages."""
         if exchange.settled:
             return []
         exchange.settled = True
@@ -206,7 +204,7 @@ class HttpJudge:
             if exchange.several:
                 session.judge.history.client.unreadable = True
             elif session.stateless and any(is_answer(message) for message in exchange.messages):
-                pass  # What it answers came with another exchange; that it answers is told with this one.
+                pass  # A stateless client must not answer at all: a check of the exchange reports it.
             else:
                 session.judge.history.masked = exchange.masked
                 found += session.judge.observe(body)
@@ -234,7 +232,7 @@ class HttpJudge:
         if session.stateless or session.legacy:
             return found
         if head.status >= 300:
-            self._take_back(exchange)  # Redirects too: the request is to be sent elsewhere.
+            self._take_back(exchange)  # Redirects too: the client will send the request elsewhere.
         elif exchange.initialize is not None:
             remember_opening(exchange, session, history)
         elif exchange.method == "DELETE" and session.ended_seq is None:
@@ -251,16 +249,16 @@ class HttpJudge:
     # What the server sends
 
     def _received(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
-        """A body or an SSE event from the server (or from us in its place)."""
+        """Judge a body or an SSE event of the server, or of mcpproxy in its place."""
         event = frame.event
         if event is not None and event.retry is not None and exchange.stream is not None:
             exchange.stream.retry_ms = event.retry
-        if frame.by_proxy or not _says_something(frame):
+        if frame.by_proxy or not has_content(frame):
             return []
         messages = singles(frame)[0]
         keys = () if event is None else keys_of(messages)
         if event is not None:
-            self._note_event(exchange, frame, keys)
+            self._remember_event(exchange, frame, keys)
         else:
             exchange.bodies += 1
         known = exchange.known | of_content(exchange, frame, messages)
@@ -272,7 +270,7 @@ class HttpJudge:
             code = member(message.value, "error", "code") if type(message) is ErrorResponse else None
             if type(code) is int:
                 exchange.error_codes |= {code}
-        if self._is_message(exchange, frame, messages):
+        if is_message(exchange, frame, messages):
             session.judge.history.masked = exchange.masked
             found += session.judge.observe(frame)
             remember_messages(exchange, session, frame, messages, self._history)
@@ -282,7 +280,7 @@ class HttpJudge:
             remember_event_id(exchange, session, frame, event.id)
         return found
 
-    def _note_event(self, exchange: HttpExchange, frame: Frame, keys: Sequence[Key]) -> None:
+    def _remember_event(self, exchange: HttpExchange, frame: Frame, keys: Sequence[Key]) -> None:
         event, session = frame.event, exchange.session
         assert event is not None
         exchange.events += 1
@@ -307,7 +305,7 @@ class HttpJudge:
             exchange.elsewhere = exchange.seen.exchange if open_still else 0
 
     def _open_legacy(self, exchange: HttpExchange, frame: Frame) -> HttpSession:
-        """The stream turns out to be one of HTTP+SSE; it names where its client is to post."""
+        """Take the stream for one of HTTP+SSE, and remember the URI to which its client will post."""
         session = exchange.session
         if session is None or not session.legacy:
             session = HttpSession(self._new_judge(None, False), legacy=True)
@@ -321,26 +319,6 @@ class HttpJudge:
                 MAX_REMEMBERED,
             )
         return session
-
-    def _is_message(self, exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> bool:
-        """Whether a frame from the server is to be judged as a message of its session.
-
-        HTTP errors come first: outside 2xx a body is a message only where it answers, by its id, a request
-        of this very exchange, and in an open session not even there: the request was taken back. What
-        answers a notification is judged with the exchange.
-        """
-        if frame.event is not None:
-            if not frame.raw or exchange.replayed or exchange.elsewhere or frame.event.name == "endpoint":
-                return False
-            return frame.event.name in (None, "", "message") or bool(messages)
-        if exchange.traffic == "http+sse" or exchange.only_notifies or exchange.method != "POST":
-            return False
-        if exchange.succeeded:
-            return exchange.response_fields.media_type == "application/json"
-        if exchange.traffic == "stateful" and exchange.initialize is None:
-            return False
-        asked = [request.id for request in exchange.requests]
-        return bool(messages) and all(isinstance(m, ErrorResponse) and m.id in asked for m in messages)
 
     # The end
 
@@ -358,7 +336,7 @@ class HttpJudge:
         elif head.status == 404 and exchange.method == "POST":
             remember_404(exchange, session, head)
         if exchange.stream is not None and exchange.streams:
-            # A GET that was refused, for want of a token perhaps, has not carried the stream.
+            # A GET that was refused (for lack of a token, say) has not carried the stream.
             exchange.stream.closed_ns, exchange.stream.left = end.observed_at_ns, end.by == "client"
         for key in exchange.delivered or ():
             session.delivered.pop(key, None)
@@ -366,11 +344,11 @@ class HttpJudge:
 
     @property
     def history(self) -> HttpHistory:
-        """What has happened so far; only the judge writes it."""
+        """What has happened so far. Only the judge changes it."""
         return self._history
 
     def forget(self) -> None:
-        """Go on as if the recording had begun now, in the midst of all that is under way."""
+        """Continue as if the recording had begun now, in the middle of every session."""
         self._joined_late = True
         self._history = HttpHistory(blind=True)
         self._latest = None
@@ -391,14 +369,14 @@ class HttpJudge:
         return found
 
     def _sessions(self) -> list[HttpSession]:
-        """Every session that is still remembered, each once, oldest first."""
+        """Return every session that is remembered, each once, oldest first."""
         history = self._history
         under_way = [e.session for e in history.exchanges.values() if e.session]
         known = (*history.by_connection.values(), *history.sessions.values(), *history.posting.values())
         return list(dict.fromkeys([*known, *under_way]))
 
     def _lose_sight(self, gap: Gap) -> None:
-        """Something passed unseen. What was under way is not followed any further."""
+        """After a gap: stop following the exchanges that were open."""
         self._history.blind = True
         for session in self._sessions():
             session.late = True
@@ -407,7 +385,9 @@ class HttpJudge:
 
     def _new_judge(self, revision: str | None, late: bool) -> MessageJudge:
         late = late or self._joined_late
-        return MessageJudge(self._weigh, self._dispatch, self._room, revision=revision, joined_late=late)
+        return MessageJudge(
+            self._build_findings, self._dispatch, self._room, revision=revision, joined_late=late
+        )
 
     # Checks
 
@@ -419,9 +399,9 @@ class HttpJudge:
         known: HttpFact,
         frame: Frame | None = None,
     ) -> list[Finding]:
-        """Let the checks of this moment look that may have something to say, when so much is known."""
+        """Run the checks of this moment that can find something, given the facts ``known``."""
         found: list[Finding] = []
-        build_findings = self._weigh
+        build_findings = self._build_findings
         checks = self._dispatch.http_checks_for(moment, exchange.traffic, exchange.method, known)
         if not checks:
             return found
@@ -439,42 +419,7 @@ class HttpJudge:
                 if moment in ("success", "refusal") and exchange.response is not None:
                     seq = exchange.response.seq
                 before = build_findings.total
-                found += build_findings((violation,), seq, sender, self._candidates(exchange))
+                found += build_findings((violation,), seq, sender, revisions_for(exchange))
                 if build_findings.total > before:
                     exchange.reported |= {violation.rule}
         return found
-
-    def _candidates(self, exchange: HttpExchange) -> tuple[str, ...]:
-        """The revisions by which the HTTP of an exchange may be judged."""
-        session = exchange.session
-        if session is None:
-            return STREAMABLE
-        if session.legacy:
-            return WITH_SSE
-        if session.stateless:
-            named = [member(request.params, "_meta", VERSION_KEY) for request in exchange.requests[:1]]
-            said = (version for version in (*named, exchange.fields.get(VERSION)) if version in STATELESS)
-            return stateless_of([str(version) for version in said][:1])
-        if session.revision is not None:
-            return (session.revision,)
-        if exchange.method != "POST" or exchange.initialize is not None or session.id is not None:
-            return WITH_SESSIONS
-        return STREAMABLE
-
-
-def _says_something(frame: Frame) -> bool:
-    """Whether a body or a part of a stream from the server is more than nothing.
-
-    A client takes neither a comment for an event nor what the stream's end has left without its blank line.
-    """
-    if (event := frame.event) is None:
-        return bool(frame.raw)
-    return frame.terminated and bool(frame.raw or event.id or event.name)
-
-
-def _has_body(request: RequestHead, fields: Fields) -> bool:
-    """Whether the request goes on. Where its version is later or not known, only what comes next tells."""
-    if request.version not in ("1.0", "1.1") and request.method == "POST":
-        return True
-    length = fields.get("content-length")
-    return "transfer-encoding" in fields or (length is not None and length.strip() not in ("", "0"))

@@ -21,10 +21,10 @@ import orjson
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import since
-from mcpproxy.protocol.schema.cost import Effort, survey
 from mcpproxy.protocol.schema.dialects import DEFAULT, Dialect, named
-from mcpproxy.protocol.schema.explain import Mismatch, is_sure, told
+from mcpproxy.protocol.schema.effort import Effort, survey
 from mcpproxy.protocol.schema.fast_path import fitting
+from mcpproxy.protocol.schema.mismatches import Mismatch, is_sure, told
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator

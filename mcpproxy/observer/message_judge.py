@@ -1,8 +1,7 @@
-"""The judge of one session's messages, whatever carried them.
+"""The judge of one session's messages, over any transport.
 
-For each message it finds out what there is to know before anybody looks (``reading``), lets the checks that
-can have something to say look at it and at the history as it was before, and then writes the history on
-(``remembering``). Nothing else changes the history.
+It classifies each message (``classify``), runs the checks that apply on the message and the history as it was
+before, and then adds the message to the history (``update``). Nothing else changes the history.
 """
 
 from collections.abc import Callable
@@ -16,8 +15,8 @@ from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
 from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, Kind
 from mcpproxy.checks.transports.stdio import split_message, stray_output
 from mcpproxy.observer.classify import is_acp, read
+from mcpproxy.observer.findings import Cause, FindingBuilder
 from mcpproxy.observer.memory_limit import MOST_BYTES, Room, weight
-from mcpproxy.observer.severity import Cause, FindingBuilder
 from mcpproxy.observer.update import remember
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -46,19 +45,19 @@ from mcpproxy.session.frame import (
     Sender,
     Signal,
 )
-from mcpproxy.session.history import Asked, History, UsedIds
+from mcpproxy.session.history import History, SentRequest, UsedIds
 from mcpproxy.session.masked_values import MARK, holds_mask
 
 _MASKED: Final = MARK.encode("ascii")
 _NOISE_BYTES: Final = 64
-"""Lines up to this length that are no messages are remembered, ``_MOST_NOISE`` of them."""
+"""Up to ``_MOST_NOISE`` lines of at most this length that are not messages are remembered."""
 
 _MOST_NOISE: Final = 1024
 _BARE: Final = None
-"""Stands for any value in a batch that is no object: all of them break the same."""
+"""Stands for any value in a batch that is not an object: all of them break the same requirement."""
 
 _PER_ITEM: Final = 600
-"""What is counted for an element of a batch, beside the weight of the whole."""
+"""How many bytes an element of a batch counts for, beside the weight of the whole."""
 
 _SHOWN: Final = ("id", "jsonrpc", "method")
 """Members that are never masked."""
@@ -75,9 +74,9 @@ _KIND: Final[dict[type, Kind]] = {
 class MessageJudge:
     """Judges the messages of one session.
 
-    ``revision`` settles the protocol revision beforehand, for frames that come without their
-    handshake. ``joined_late`` says that the session's start was not seen, ``masked`` that values in its
-    messages were masked. ``room`` is for what is remembered.
+    ``revision`` sets the protocol revision in advance, for frames that come without their handshake.
+    ``joined_late`` says that the start of the session was not seen, ``masked`` that values in its messages
+    may be masked. ``room`` counts what is remembered.
     """
 
     def __init__(
@@ -90,11 +89,11 @@ class MessageJudge:
         joined_late: bool = False,
         masked: bool = False,
     ) -> None:
-        self._weigh = build_findings
+        self._build_findings = build_findings
         self._dispatch = dispatch
         self._room = room or Room()
         self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
-        """What the shortest lines that are no messages break, so that the next one like them costs little."""
+        """What short lines that are not messages break, so that a repeated line costs little."""
         self._history = History(facts=AT_START, masked=masked)
         if revision in STATEFUL:
             self._history.negotiated = revision
@@ -113,11 +112,11 @@ class MessageJudge:
 
     @property
     def history(self) -> History:
-        """What the session has said so far; only the judge writes it."""
+        """What was said in the session so far. Only the judge changes it."""
         return self._history
 
     def observe(self, event: Event) -> list[Finding]:
-        """Judge one event. Whatever the peers send, this does not raise."""
+        """Judge one event. This does not raise, whatever the peers send."""
         if type(event) is Frame:
             return self.frame(event)
         match event:
@@ -133,7 +132,7 @@ class MessageJudge:
                 return []
 
     def take_back(self, frame: Frame, messages: tuple[Single, ...]) -> None:
-        """HTTP refused this frame of the client: it said nothing, and may be sent again as it was."""
+        """Undo a frame of the client that HTTP refused: it counts as never sent and may be sent again."""
         history, client = self._history, self._history.client
         for message in messages:
             if isinstance(message, Request) and message.id is not None:
@@ -156,7 +155,9 @@ class MessageJudge:
         if isinstance(event, Close):
             found += self._release("client") + self._release("server")
         for row in self._dispatch.events:
-            found += self._weigh(row.check(event, self._history), 0, "client", self._history.candidates)
+            found += self._build_findings(
+                row.check(event, self._history), 0, "client", self._history.candidates
+            )
         return found
 
     # From frames to messages
@@ -182,7 +183,7 @@ class MessageJudge:
         return self._single(frame, message, "")
 
     def _unsure(self, frame: Frame) -> list[Finding]:
-        """A frame that is no message by itself, or that follows such lines."""
+        """Judge a frame that is not a message by itself, or that follows such lines."""
         held = self._history.side(frame.sender).held
         if not held.takes(frame):
             return self._release(frame.sender) + self._alone(frame)
@@ -190,7 +191,7 @@ class MessageJudge:
             return []
         violation = split_message(frame.sender, held.release())
         return [
-            *self._weigh([violation], frame.seq, frame.sender, self._history.candidates),
+            *self._build_findings([violation], frame.seq, frame.sender, self._history.candidates),
             *self._judge(frame, whole),
         ]
 
@@ -199,7 +200,7 @@ class MessageJudge:
         return [finding for frame in held.release() for finding in self._alone(frame)]
 
     def _alone(self, frame: Frame) -> list[Finding]:
-        """Judge a frame by itself, read leniently if its bytes are no proper JSON text."""
+        """Judge a frame by itself; if its bytes are not valid JSON text, read it leniently."""
         message = frame.message
         if type(message) is Malformed and len(frame.raw) <= _NOISE_BYTES and not frame.exchange:
             return self._noise_or(frame.raw, frame, partial(self._by_itself, frame, message))
@@ -213,12 +214,12 @@ class MessageJudge:
         if message.value is ABSENT:
             lenient = parse_leniently(frame.raw.removeprefix(BOM))
             if isinstance(lenient, Malformed):
-                lenient = None  # Forgiving or not, it is no message.
+                lenient = None  # Read leniently, it is still not a message.
             if lenient is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame.raw)):
                 self._history.side(frame.sender).unreadable = True
             checks = FRAME_CHECKS if lenient is not None else FRAME_CHECKS[: looks_meant(frame.raw)]
             for _, check in checks:
-                found += self._weigh(
+                found += self._build_findings(
                     check(context, self._history), frame.seq, frame.sender, context.candidates
                 )
             if lenient is not None:
@@ -234,7 +235,7 @@ class MessageJudge:
         context = MessageContext(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
         found: list[Finding] = []
         for _, check in BATCH_CHECKS:
-            found += self._weigh(
+            found += self._build_findings(
                 check(context, message, history), frame.seq, frame.sender, history.candidates
             )
         self._room.added += weight(frame.raw)
@@ -246,24 +247,25 @@ class MessageJudge:
         return found
 
     def _noise_or(self, raw: bytes | None, frame: Frame, judge: Callable[[], list[Finding]]) -> list[Finding]:
-        """What ``judge`` finds in noise; only counted once its like has been found often enough.
+        """Return what ``judge`` finds in a line that is not a message.
 
-        ``raw`` is what tells it from other noise.
+        ``raw`` identifies the line. Once findings like its own are no longer given in full, a repeated line
+        is only counted.
         """
         history = self._history
         if frame.refused or not _is_standard(self._dispatch):
             return judge()
         key = (raw, frame.sender, frame.terminated, history.candidates, history.facts, frame.exchange > 0)
         causes = self._noise.get(key)
-        if causes is not None and self._weigh.repeats(causes, frame.seq, frame.sender):
+        if causes is not None and self._build_findings.repeats(causes, frame.seq, frame.sender):
             history.side(frame.sender).notified_seq = 0
             return []
-        before = self._weigh.causes()
+        before = self._build_findings.causes()
         found = judge()
         if causes is None:
             if len(self._noise) >= _MOST_NOISE:
                 self._noise.clear()
-            after = self._weigh.causes()
+            after = self._build_findings.causes()
             self._noise[key] = tuple(cause for cause, count in after.items() if count > before.get(cause, 0))
         return found
 
@@ -297,10 +299,11 @@ class MessageJudge:
                     and is_hidden(frame, violation.pointer, context.answers)
                 ):
                     continue
-                found += self._weigh((violation,), frame.seq, frame.sender, context.candidates)
+                found += self._build_findings((violation,), frame.seq, frame.sender, context.candidates)
         if frame.refused:
             if isinstance(message, Request) and message.id is not None:
-                history.side(frame.sender).withdrawn.add(message.id, frame.seq)  # it may still be cancelled
+                # Its cancellation may still come.
+                history.side(frame.sender).withdrawn.add(message.id, frame.seq)
             return found
         if updates or type(message) is Request:
             context.weight = weight(frame.raw) if not at else _PER_ITEM
@@ -311,7 +314,7 @@ class MessageJudge:
         return found
 
     def _recognise(self, frame: Frame, message: Single) -> None:
-        """Tell by what opens a session whether it speaks ACP, which is defined on stdio alone."""
+        """Recognise a session of ACP, which is defined on stdio only, by its first message."""
         history = self._history
         if history.protocol == "acp" or frame.exchange or not isinstance(message, Request | Notification):
             return
@@ -320,12 +323,12 @@ class MessageJudge:
             self._dispatch = self._dispatch.speaking("acp")
 
     def forget(self) -> None:
-        """Go on as if the session had been joined now; what was settled (the revision) stays."""
+        """Continue as if the session had been joined now. The revision, once settled, stays."""
         history = self._history
         ids = sum(side.used.size + side.withdrawn.size for side in (history.client, history.server))
         for side in (history.client, history.server):
             side.used, side.withdrawn = UsedIds(), UsedIds()
-        if ids > MOST_BYTES // 2:  # a session of so many requests that it is their ids alone
+        if ids > MOST_BYTES // 2:  # so many requests that their ids alone fill half the limit
             history.blind = True
             return
         self._lose_sight()
@@ -337,7 +340,7 @@ class MessageJudge:
         history.forget_families()
 
     def _lose_sight(self) -> None:
-        """Something passed unseen: nothing is concluded from what is missing any more."""
+        """After a gap: conclude nothing from missing messages any more."""
         history = self._history
         history.blind = True
         history.state = State.UNKNOWN
@@ -347,16 +350,16 @@ class MessageJudge:
 
 @lru_cache(maxsize=64)
 def _is_standard(dispatch: Dispatch) -> bool:
-    """Whether no rule of the user's own looks at what is no message: those of ours look at nothing else."""
+    """Whether the dispatch has no custom rules. The built-in checks of lines depend on the line alone."""
     rows = (*dispatch.messages, *dispatch.updates)
     looking = [row.check if isinstance(row, Check) else None for row in rows if "malformed" in row.kinds]
     return all(check in (not_a_message, message_kind, stray_output) for check in looking)
 
 
-def is_hidden(frame: Frame, pointer: str, answers: Asked | None = None) -> bool:
-    """Whether what is said of the place ``pointer`` in a message may hang on something that was masked.
+def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) -> bool:
+    """Whether a finding at ``pointer`` in a message may depend on a masked value.
 
-    That is what stands there or beside it, or what was asked, where the message ``answers`` that.
+    That is a value at that place or beside it, or in the request ``answers`` that the message answers.
     """
     if answers is not None and isinstance(answers.params, dict) and holds_mask(answers.params):
         return True

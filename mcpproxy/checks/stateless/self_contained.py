@@ -27,7 +27,7 @@ from mcpproxy.checks.stateless.servers import (
     SERVER_INFO_KEY,
     is_modern,
     missing_meta,
-    note_name,
+    remember_name,
     says,
     server,
 )
@@ -37,7 +37,7 @@ from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory, singles
 from mcpproxy.session.frame import CLIENT, SERVER, Frame
-from mcpproxy.session.history import Asked, History
+from mcpproxy.session.history import History, SentRequest
 
 CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 
@@ -105,14 +105,14 @@ def elicitation_modes(declared: JSONObject, context: MessageContext) -> Iterator
         yield Violation("PROTO-009", "R-052", said, pointer=at)
 
 
-def note_request(context: MessageContext, history: History) -> None:
+def remember_request(context: MessageContext, history: History) -> None:
     """Who asks, and how it counts."""
     message = context.message
     assert isinstance(message, Request)
     if context.stateless and history.over_http:
-        independence.note_number(message, history)
+        independence.remember_number(message, history)
     elif context.stateless:
-        note_name(server(history).client, says(message.params, CLIENT_INFO_KEY), context.seq)
+        remember_name(server(history).client, says(message.params, CLIENT_INFO_KEY), context.seq)
         if (found := _usual(context, history)) is not None:
             history.familiar_meta, history.familiar_candidates = found, context.candidates
 
@@ -155,7 +155,7 @@ OTHER_REFUSALS: Final = (-32600, -32603, -32021)
 """Codes that say something else of a request that is merely incomplete."""
 
 
-def incomplete_accepted(context: MessageContext, asked: Asked, history: History) -> Iterator[Violation]:
+def incomplete_accepted(context: MessageContext, asked: SentRequest, history: History) -> Iterator[Violation]:
     """STAT-002: how a server refuses a request that lacks something"""
     message, lacks = context.message, missing_meta(asked.params)
     if isinstance(message, Response):
@@ -206,7 +206,7 @@ def result_type(context: MessageContext, history: History) -> Iterable[Violation
 
 
 def _result_type(
-    result: JSONObject, context: MessageContext, asked: Asked, history: History
+    result: JSONObject, context: MessageContext, asked: SentRequest, history: History
 ) -> Iterator[Violation]:
     given, at = result.get("resultType"), context.at + "/result/resultType"
     if not is_modern(context, history):
@@ -274,7 +274,7 @@ FAMILY: Final = RuleFamily(
         HttpCheck(("STAT-010",), independence.repeated_lost, ("request",), rows.STATELESS, ("POST",)),
     ),
     updates=(
-        StateUpdate(note_request, ("request",), sender=CLIENT, within=STATELESS, given=UNFAMILIAR),
-        StateUpdate(directions.note_server_request, ("request",), sender=SERVER, within=STATELESS),
+        StateUpdate(remember_request, ("request",), sender=CLIENT, within=STATELESS, given=UNFAMILIAR),
+        StateUpdate(directions.remember_server_request, ("request",), sender=SERVER, within=STATELESS),
     ),
 )
