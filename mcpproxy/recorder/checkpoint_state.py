@@ -20,13 +20,22 @@ from mcpproxy.framing import bodies as framing_bodies
 from mcpproxy.framing import http1, sse, streams
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.recorder.http import assembly as http_assembly
-from mcpproxy.recorder.http import bodies, connections, cost
+from mcpproxy.recorder.http import body_frames, connections, memory_budget
 from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.recorder.journal_reader import Frozen
 
 _CLASSES: Final[dict[str, type]] = {
     value.__qualname__: value
-    for module in (framing_bodies, http1, streams, sse, bodies, connections, cost, http_assembly)
+    for module in (
+        framing_bodies,
+        http1,
+        streams,
+        sse,
+        body_frames,
+        connections,
+        memory_budget,
+        http_assembly,
+    )
     for value in vars(module).values()
     if isinstance(value, type) and value.__module__ == module.__name__
 }

@@ -75,7 +75,7 @@ def _admin_port(where: str, teller: Live) -> Watching | None:
         return None
     try:
         from mcpproxy.admin.metrics import Metrics
-        from mcpproxy.admin.server import AdminPort
+        from mcpproxy.admin.port import AdminPort
 
         metrics = Metrics()
         host, _, port = where.rpartition(":")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from mcpproxy.framing.lines import Line
-from mcpproxy.recorder.http.cost import SMALL_BYTES, Budget
+from mcpproxy.recorder.http.memory_budget import SMALL_BYTES, Budget
 from mcpproxy.recorder.stderr_notes import Live
 from mcpproxy.recorder.trace_state import SENDERS, Filed
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
@@ -102,9 +102,7 @@ class Filing:
 
     def _in_pieces(self, place: int, frame: Frame) -> None:
         """File a line in pieces, which nobody judges. The first of them has the number of the line."""
-        from mcpproxy.recorder.http.bodies import (
-            in_pieces,  # with what HTTP needs; few sessions have such lines
-        )
+        from mcpproxy.recorder.http.body_frames import in_pieces
 
         filed, sender = self.filed, SENDERS[place]
         filed.too_dear += not frame.continues

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.admin import connections
+from mcpproxy.admin import brief_connection
 from mcpproxy.admin.metrics import Metrics
-from mcpproxy.admin.server import AdminPort
+from mcpproxy.admin.port import AdminPort
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.commands import http
 from mcpproxy.recorder.journal_reader import JournalReader
@@ -96,12 +96,12 @@ def test_idle_connections_keep_nobody_from_asking() -> None:
             half.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
         for _ in range(10):
             assert ask(port, "/healthz") == (200, "ok\n")
-        gone = [one for one in idle[: -connections.MOST] if hears_its_end(one)]
-        assert len(gone) == 300 - connections.MOST
+        gone = [one for one in idle[: -brief_connection.MOST] if hears_its_end(one)]
+        assert len(gone) == 300 - brief_connection.MOST
 
 
 def test_a_request_that_takes_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections.BriefConnection, "life_s", 0.05)
+    monkeypatch.setattr(brief_connection.BriefConnection, "life_s", 0.05)
     port = AdminPort("127.0.0.1", 0, Metrics(), print)
     for begun in (b"", b"GET /healthz HTTP/1.1\r\n", b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"):
         number = int(port.address.rpartition(":")[2])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mcpproxy.judging import judge
 from mcpproxy.observer.severity import IN_FULL, PER_FRAME
-from mcpproxy.recorder.http.cost import DECODED_BYTES
+from mcpproxy.recorder.http.memory_budget import DECODED_BYTES
 from mcpproxy.recorder.judge import observer
 from mcpproxy.relay import journal
 from mcpproxy.ruleset import ruleset

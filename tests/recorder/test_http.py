@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.recorder.checkpoint_state import FrozenStateError, restore_assembly, save_assembly
-from mcpproxy.recorder.http import bodies, cost
+from mcpproxy.recorder.http import body_frames, memory_budget
 from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.recorder.judge import observer
 from mcpproxy.recorder.recovery import fold
@@ -306,7 +306,7 @@ def test_a_compressed_body_that_ends_too_early() -> None:
 
 
 def test_a_body_too_long_to_hold_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "BODY_BYTES", 4)
+    monkeypatch.setattr(body_frames, "BODY_BYTES", 4)
     found = assembled([client(get("/x")), server(answer(b"123456789", kind="text/plain"))])
     assert told(found)[2:] == ["1 server: 1234 cut piece", "1 server: 5678 cut piece", "1 server: 9", "1 end"]
 
@@ -315,8 +315,8 @@ def test_a_body_too_long_to_hold_comes_in_pieces(monkeypatch: pytest.MonkeyPatch
 def test_long_bodies_are_filed_in_short_pieces_of_whole_characters(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "BODY_BYTES", 8)
-    monkeypatch.setattr(bodies, "PIECE_BYTES", 4)
+    monkeypatch.setattr(body_frames, "BODY_BYTES", 8)
+    monkeypatch.setattr(body_frames, "PIECE_BYTES", 4)
     body = "data: äöü€x漢\n\n".encode()
     found = assembled([client(post(PING)), server(answer(body, kind=kind))])
     frames = [event for event in found if isinstance(event, Frame) and event.sender == "server"]
@@ -328,8 +328,8 @@ def test_long_bodies_are_filed_in_short_pieces_of_whole_characters(
 
 
 def test_what_costs_too_much_to_judge_is_filed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "SMALL_BYTES", 10)
-    monkeypatch.setattr(cost, "BUDGET_BYTES", 2 * cost.cost(PONG))
+    monkeypatch.setattr(memory_budget, "SMALL_BYTES", 10)
+    monkeypatch.setattr(memory_budget, "BUDGET_BYTES", 2 * memory_budget.cost(PONG))
     costly = PONG.replace(b"{}", b"[" + b"0," * 100 + b"0]")
     half = (len(costly) + 1) // 2
     first, rest = costly[:half], costly[half:]
@@ -347,8 +347,8 @@ def test_what_costs_too_much_to_judge_is_filed_in_pieces(monkeypatch: pytest.Mon
 
 
 def test_what_a_request_has_cost_is_given_back_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "SMALL_BYTES", 10)
-    monkeypatch.setattr(cost, "BUDGET_BYTES", 3 * cost.cost(PING) // 2)
+    monkeypatch.setattr(memory_budget, "SMALL_BYTES", 10)
+    monkeypatch.setattr(memory_budget, "BUDGET_BYTES", 3 * memory_budget.cost(PING) // 2)
     pairs = [entry for _ in range(5) for entry in (client(post(PING)), server(answer(b"")))]
     found = assembled([connect(1), *pairs, client(post(PING)), client_eof(), server_eof()])
     assert not any(event.continues for event in found if isinstance(event, Frame))

@@ -23,11 +23,11 @@ from mcpproxy.framing.http1 import (
     ResponseStart,
     Side,
 )
-from mcpproxy.recorder.http.bodies import EventBody, WholeBody
+from mcpproxy.recorder.http.body_frames import EventBody, WholeBody
 from mcpproxy.recorder.http.connections import Connection, Exchange
 from mcpproxy.recorder.http.contents import Contents, Speaker
-from mcpproxy.recorder.http.cost import HELD_BYTES, Budget
-from mcpproxy.recorder.http.heads import Head, Heads
+from mcpproxy.recorder.http.head_reader import Head, Heads
+from mcpproxy.recorder.http.memory_budget import HELD_BYTES, Budget
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.recorder.payloads import object_of, salt_of
 from mcpproxy.relay import journal

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.framing.http1 import Http1Connection, Side
-from mcpproxy.recorder.http.bodies import Body, Coded
+from mcpproxy.recorder.http.body_frames import Body, Coded
 from mcpproxy.recorder.masking import ID_LENGTH
 from mcpproxy.session.frame import CLIENT, SERVER, Sender
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from mcpproxy.framing.http1 import Side
-from mcpproxy.recorder.http.bodies import BODY_BYTES, Body, Coded, EventBody, in_pieces
+from mcpproxy.recorder.http.body_frames import BODY_BYTES, Body, Coded, EventBody, in_pieces
 from mcpproxy.recorder.http.connections import Connection, Exchange, Half
-from mcpproxy.recorder.http.cost import DECODED_RATIO, HELD_BYTES, Budget
+from mcpproxy.recorder.http.memory_budget import DECODED_RATIO, HELD_BYTES, Budget
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Note, Sender, SseEvent
 from mcpproxy.trace.format import Recorded

@@ -14,9 +14,9 @@ from mcpproxy.relay.journal import RESET
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpproxy.relay.http.dial import Dial
-    from mcpproxy.relay.http.host import Host
+    from mcpproxy.relay.http.proxy_interface import Host
     from mcpproxy.relay.http.records import Records
-    from mcpproxy.relay.http.requests import Requests
+    from mcpproxy.relay.http.request_reader import Requests
     from mcpproxy.relay.http.socket import End
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from mcpproxy.relay.http.dial import Sock
-    from mcpproxy.relay.http.host import Record, Stoppable
+    from mcpproxy.relay.http.proxy_interface import Record, Stoppable
     from mcpproxy.relay.http.rewrite import Rewriting
     from mcpproxy.relay.http.route import Router
     from mcpproxy.relay.http.tls import TlsClient, TlsServer

@@ -7,7 +7,7 @@ from mcpproxy.relay.journal import DROPPED, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcpproxy.relay.http.host import Host
+    from mcpproxy.relay.http.proxy_interface import Host
 
 
 class Records:

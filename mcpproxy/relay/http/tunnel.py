@@ -29,7 +29,7 @@ from mcpproxy.relay.http.pair import Pair
 from mcpproxy.relay.http.records import Records
 from mcpproxy.relay.http.reply import ESTABLISHED, reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES
-from mcpproxy.relay.http.requests import Requests
+from mcpproxy.relay.http.request_reader import Requests
 from mcpproxy.relay.http.socket import End
 from mcpproxy.relay.http.upgrade import Switch
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from mcpproxy.relay.http.dial import Sock
-    from mcpproxy.relay.http.host import Host
+    from mcpproxy.relay.http.proxy_interface import Host
     from mcpproxy.relay.http.request_head import Refusal
     from mcpproxy.relay.http.rewrite import Rewriter
     from mcpproxy.relay.http.route import Route

@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.base.slotted import slotted
 from mcpproxy.framing.heads import USUAL_HEAD_BYTES
 from mcpproxy.framing.http1 import RequestStart, ResponseStart
-from mcpproxy.recorder.http.bodies import coding_of
+from mcpproxy.recorder.http.body_frames import coding_of
 from mcpproxy.recorder.masking import ID_LENGTH, Masker
 from mcpproxy.session.exchanges import SESSION, Fields
 from mcpproxy.session.frame import Headers
