@@ -68,7 +68,7 @@ class CrashBuffer:
             os.close(fd)
         journal.on_loss = self._lose
 
-    def take(self, kind: int, at_ns: int, chunk: bytes | memoryview, connection: int = 0) -> None:
+    def store(self, kind: int, at_ns: int, chunk: bytes | memoryview, connection: int = 0) -> None:
         """Hold ``chunk`` until it is journaled; nothing else may be journaled before."""
         memory = self._memory
         size = len(chunk)
@@ -76,17 +76,17 @@ class CrashBuffer:
         # Fields are stored in order, so the place comes last.
         _CHUNK.pack_into(memory, _CHUNK_AT, size, kind, connection, at_ns, self._journal.position)
 
-    def drop(self) -> None:
+    def clear(self) -> None:
         """Nothing of the chunk was forwarded, or it was counted as lost."""
         self._memory[_PLACE_AT:_BYTES_AT] = _NOWHERE
 
     def _lose(self, client: int, server: int, stderr: int) -> None:
         """Hold how much was lost by now, the chunk in hand included."""
         self._memory[:_CHUNK_AT] = _LOST.pack(client, server, stderr, self._journal.position)
-        self.drop()
+        self.clear()
 
 
-def held(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
+def left_records(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
     """What a relay that is gone left in its hand: records as they stand in a journal (kind, payload, time,
     connection). ``end`` is the position behind the journal's last whole record."""
     # Not at the top: the relay only writes.

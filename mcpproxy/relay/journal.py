@@ -75,7 +75,7 @@ DROPPED: Final = b"closed"
 WAKE: Final = b"\0"
 """What the relay writes into the wake pipe to call the recorder."""
 
-LAST_WORDS: Final = b"\1"
+UNWRITTEN: Final = b"\1"
 """What it writes there before the records that the disk would not take, when it leaves."""
 
 SEGMENT_BYTES: Final = 8 << 20
@@ -130,7 +130,7 @@ class Journal:
 
     def __init__(self, trace: str, start: bytes, at_ns: int) -> None:
         self.folder = folder(trace)
-        self.tell: Callable[[str], None] = _ignore  # hears of a loss once, and of its end once
+        self.on_notice: Callable[[str], None] = _ignore  # hears of a loss once, and of its end once
         self.on_loss: Callable[[int, int, int], None] = _forget  # hears how much of each stream is lost
         self._number = self._oldest = 1
         self._size = 0
@@ -162,7 +162,7 @@ class Journal:
             self._lost = {CLIENT: 0, SERVER: 0, STDERR: 0}
             self._reason = failure.strerror or "the journal could not be written"
             self._retry_ns = at_ns + RETRY_NS
-            self.tell(f"recording interrupted ({self._reason}); the session goes on")
+            self.on_notice(f"recording interrupted ({self._reason}); the session goes on")
         elif at_ns >= self._retry_ns:
             self._retry_ns = at_ns + RETRY_NS
             if self._recovered(at_ns) and self._put(kind, at_ns, payload, connection) is None:
@@ -239,7 +239,7 @@ class Journal:
                 return False
             del self._held[0]
         self._lost = None
-        self.tell("recording again; the trace marks what is missing")
+        self.on_notice("recording again; the trace marks what is missing")
         return True
 
     def _gap(self) -> bytes:

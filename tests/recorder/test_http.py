@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.recorder.checkpoint_state import FrozenStateError, restore_assembly, save_assembly
+from mcpproxy.recorder.checkpoint_state import StateError, restore_assembly, save_assembly
 from mcpproxy.recorder.http import body_frames, memory_budget
 from mcpproxy.recorder.http.assembly import HttpAssembly
-from mcpproxy.recorder.judge import observer
-from mcpproxy.recorder.recovery import fold
+from mcpproxy.recorder.judge import standard_observer
+from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     Close,
@@ -62,7 +62,7 @@ from tests.recorder.journals import (
     record,
     recording,
 )
-from tests.recorder.test_fold import MortalWriter, record_until_killed
+from tests.recorder.test_recovery import MortalWriter, record_until_killed
 
 
 def assembled(entries: Iterable[Entry], begin: Entry | None = None) -> list[Recorded]:
@@ -554,7 +554,7 @@ DAMAGED: list[object] = [
 
 @pytest.mark.parametrize("state", DAMAGED, ids=repr)
 def test_what_is_no_state_is_refused(state: object) -> None:
-    with pytest.raises(FrozenStateError):
+    with pytest.raises(StateError):
         restore_assembly(state, ())  # pyright: ignore[reportArgumentType] # JSON from a file
 
 
@@ -611,7 +611,7 @@ def test_killed_anywhere_the_trace_is_the_same(tmp_path: Path) -> None:
     for life in range(0, len(whole), 61):
         folder = JournalFolder(trace, *SEGMENTS)
         record_until_killed(folder.path, MortalWriter(str(trace), life))
-        assert fold(str(trace), Accuser)
+        assert recover(str(trace), Accuser)
         assert trace.read_bytes() == whole
         trace.unlink()
 
@@ -680,7 +680,7 @@ def test_the_session_id_of_the_first_transport_stands_nowhere_and_is_still_judge
     for posted, rules in ((named.removeprefix("http://127.0.0.1:3001"), []), ("/elsewhere", ["HTTP-002"])):
         trace = tmp_path / f"{len(rules)}.jsonl"
         JournalFolder(trace, legacy(named, posted))
-        assert fold(str(trace), observer)
+        assert recover(str(trace), standard_observer)
         assert LEGACY_ID not in trace.read_text()
         found = list(read_trace(str(trace)).events())
         assert [f.rule for f in found if isinstance(f, Finding) and f.rule == "HTTP-002"] == rules

@@ -21,7 +21,7 @@ _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80
 _TRAILER: Final = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*)?\r\n")
 
 
-class Length:
+class LengthCounter:
     """A body of a known length."""
 
     __slots__ = ("is_over", "left")
@@ -40,7 +40,7 @@ class Length:
         return start + self.left
 
 
-class Chunked:
+class ChunkedCounter:
     """A body in chunked coding, trailers included."""
 
     __slots__ = ("_in_trailers", "_left", "_line", "_trailer_bytes", "is_over")
@@ -53,7 +53,7 @@ class Chunked:
         self.is_over = False
 
     def feed(self, data: bytes, start: int) -> int:
-        """As for `Length`.
+        """As for `LengthCounter`.
 
         Raises:
             Refusal: it is not chunked coding, or could be read in two ways.
@@ -103,11 +103,11 @@ class Chunked:
         return stop
 
 
-Body = Length | Chunked
+BodyCounter = LengthCounter | ChunkedCounter
 
 
-def body_of(length: int) -> Body | None:
+def body_counter(length: int) -> BodyCounter | None:
     """What counts a body of ``length`` bytes (``CHUNKED``: in chunked coding); ``None`` if there is none."""
     if length == CHUNKED:
-        return Chunked()
-    return Length(length) if length else None
+        return ChunkedCounter()
+    return LengthCounter(length) if length else None

@@ -142,28 +142,28 @@ class Dial:
         except OSError as error:  # it has spoken and gone already
             self._pending = None
             sock.close()
-            self._fail_shaking(error)
+            self._fail_handshake(error)
             return
-        self._on_shaking(0)
+        self._on_handshake(0)
 
-    def _on_shaking(self, events: int) -> None:
+    def _on_handshake(self, events: int) -> None:
         del events
         tls = self._pending
         if tls is None or isinstance(tls, socket.socket):
             return
         try:
-            wanted = tls.shake()
+            wanted = tls.handshake()
         except OSError as error:
             self._release()
             tls.close()
             self._pending = None
-            self._fail_shaking(error)
+            self._fail_handshake(error)
             return
         if not wanted:
             self._release()
             self._succeed(tls)
         elif self._watched < 0:
-            self._watch(wanted, self._on_shaking)
+            self._watch(wanted, self._on_handshake)
         else:
             self._dialer.loop.change(self._watched, wanted)
 
@@ -198,7 +198,7 @@ class Dial:
         self.failure = status, why
         self._settle()
 
-    def _fail_shaking(self, error: OSError) -> None:
+    def _fail_handshake(self, error: OSError) -> None:
         assert self._dialer.tls is not None
         self._fail(502, f"no TLS with {self._upstream.address} ({self._dialer.tls.explain(error)})")
 

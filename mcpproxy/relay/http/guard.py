@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import _socket
 
-from mcpproxy.relay.http.request_head import Refusal, RequestHead, split_authority
+from mcpproxy.relay.http.request_head import ParsedHead, Refusal, split_authority
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Guard:
             except ValueError:  # "null"
                 pass
 
-    def check(self, head: RequestHead, target_host: str = "") -> None:
+    def check(self, head: ParsedHead, target_host: str = "") -> None:
         """Let a request pass or not. ``target_host`` is whom it is for when that is not us.
 
         Raises:

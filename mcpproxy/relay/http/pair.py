@@ -14,9 +14,9 @@ from mcpproxy.relay.journal import RESET
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpproxy.relay.http.dial import Dial
-    from mcpproxy.relay.http.proxy_interface import Host
+    from mcpproxy.relay.http.proxy_interface import ProxyInterface
     from mcpproxy.relay.http.records import Records
-    from mcpproxy.relay.http.request_reader import Requests
+    from mcpproxy.relay.http.request_reader import RequestReader
     from mcpproxy.relay.http.socket import End
 
 
@@ -26,7 +26,7 @@ class Pair:
     __slots__ = (
         "_client",
         "_dial",
-        "_is_deaf",
+        "_is_client_unread",
         "_is_over",
         "_proxy",
         "_records",
@@ -34,7 +34,7 @@ class Pair:
         "_upstream",
     )
 
-    def __init__(self, proxy: Host, client: End, records: Records, requests: Requests) -> None:
+    def __init__(self, proxy: ProxyInterface, client: End, records: Records, requests: RequestReader) -> None:
         self._proxy = proxy
         self._client = client
         self._records = records
@@ -42,7 +42,7 @@ class Pair:
         self._upstream: End | None = None
         self._dial: Dial | None = None  # while there is no upstream yet
         self._is_over = False
-        self._is_deaf = False  # the client is not read any more
+        self._is_client_unread = False  # the client is not read any more
 
     def start(self) -> None:
         """Begin to read the client."""
@@ -88,7 +88,7 @@ class Pair:
         if end is self._client or end.ended:
             self._on_reset(end)
             return
-        self._is_deaf = True
+        self._is_client_unread = True
         self._watch()
 
     def _on_reset(self, end: End) -> None:
@@ -102,7 +102,7 @@ class Pair:
 
     def _close_if_done(self) -> None:
         upstream = self._upstream
-        is_up_done = (self._client.ended or self._is_deaf) and (
+        is_up_done = (self._client.ended or self._is_client_unread) and (
             self._dial is None if upstream is None else upstream.finished or upstream.broken
         )
         if is_up_done and self._client.finished:
@@ -131,7 +131,7 @@ class Pair:
             if end.ended and not end.finished:
                 self._on_reset(end)  # it had only ended before
             else:  # over both ways; or it is the other end's turn, and this is looked at again after that
-                end.look_away()
+                end.unwatch()
         return False
 
     def _flush(self, end: End) -> None:
@@ -160,7 +160,7 @@ class Pair:
         client, upstream = self._client, self._upstream
         reads_client = (
             not client.ended
-            and not self._is_deaf
+            and not self._is_client_unread
             and self._dial is None
             and (upstream is None or upstream.rest is None)
             and not self._requests.is_full

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from mcpproxy.relay.http.dial import Sock
-    from mcpproxy.relay.http.proxy_interface import Record, Stoppable
+    from mcpproxy.relay.http.proxy_interface import Record, StoppableTunnel
     from mcpproxy.relay.http.rewrite import Rewriting
     from mcpproxy.relay.http.route import Router
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
@@ -60,10 +60,10 @@ RECORDER_S: Final = 5.0
 
 _BACKLOG: Final = 4096
 _ACCEPTS_A_TURN: Final = 64
-_NEWS: Final = 0  # in the wake-up pipe, where signals are other numbers: the resolver has found something
+_RESOLVED: Final = 0  # in the wake-up pipe, where signals are other numbers: the resolver has found something
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _ACCEPT_AGAIN_S: Final = 0.1
-_FAULTS_TOLD: Final = 20
+_FAULTS_REPORTED: Final = 20
 """So many different faults of ours are told on stderr, each once. The record tells of each."""
 
 
@@ -142,9 +142,11 @@ def run(
         try:
             proxy.attach_recorder(fork_recorder(recorder_main, None, 0))
         except OSError as fault:
-            proxy.voice.say(f"no recorder ({fault.strerror}); the next mcpproxy command files the journal")
+            proxy.stderr_log.say(
+                f"no recorder ({fault.strerror}); the next mcpproxy command files the journal"
+            )
     for greeting in settings.greetings:
-        proxy.voice.say(greeting)
+        proxy.stderr_log.say(greeting)
     proxy.serve()
     proxy.finish()
     return 0
@@ -160,7 +162,7 @@ class Proxy:
         self.router = settings.router
         self.upstream = settings.upstream
         self.rewriting = settings.rewriting
-        self.voice = StderrLog(self.loop, settings.is_quiet)
+        self.stderr_log = StderrLog(self.loop, settings.is_quiet)
         self._wakeup = _catch_signals()
         self._written = self._wakeup[1]
         self._resolver = Resolver(self._wake, self._on_fault)
@@ -170,19 +172,21 @@ class Proxy:
         self._listener = listener
         self._journal = journal
         self.record: Record = _forget  # journals something of a connection
-        self.hold: Record = _forget  # keeps a chunk where a kill does not reach it, until the journal has it
+        self.keep_until_journaled: Record = (
+            _forget  # keeps a chunk where a kill does not reach it, until the journal has it
+        )
         self._recorder: Recorder | None = None
         self._asleep: bytearray | mmap.mmap = bytearray(1)
-        self._tunnels: set[Stoppable] = set()
+        self._tunnels: set[StoppableTunnel] = set()
         self._last_number = 0
         self._is_stopped = False
-        self._is_pressed = False  # told to stop a second time
+        self._is_stop_repeated = False  # told to stop a second time
         self._faults: set[str] = set()  # those of ours that were told
         if journal is not None:
-            journal.tell = self.voice.say
+            journal.on_notice = self.stderr_log.say
             self.record = journal.append
             try:
-                self.hold = CrashBuffer(journal, LONGEST_BYTES).take
+                self.keep_until_journaled = CrashBuffer(journal, LONGEST_BYTES).store
             except OSError:
                 pass  # a full disk: then a kill may cost the last chunk
         self.loop.watch(self._wakeup[0], READ, self._on_wakeup)
@@ -192,7 +196,7 @@ class Proxy:
         """Wake this recorder, and pass on what it has to say."""
         self._recorder = recorder
         self._asleep = recorder.asleep
-        self.voice.pass_on(recorder.notes, self._on_recorder_gone)
+        self.stderr_log.pass_on(recorder.notes, self._on_recorder_gone)
 
     def serve(self) -> None:
         """Serve until told to stop."""
@@ -222,7 +226,7 @@ class Proxy:
         if self._journal is not None:
             self._journal.append(journals.EXIT, now, exit_payload(0))
             owed = self._journal.close(now)
-            self.record = self.hold = _forget
+            self.record = self.keep_until_journaled = _forget
         if self._recorder is not None:
             self._await_recorder(self._recorder, owed)
 
@@ -234,10 +238,10 @@ class Proxy:
         except ProcessLookupError:
             pass
         end = time.monotonic() + self._recorder_s
-        while self.voice.has_notes and not self._is_pressed:
+        while self.stderr_log.has_notes and not self._is_stop_repeated:
             left = end - time.monotonic()
             if left <= 0:
-                self.voice.say("the recorder is not done; the next mcpproxy command completes the trace")
+                self.stderr_log.say("the recorder is not done; the next mcpproxy command completes the trace")
                 return
             self._turn(left)
 
@@ -248,7 +252,7 @@ class Proxy:
         self._last_number += 1
         return self._last_number
 
-    def forget(self, tunnel: Stoppable) -> None:
+    def forget(self, tunnel: StoppableTunnel) -> None:
         """This tunnel is over."""
         self._tunnels.discard(tunnel)
 
@@ -282,7 +286,7 @@ class Proxy:
         if self._tls is None:
             self._begin(sock, peer)
         else:
-            self._tls.shake(self.loop, self.timers, sock, lambda tls: self._begin(tls, peer))
+            self._tls.handshake(self.loop, self.timers, sock, lambda tls: self._begin(tls, peer))
 
     def _begin(self, sock: Sock, peer: str) -> None:
         tunnel = self.tunnel(self, sock, peer)
@@ -294,7 +298,7 @@ class Proxy:
 
     def _pause_accepting(self, error: OSError) -> None:
         """Clients wait in the backlog until others have left."""
-        self.voice.say(f"no more connections for now ({error.strerror}); raise the limit of open files")
+        self.stderr_log.say(f"no more connections for now ({error.strerror}); raise the limit of open files")
         self.loop.change(self._listener.fileno(), 0)
         self.timers.start(_ACCEPT_AGAIN_S, self._go_on_accepting)
 
@@ -310,10 +314,10 @@ class Proxy:
         """
         why = f"a fault of mcpproxy: {fault!r}{_place(fault)}"
         abandon: Callable[[str], None] | None = getattr(getattr(work, "__self__", None), "abandon", None)
-        if why not in self._faults and len(self._faults) < _FAULTS_TOLD:
+        if why not in self._faults and len(self._faults) < _FAULTS_REPORTED:
             self._faults.add(why)
             what = "the proxy goes on after" if abandon is None else "a connection was closed,"
-            self.voice.say(f"{what} {why}; please report it")
+            self.stderr_log.say(f"{what} {why}; please report it")
         if abandon is None:
             note = f'{{"what":"fault","why":{journals.quoted(why)}}}'
             self.record(journals.NOTE, time.monotonic_ns(), note.encode("utf-8", "replace"), 0)
@@ -321,7 +325,7 @@ class Proxy:
         try:
             abandon(why)
         except Exception as second:
-            self._on_fault(_end_of_it, second)
+            self._on_fault(_no_connection, second)
 
     def _on_wakeup(self, events: int) -> None:
         del events
@@ -330,12 +334,12 @@ class Proxy:
         except BlockingIOError:
             return
         for number in numbers:
-            if number == _NEWS:
+            if number == _RESOLVED:
                 continue
             if number == signal.SIGCHLD:
                 self._reap()
             elif number in ENDING:
-                self._is_pressed = self._is_stopped
+                self._is_stop_repeated = self._is_stopped
                 self._is_stopped = True
                 self.record(journals.SIGNAL, time.monotonic_ns(), ENDING[number].encode(), 0)
         self._resolver.deliver()
@@ -348,11 +352,13 @@ class Proxy:
 
     def _on_recorder_gone(self) -> None:
         if not self._is_stopped:
-            self.voice.say("the recorder has stopped; the proxy goes on and the journal keeps the traffic")
+            self.stderr_log.say(
+                "the recorder has stopped; the proxy goes on and the journal keeps the traffic"
+            )
 
     def _wake(self) -> None:
         try:
-            os.write(self._written, bytes((_NEWS,)))
+            os.write(self._written, bytes((_RESOLVED,)))
         except BlockingIOError:  # so much is in the pipe already that the loop will wake up
             pass
 
@@ -361,7 +367,7 @@ def _forget(kind: int, at_ns: int, payload: bytes, number: int) -> None:
     """In place of a journal, when there is none."""
 
 
-def _end_of_it() -> None:
+def _no_connection() -> None:
     """In place of a callback: a fault that was met while abandoning a connection concerns nothing else."""
 
 

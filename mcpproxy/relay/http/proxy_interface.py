@@ -14,7 +14,7 @@ Record: TypeAlias = Callable[[int, int, bytes, int], None]
 """Takes ``(kind, at_ns, payload, connection)``."""
 
 
-class Stoppable(Protocol):
+class StoppableTunnel(Protocol):
     """A tunnel, as the proxy sees it."""
 
     def stop(self, why: str) -> None:
@@ -26,7 +26,7 @@ class Stoppable(Protocol):
         ...
 
 
-class Host(Protocol):
+class ProxyInterface(Protocol):
     """What all tunnels share."""
 
     loop: Loop
@@ -36,12 +36,12 @@ class Host(Protocol):
     upstream: str
     rewriting: Rewriting | None
     record: Record
-    hold: Record
+    keep_until_journaled: Record
 
     def next_number(self) -> int:
         """A number for a connection that has something to record."""
         ...
 
-    def forget(self, tunnel: Stoppable) -> None:
+    def forget(self, tunnel: StoppableTunnel) -> None:
         """This tunnel is over."""
         ...

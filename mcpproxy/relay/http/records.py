@@ -7,7 +7,7 @@ from mcpproxy.relay.journal import DROPPED, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcpproxy.relay.http.proxy_interface import Host
+    from mcpproxy.relay.http.proxy_interface import ProxyInterface
 
 
 class Records:
@@ -15,7 +15,7 @@ class Records:
 
     __slots__ = ("_client", "_ends", "_proxy", "number")
 
-    def __init__(self, proxy: Host, client: str) -> None:
+    def __init__(self, proxy: ProxyInterface, client: str) -> None:
         self._proxy = proxy
         self._client = client
         self._ends = 0  # a bit for each kind of EOF record that is written
@@ -33,9 +33,9 @@ class Records:
         """Write a record of a connection that has begun."""
         self._proxy.record(kind, at_ns, payload, self.number)
 
-    def hold(self, kind: int, at_ns: int, payload: bytes) -> None:
+    def keep_until_journaled(self, kind: int, at_ns: int, payload: bytes) -> None:
         """Keep what is about to be sent where a kill does not reach it, until it is added."""
-        self._proxy.hold(kind, at_ns, payload, self.number)
+        self._proxy.keep_until_journaled(kind, at_ns, payload, self.number)
 
     def note(self, what: str, why: str, at_ns: int) -> None:
         """Write what we did to the connection."""

@@ -42,7 +42,7 @@ class Refusal(Exception):  # noqa: N818 # not an error of ours: an answer
         self.why = why
 
 
-class RequestHead:
+class ParsedHead:
     """What a head says. ``fields`` are its lines as they came: the name, the name in lower case, the value
     without the white space around it, the whole line without its line end."""
 
@@ -67,7 +67,7 @@ class RequestHead:
         return None
 
 
-def parse(raw: bytes) -> RequestHead:
+def parse(raw: bytes) -> ParsedHead:
     """Read a whole head, blank line included.
 
     Raises:
@@ -84,7 +84,7 @@ def parse(raw: bytes) -> RequestHead:
     fields = _FIELDS.match(raw, line.end())
     if fields is None or fields.end() != len(raw):
         raise Refusal(400, _why_unreadable(raw))
-    head = RequestHead(method, target, b"1.0" if minor == b"0" else b"1.1")
+    head = ParsedHead(method, target, b"1.0" if minor == b"0" else b"1.1")
     for text in raw[line.end() : -4].split(b"\r\n"):
         if text:
             name, _, value = text.partition(b":")
@@ -123,7 +123,7 @@ def split_authority(text: bytes) -> tuple[str, int | None]:
     return match[1].decode("ascii").lower().strip("[]"), int(port) if port else None
 
 
-def _read_fields(head: RequestHead) -> None:
+def _read_fields(head: ParsedHead) -> None:
     lengths: list[bytes] = []
     codings: list[bytes] = []
     hosts: list[bytes] = []
@@ -137,19 +137,19 @@ def _read_fields(head: RequestHead) -> None:
         elif name == b"connection":
             head.options += [option.strip(b" \t").lower() for option in value.split(b",")]
     if len(hosts) > 1:
-        raise Refusal(400, "there is more than one Host field")
+        raise Refusal(400, "there is more than one ProxyInterface field")
     if hosts:
         head.host = hosts[0]
         try:
             split_authority(head.host)
         except ValueError:
-            raise Refusal(400, "the Host field is not a host") from None
+            raise Refusal(400, "the ProxyInterface field is not a host") from None
     elif head.version == b"1.1":
-        raise Refusal(400, "the Host field is missing")
+        raise Refusal(400, "the ProxyInterface field is missing")
     head.length = _length(head, lengths, codings)
 
 
-def _length(head: RequestHead, lengths: list[bytes], codings: list[bytes]) -> int:
+def _length(head: ParsedHead, lengths: list[bytes], codings: list[bytes]) -> int:
     if codings:
         if lengths:
             raise Refusal(400, "there is a Content-Length and a Transfer-Encoding")
@@ -167,7 +167,7 @@ def _length(head: RequestHead, lengths: list[bytes], codings: list[bytes]) -> in
     return int(lengths[0])
 
 
-def _read_target(head: RequestHead) -> None:
+def _read_target(head: ParsedHead) -> None:
     target = head.target
     if head.method == b"CONNECT":
         match = _HOST.fullmatch(target)

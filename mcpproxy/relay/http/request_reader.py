@@ -6,20 +6,20 @@ request that may end HTTP stays until that is known.
 
 from __future__ import annotations
 
-from mcpproxy.relay.http.body_end import body_of
+from mcpproxy.relay.http.body_end import body_counter
 from mcpproxy.relay.http.request_head import LIMIT_BYTES, Refusal, check_beginning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpproxy.relay.http.body_end import Body
+    from mcpproxy.relay.http.body_end import BodyCounter
     from mcpproxy.relay.http.route import Route, Router
 
     OnRequest = Callable[[Route, bool, bool, int], None]
 
 
-class Passage:
+class Forwardable:
     """What may go on: ``out`` for ``data``, which is what the client sent; there may be nothing to send on.
 
     With a ``refusal`` nothing goes on after it; ``has_body`` is false if it answers a HEAD.
@@ -36,7 +36,7 @@ class Passage:
         self.has_body = has_body
 
 
-class Requests:
+class RequestReader:
     """The requests of one connection, and how often upstream has spoken between them.
 
     Args:
@@ -64,12 +64,12 @@ class Requests:
         self.held = b""  # what did not go on yet
         self.route: Route | None = None  # of the last request
         self.waits = False  # for the answer to that, which may end HTTP
-        self._body: Body | None = None  # of the request that is passing
+        self._body: BodyCounter | None = None  # of the request that is passing
         self._is_pipelined = False
         # How often upstream has spoken: ever, up to our last bytes for it, up to the last head among them.
         self.answers = self._answers_at_bytes = self._answers_at_head = 0
 
-    def take(self, data: bytes, at_ns: int) -> Passage:
+    def take(self, data: bytes, at_ns: int) -> Forwardable:
         """Find the heads in what the client sent at ``at_ns``; what may go on now."""
         held = self.held
         buffer = held + data if held else data
@@ -100,9 +100,9 @@ class Requests:
                     at = stop
         except Refusal as refusal:
             self.held = b""
-            return Passage(out, buffer, refusal, has_body=not buffer.startswith(b"HEAD ", at))
+            return Forwardable(out, buffer, refusal, has_body=not buffer.startswith(b"HEAD ", at))
         self.held = buffer[at:]
-        return Passage(out, buffer[:at])
+        return Forwardable(out, buffer[:at])
 
     def _begin(self, route: Route, is_behind_another: bool, at_ns: int) -> None:
         """A request begins. ``is_behind_another``: it came together with the end of the one before it."""
@@ -110,13 +110,13 @@ class Requests:
         is_pipelined = last is not None and (is_behind_another or self.answers == self._answers_at_bytes)
         if is_pipelined and route.is_last:
             raise Refusal(400, "HTTP may end here, but the requests before are not answered yet")
-        leaves = last is not None and route.leaves(last)
+        leaves = last is not None and route.needs_new_connection(last)
         if leaves and is_pipelined:
             raise Refusal(400, "this goes to another server, but the requests before are not answered yet")
         self.route = route
         self._is_pipelined = is_pipelined
         self._answers_at_head = self.answers
-        self._body = body_of(route.length)
+        self._body = body_counter(route.length)
         self.waits = route.is_last
         self._begins(route, leaves, is_pipelined, at_ns)
 
@@ -124,7 +124,7 @@ class Requests:
         """Bytes went to upstream."""
         self._answers_at_bytes = self.answers
 
-    def goes_on(self) -> bytes:
+    def resume(self) -> bytes:
         """It is known what follows a request that might have ended HTTP; the bytes that waited for that."""
         self.waits = False
         held, self.held = self.held, b""
@@ -147,4 +147,4 @@ class Requests:
     @property
     def wants_body(self) -> bool:
         """Whether an answer to the last request may have a body."""
-        return self.route is None or self.route.asked.method != b"HEAD"
+        return self.route is None or self.route.request.method != b"HEAD"

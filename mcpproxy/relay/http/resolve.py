@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Address = tuple[int, "tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]"]  # family, address
     Answer = list[Address] | OSError
-    Hear = Callable[[Answer], None]
+    OnAnswer = Callable[[Answer], None]
 
 KEPT_S: Final = 10.0
 """How long a name's addresses are believed."""
@@ -37,32 +37,32 @@ class Resolver:
     def __init__(self, wake: Callable[[], None], on_fault: OnFault) -> None:
         self._wake = wake
         self._on_fault = on_fault
-        self._waiting: dict[tuple[str, int], list[Hear]] = {}
+        self._waiting: dict[tuple[str, int], list[OnAnswer]] = {}
         self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
         self._found: list[tuple[tuple[str, int], Answer]] = []
 
-    def ask(self, host: str, port: int, hear: Hear) -> None:
-        """Have ``hear`` called with the addresses, or with why there are none; perhaps at once."""
+    def ask(self, host: str, port: int, on_answer: OnAnswer) -> None:
+        """Have ``on_answer`` called with the addresses, or with why there are none; perhaps at once."""
         key = host, port
         known = self._known.get(key)
         if known is not None and known[0] > time.monotonic():
-            hear(known[1])
+            on_answer(known[1])
             return
         try:
             addresses = _look_up(host, port, socket.AI_NUMERICHOST)
         except OSError:  # a name
             if key in self._waiting:
-                self._waiting[key].append(hear)
+                self._waiting[key].append(on_answer)
                 return
             try:
                 _thread.start_new_thread(self._work, (key,))
             except RuntimeError:
-                hear(OSError(errno.EAGAIN, "no thread is to be had for the look-up"))
+                on_answer(OSError(errno.EAGAIN, "no thread is to be had for the look-up"))
             else:
-                self._waiting[key] = [hear]
+                self._waiting[key] = [on_answer]
             return
         self._keep(key, addresses)
-        hear(addresses)
+        on_answer(addresses)
 
     def prefer(self, host: str, port: int, address: Address) -> None:
         """Remember that this one of the host's addresses has answered."""
@@ -77,11 +77,11 @@ class Resolver:
             key, answer = self._found.pop(0)
             if isinstance(answer, list):
                 self._keep(key, answer)
-            for hear in self._waiting.pop(key):
+            for on_answer in self._waiting.pop(key):
                 try:
-                    hear(answer)
+                    on_answer(answer)
                 except Exception as fault:
-                    self._on_fault(hear, fault)
+                    self._on_fault(on_answer, fault)
 
     def _keep(self, key: tuple[str, int], addresses: list[Address]) -> None:
         if len(self._known) >= _KEPT:

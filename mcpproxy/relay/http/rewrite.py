@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-from mcpproxy.relay.http.body_end import Body, Chunked, Length
+from mcpproxy.relay.http.body_end import BodyCounter, ChunkedCounter, LengthCounter
 from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.relay.http.request_head import LIMIT_BYTES, Refusal
 
@@ -102,7 +102,9 @@ class Rewriter:
         self._held = b""
         self._host = b""  # our name, to the client whose answer this is
         self._head = b""  # of an answer whose body decides about it
-        self._body: Body | None = None  # counts the body; ``None`` if it lasts to the end of the connection
+        self._body: BodyCounter | None = (
+            None  # counts the body; ``None`` if it lasts to the end of the connection
+        )
         self._notes: list[str] = []
 
     def expect(self, route: Route) -> None:
@@ -165,14 +167,14 @@ class Rewriter:
         if status < 200:
             return head
         route = self._expected.pop(0)
-        self._host = route.asked.host or b""
+        self._host = route.request.host or b""
         fields = [(name.strip().lower(), value.strip()) for name, _, value in _fields(head)]
         values = dict(fields)
-        self._body, is_empty = _body_of(status, route.asked.method, values)
+        self._body, is_empty = _body_counter(status, route.request.method, values)
         is_plain = values.get(b"content-encoding", b"identity").lower() == b"identity"
         kind = values.get(b"content-type", b"").lower()
         has_event = route.has_stream and kind.startswith(b"text/event-stream") and not is_empty
-        if has_event and is_plain and not isinstance(self._body, Length):
+        if has_event and is_plain and not isinstance(self._body, LengthCounter):
             self._stage = _EVENT
             return self._new_head(head)
         if not self._rewriting.is_full or (self._body is None and not is_empty):
@@ -180,8 +182,8 @@ class Rewriter:
             return self._new_head(head)
         if is_empty:
             return self._new_head(head)
-        is_metadata = _METADATA.match(route.asked.path) is not None and is_plain
-        if is_metadata and not (isinstance(self._body, Length) and self._body.left > DOCUMENT_BYTES):
+        is_metadata = _METADATA.match(route.request.path) is not None and is_plain
+        if is_metadata and not (isinstance(self._body, LengthCounter) and self._body.left > DOCUMENT_BYTES):
             self._head = self._new_head(head)
             self._stage = _DOCUMENT
             return b""
@@ -213,7 +215,7 @@ class Rewriter:
         head, size = self._head, len(self._held)
         if body is None:
             return None if size <= DOCUMENT_BYTES else head + self._give_up()
-        if isinstance(body, Length):
+        if isinstance(body, LengthCounter):
             if size < body.left:
                 return None
             document = self._rewritten(self._take(body.left), "the metadata")
@@ -280,15 +282,15 @@ def _fields(head: bytes) -> list[tuple[bytes, bytes, bytes]]:
     return [line.partition(b":") for line in head.split(b"\r\n")[1:]]
 
 
-def _body_of(status: int, method: bytes, values: dict[bytes, bytes]) -> tuple[Body | None, bool]:
+def _body_counter(status: int, method: bytes, values: dict[bytes, bytes]) -> tuple[BodyCounter | None, bool]:
     """What counts the body of an answer, and whether there is none (RFC 9112, section 6.3)."""
     if method == b"HEAD" or status in (204, 304):
         return None, True
     if b"transfer-encoding" in values:
-        return (Chunked() if values[b"transfer-encoding"].lower() == b"chunked" else None), False
+        return (ChunkedCounter() if values[b"transfer-encoding"].lower() == b"chunked" else None), False
     length = values.get(b"content-length", b"")
     if length.isdigit():
-        return (Length(int(length)), False) if int(length) else (None, True)
+        return (LengthCounter(int(length)), False) if int(length) else (None, True)
     return None, False
 
 

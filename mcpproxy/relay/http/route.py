@@ -4,7 +4,7 @@ A client connection is one upstream connection, so what a client says about the 
 (``Connection: close`` or ``keep-alive``, ``TE``, ``Upgrade``) is as true upstream as it is here, and
 goes on. Changed are only:
 
-- ``Host``, which must name upstream;
+- ``ProxyInterface``, which must name upstream;
 - the path of the endpoint, where upstream's has another name;
 - a target that is a URL, of which upstream gets the path (RFC 9112, section 3.2.2);
 - fields that ``Connection`` names beyond those above: they end here (RFC 9110, section 7.6.1);
@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from mcpproxy.relay.http.guard import Guard, Targets
-from mcpproxy.relay.http.request_head import Refusal, RequestHead, parse, split_authority
+from mcpproxy.relay.http.request_head import ParsedHead, Refusal, parse, split_authority
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,6 @@ class Route:
     """What becomes of one request. ``head`` is its head as it goes on; the same object may serve many."""
 
     __slots__ = (
-        "asked",
         "has_stream",
         "has_tunnel",
         "has_upgrade",
@@ -72,25 +71,26 @@ class Route:
         "is_last",
         "length",
         "note",
+        "request",
         "upstream",
     )
 
-    def __init__(self, asked: RequestHead, upstream: Upstream) -> None:
-        self.asked = asked
+    def __init__(self, request: ParsedHead, upstream: Upstream) -> None:
+        self.request = request
         self.upstream = upstream
         self.head = b""
-        self.length = asked.length
-        self.has_upgrade = b"upgrade" in asked.options and asked.value(b"upgrade") is not None
-        self.has_tunnel = asked.method == b"CONNECT"  # no head goes on, and no HTTP
+        self.length = request.length
+        self.has_upgrade = b"upgrade" in request.options and request.value(b"upgrade") is not None
+        self.has_tunnel = request.method == b"CONNECT"  # no head goes on, and no HTTP
         self.is_last = self.has_upgrade or self.has_tunnel  # what follows may not be HTTP
         self.has_stream = (  # it asks for one as clients of the first HTTP transport do
-            asked.method == b"GET"
-            and b"text/event-stream" in (asked.value(b"accept") or b"").lower()
-            and asked.value(b"mcp-session-id") is None
+            request.method == b"GET"
+            and b"text/event-stream" in (request.value(b"accept") or b"").lower()
+            and request.value(b"mcp-session-id") is None
         )
         self.note = ""  # what was done to the head beyond the usual
 
-    def leaves(self, last: Route) -> bool:
+    def needs_new_connection(self, last: Route) -> bool:
         """Whether it needs another upstream connection than the request ``last``."""
         here, there = last.upstream, self.upstream
         return self.has_tunnel or (here is not there and here.address != there.address)
@@ -118,7 +118,7 @@ class Router(ABC):
         return route
 
     @abstractmethod
-    def find(self, head: RequestHead) -> Route:
+    def find(self, head: ParsedHead) -> Route:
         """The route of a request that has not been seen yet.
 
         Raises:
@@ -135,11 +135,11 @@ class Reverse(Router):
         self._endpoint = endpoint.encode("ascii")
         self._guard = guard
 
-    def find(self, head: RequestHead) -> Route:
+    def find(self, head: ParsedHead) -> Route:
         if head.method == b"CONNECT":
             raise Refusal(400, "CONNECT is for a forward proxy; start one with --forward")
         if head.authority is not None and head.authority.lower() != (head.host or head.authority).lower():
-            raise Refusal(400, "the target and the Host field name different servers")
+            raise Refusal(400, "the target and the ProxyInterface field name different servers")
         self._guard.check(head)
         route = Route(head, self._upstream)
         _write(route, self._mapped(head.path))
@@ -166,7 +166,7 @@ class Forward(Router):
         self._targets = targets
         self._guard = guard
 
-    def find(self, head: RequestHead) -> Route:
+    def find(self, head: ParsedHead) -> Route:
         if head.authority is None:
             raise Refusal(
                 400, "the target names no server; use this address as HTTP_PROXY, not as the server"
@@ -189,7 +189,7 @@ class Forward(Router):
 
 def _write(route: Route, target: bytes, authority: bytes | None = None) -> None:
     """Write the head that goes on."""
-    head = route.asked
+    head = route.request
     named = {option for option in head.options if option not in _OURS_TOO}
     if not named.isdisjoint(_NEVER_HOP_BY_HOP):
         raise Refusal(400, "Connection names a field that is meant for the server")

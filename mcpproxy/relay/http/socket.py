@@ -18,7 +18,7 @@ _NOT_WATCHED: Final = -1
 _ABORT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
 
-def _nobody(events: int) -> None:
+def _ignore(events: int) -> None:
     """The handler of an end that is closed."""
 
 
@@ -67,7 +67,7 @@ class End:
             return
         self.events = events
 
-    def look_away(self) -> None:
+    def unwatch(self) -> None:
         """Not even be told that it is broken."""
         if self.events != _NOT_WATCHED:
             self.events = _NOT_WATCHED
@@ -89,9 +89,9 @@ class End:
 
     def close(self) -> None:
         try:
-            self.look_away()
+            self.unwatch()
         finally:
-            self._handler = _nobody  # it belongs to what belongs to us
+            self._handler = _ignore  # it belongs to what belongs to us
             self._sock.close()
 
     def abort(self) -> None:

@@ -29,19 +29,19 @@ class StderrLog:
         self._sink = inherited_sink(2)
         self._unsaid: list[bytes] = []
         self._notes = -1
-        self._on_silence: Callable[[], None] = lambda: None
+        self._on_notes_end: Callable[[], None] = lambda: None
         self._is_waiting = False
 
     def say(self, text: str) -> None:
         """One line, never in the middle of another."""
         if not self._is_quiet and len(self._unsaid) < _UNSAID_LINES:
             self._unsaid.append(f"mcpproxy: {visible(text)}\n".encode())
-            self._speak()
+            self._write_lines()
 
-    def pass_on(self, notes: int, on_silence: Callable[[], None]) -> None:
-        """Pass on what comes from the pipe ``notes``; ``on_silence`` is called at its end."""
+    def pass_on(self, notes: int, on_end: Callable[[], None]) -> None:
+        """Pass on what comes from the pipe ``notes``; ``on_end`` is called at its end."""
         self._notes = notes
-        self._on_silence = on_silence
+        self._on_notes_end = on_end
         self._loop.watch(notes, READ, self._on_notes)
 
     @property
@@ -59,14 +59,14 @@ class StderrLog:
             data = b""
         if data:
             self._unsaid.append(data)
-            self._speak()
+            self._write_lines()
             return
         self._loop.forget(self._notes)
         os.close(self._notes)
         self._notes = -1
-        self._on_silence()
+        self._on_notes_end()
 
-    def _speak(self) -> None:
+    def _write_lines(self) -> None:
         sink = self._sink
         while self._unsaid:
             data = self._unsaid[0]
@@ -97,4 +97,4 @@ class StderrLog:
         self._loop.forget(self._sink.fd)
         if self._notes >= 0:
             self._loop.watch(self._notes, READ, self._on_notes)
-        self._speak()
+        self._write_lines()

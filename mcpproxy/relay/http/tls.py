@@ -30,7 +30,7 @@ class TlsSocket:
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._sock = sock
 
-    def shake(self) -> int:
+    def handshake(self) -> int:
         """Go on with the handshake: the event it waits for, 0 when it is done.
 
         Raises:
@@ -116,7 +116,7 @@ class TlsServer:
         self._context.set_alpn_protocols(_PROTOCOLS)
         self._context.load_cert_chain(cert, key or None)
 
-    def shake(
+    def handshake(
         self, loop: Loop, timers: Timers, sock: socket.socket, done: Callable[[TlsSocket], None]
     ) -> None:
         """Make the handshake with a client, then call ``done``; a client that cannot make it is dropped.
@@ -142,7 +142,7 @@ class _Handshake:
     def go_on(self, events: int) -> None:
         del events
         try:
-            wanted = self._tls.shake()
+            wanted = self._tls.handshake()
         except OSError:
             self._give_up()
             return

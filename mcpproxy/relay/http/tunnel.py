@@ -29,16 +29,16 @@ from mcpproxy.relay.http.pair import Pair
 from mcpproxy.relay.http.records import Records
 from mcpproxy.relay.http.reply import ESTABLISHED, reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES
-from mcpproxy.relay.http.request_reader import Requests
+from mcpproxy.relay.http.request_reader import RequestReader
 from mcpproxy.relay.http.socket import End
-from mcpproxy.relay.http.upgrade import Switch
+from mcpproxy.relay.http.upgrade import UpgradeResponse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
     from mcpproxy.relay.http.dial import Sock
-    from mcpproxy.relay.http.proxy_interface import Host
+    from mcpproxy.relay.http.proxy_interface import ProxyInterface
     from mcpproxy.relay.http.request_head import Refusal
     from mcpproxy.relay.http.rewrite import Rewriter
     from mcpproxy.relay.http.route import Route
@@ -61,14 +61,14 @@ _UNWANTED: Final = 2
 class Tunnel(Pair):
     """See the top of this file."""
 
-    __slots__ = ("_out", "_rewriter", "_stage", "_switch")
+    __slots__ = ("_out", "_rewriter", "_stage", "_upgrade")
 
-    def __init__(self, proxy: Host, sock: Sock, peer: str) -> None:
+    def __init__(self, proxy: ProxyInterface, sock: Sock, peer: str) -> None:
         client = End(proxy.loop, sock, self._on_client)
-        super().__init__(proxy, client, Records(proxy, peer), Requests(proxy.router, self._on_request))
+        super().__init__(proxy, client, Records(proxy, peer), RequestReader(proxy.router, self._on_request))
         self._out = b""  # what upstream gets as soon as there is one
         self._stage = _HTTP
-        self._switch: Switch | None = None  # waits for the answer to an upgrade
+        self._upgrade: UpgradeResponse | None = None  # waits for the answer to an upgrade
         self._rewriter: Rewriter | None = None
 
     # From the client.
@@ -116,7 +116,7 @@ class Tunnel(Pair):
         if leaves:
             self._leave_upstream(now)
         if route.has_upgrade:
-            self._switch = Switch()
+            self._upgrade = UpgradeResponse()
         if route.note:
             self._note("rewrote-head", route.note, now)
         rewriting = self._proxy.rewriting
@@ -130,7 +130,7 @@ class Tunnel(Pair):
         """Send ``out`` to upstream for ``data``, which is what the client sent."""
         upstream = self._upstream
         assert upstream is not None
-        self._proxy.hold(journals.CLIENT, now, data, self._records.number)
+        self._proxy.keep_until_journaled(journals.CLIENT, now, data, self._records.number)
         try:
             taken = upstream.send(out)
         except BlockingIOError:
@@ -177,9 +177,9 @@ class Tunnel(Pair):
             self._on_upstream_end(upstream, now)
             return
         self._requests.answers += 1
-        self._proxy.hold(journals.SERVER, now, data, self._records.number)
-        if self._rewriter is not None or self._switch is not None:
-            self._pass_watched(data, now)
+        self._proxy.keep_until_journaled(journals.SERVER, now, data, self._records.number)
+        if self._rewriter is not None or self._upgrade is not None:
+            self._pass_read(data, now)
             return
         try:
             taken = client.send(data)
@@ -194,7 +194,7 @@ class Tunnel(Pair):
             client.rest = memoryview(data)[taken:]
             self._watch()
 
-    def _pass_watched(self, data: bytes, now: int) -> None:
+    def _pass_read(self, data: bytes, now: int) -> None:
         """Pass on bytes of upstream's that are looked into."""
         out = data
         notes: list[str] = []
@@ -209,8 +209,8 @@ class Tunnel(Pair):
             self._note("rewrote-response", note, now)
         if not is_delivered:
             self._on_broken(self._client)
-        elif self._switch is not None and (status := self._switch.feed(data)) is not None:
-            self._switch = None
+        elif self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
+            self._upgrade = None
             self._go_on(status == 101, now)
 
     def _send_down(self, out: bytes) -> bool:
@@ -243,7 +243,7 @@ class Tunnel(Pair):
 
     def _go_on(self, is_opaque: bool, now: int) -> None:
         """It is known what follows a request that wanted to be the last one."""
-        held = self._requests.goes_on()
+        held = self._requests.resume()
         if is_opaque:
             self._record(journals.OPAQUE, now)
             self._stage = _OPAQUE
@@ -261,7 +261,7 @@ class Tunnel(Pair):
         route = self._requests.route
         assert route is not None
         self._records.begin(now, self._where())
-        self._proxy.hold(journals.CLIENT, now, data, self._records.number)
+        self._proxy.keep_until_journaled(journals.CLIENT, now, data, self._records.number)
         self._out = out
         self._dial = dial = Dial(self._proxy.dialer, route.upstream, self._on_dialed, self.abandon)
         dial.start()
@@ -298,7 +298,7 @@ class Tunnel(Pair):
         if self._upstream is None:
             self._enter(dial.sock)
         assert self._upstream is not None
-        if self._client.ended or self._is_deaf:
+        if self._client.ended or self._is_client_unread:
             self._upstream.finish()
         route = self._requests.route
         if route is not None and route.has_tunnel:
@@ -318,7 +318,7 @@ class Tunnel(Pair):
         self._drop_upstream()
 
     def _drop_upstream(self) -> None:
-        self._rewriter = self._switch = None
+        self._rewriter = self._upgrade = None
         super()._drop_upstream()
 
     # Our own answers.
@@ -354,7 +354,7 @@ class Tunnel(Pair):
     def _say(self, out: bytes, now: int) -> bool:
         """Send the client something of our own; false if it takes nothing any more."""
         self._records.begin(now, self._where())
-        self._records.hold(journals.OWN, now, out)
+        self._records.keep_until_journaled(journals.OWN, now, out)
         is_delivered = self._send_down(out)
         self._record(journals.OWN, now, out)
         return is_delivered

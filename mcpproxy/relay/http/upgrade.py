@@ -19,7 +19,7 @@ _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
-class Switch:
+class UpgradeResponse:
     """Reads the answer to a request with ``Upgrade`` up to the end of the head that decides."""
 
     __slots__ = ("_seen",)

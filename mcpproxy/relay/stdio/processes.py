@@ -11,7 +11,7 @@ import errno
 import os
 import select
 
-from mcpproxy.relay.journal import LAST_WORDS, WAKE
+from mcpproxy.relay.journal import UNWRITTEN, WAKE
 from mcpproxy.relay.stdio.signals import ENDING, IGNORED
 from mcpproxy.relay.stdio.sinks import open_descriptors, release
 
@@ -32,7 +32,7 @@ ORPHAN_S: Final = (0.5, 0.25)
 """How long a server whose relay was killed may take to leave, before SIGTERM and again before SIGKILL."""
 
 
-class Server:
+class WrappedServer:
     """The wrapped process and our ends of its three pipes."""
 
     __slots__ = ("pid", "stderr", "stdin", "stdout")
@@ -44,7 +44,7 @@ class Server:
         self.stderr = stderr
 
 
-def start_server(command: list[str], inherited: list[int], signals: Signals) -> Server:
+def start_server(command: list[str], inherited: list[int], signals: Signals) -> WrappedServer:
     """Start ``command`` with pipes for its standard streams.
 
     Args:
@@ -85,7 +85,7 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
             os.close(fd)
     for fd in inherited:
         os.close(fd)
-    return Server(pid, to_server, from_server, errors)
+    return WrappedServer(pid, to_server, from_server, errors)
 
 
 def _environment() -> dict[bytes, bytes] | None:
@@ -135,14 +135,14 @@ class Recorder:
         priority.restore(self.pid)
         if owed:
             try:
-                os.write(self.wake_fd, LAST_WORDS + owed)
+                os.write(self.wake_fd, UNWRITTEN + owed)
             except OSError:  # gone
                 pass
         os.close(self.wake_fd)
         self.wake_fd = -1
 
 
-def fork_recorder(main: RecorderMain, server: Server | None, grace_s: float) -> Recorder:
+def fork_recorder(main: RecorderMain, server: WrappedServer | None, grace_s: float) -> Recorder:
     """Fork the recorder, which runs ``main(wake_fd, asleep)``.
 
     Its stderr is a pipe to the relay, so that the host's stderr is closed when the relay exits,
@@ -173,7 +173,7 @@ def _be_recorder(
     wake_fd: int,
     notes_fd: int,
     asleep: mmap.mmap,
-    server: Server | None,
+    server: WrappedServer | None,
     pidfd: int,
     grace_s: float,
 ) -> NoReturn:
@@ -197,21 +197,21 @@ def _be_recorder(
                     os.close(fd)
                 except OSError:  # the one that listed them
                     pass
-        is_orphan_over = _thread.allocate_lock()
+        orphan_is_over = _thread.allocate_lock()
         if server is not None:
-            is_orphan_over.acquire()
+            orphan_is_over.acquire()
 
-            def watch_over(server: Server) -> None:
+            def watch_over(server: WrappedServer) -> None:
                 try:
                     _end_orphan(server, pidfd, wake_fd, asleep, grace_s)
                 finally:
-                    is_orphan_over.release()
+                    orphan_is_over.release()
 
             try:
                 # Whatever there is still to be filed, the end of the server does not wait for that.
                 _thread.start_new_thread(watch_over, (server,))
             except RuntimeError:  # no more threads for this user
-                is_orphan_over.release()
+                orphan_is_over.release()
         from mcpproxy.relay import priority
 
         priority.lower()  # before it imports anything: the server starts meanwhile
@@ -223,7 +223,7 @@ def _be_recorder(
         release(2)  # the end of the notes: the relay waits for no more
         while os.read(wake_fd, 4096):
             pass
-        is_orphan_over.acquire()
+        orphan_is_over.acquire()
     finally:
         os._exit(0)
 
@@ -237,7 +237,9 @@ def _complain(line: str) -> None:
         pass
 
 
-def _end_orphan(server: Server, pidfd: int, wake_fd: int, is_reaped: mmap.mmap, grace_s: float) -> None:
+def _end_orphan(
+    server: WrappedServer, pidfd: int, wake_fd: int, is_reaped: mmap.mmap, grace_s: float
+) -> None:
     """Wait until the relay is gone, and end the server if that did not see it off.
 
     Unwrapped, the kill that ended the relay would have ended the server. It has seen the end of its stdin;

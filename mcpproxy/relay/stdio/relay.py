@@ -12,7 +12,7 @@ written, and we read the answer only after it was appended: so no answer stands 
 *Back-pressure.* What a peer does not take at once is kept, one chunk at most, and its source is not
 read until it is gone. Nothing here waits for a peer except ``poll``, so both directions may be full.
 
-*Kills.* What is written on is first held in shared memory (``hand.py``), so that a relay that is killed
+*Kills.* What is written on is first held in shared memory (``crash_buffer.py``), so that a relay that is killed
 between forwarding and journaling leaves the chunk behind.
 
 *Ends.* An end of stream travels on in its direction and nothing else ends with it: a client may close
@@ -38,9 +38,10 @@ import time
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, refusal, shell_code
 from mcpproxy.relay.stdio.processes import fork_recorder, start_server
-from mcpproxy.relay.stdio.server_life import Life
+from mcpproxy.relay.stdio.server_life import ServerLife
 from mcpproxy.relay.stdio.signals import Signals
 from mcpproxy.relay.stdio.sinks import (
+    RelaySource,
     Sink,
     inherited_sink,
     occupy_standard,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
     from mcpproxy.relay.crash_buffer import CrashBuffer
     from mcpproxy.relay.journal import Journal
-    from mcpproxy.relay.stdio.processes import Recorder, RecorderMain, Server
+    from mcpproxy.relay.stdio.processes import Recorder, RecorderMain, WrappedServer
 else:
     import _signal as signal
 
@@ -72,17 +73,6 @@ _EOF_OF: Final = {
     journals.STDERR: journals.STDERR_EOF,
 }
 _BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
-
-
-class Source:
-    """A descriptor that is read, where its bytes go, and the kind of journal record they become."""
-
-    __slots__ = ("fd", "kind", "sink")
-
-    def __init__(self, fd: int, sink: Sink, kind: int) -> None:
-        self.fd = fd
-        self.sink = sink
-        self.kind = kind
 
 
 def run(
@@ -114,7 +104,7 @@ def run(
     inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
     signals = Signals()
     relay = (make or Relay)(journal, signals, grace_s, quiet)
-    server: Server | None = None
+    server: WrappedServer | None = None
     error: OSError | None = None
     try:
         server = start_server(command, inherited, signals)
@@ -134,7 +124,7 @@ def run(
         return code
     if greeting:
         relay.say(greeting)
-    relay.hold()
+    relay.open_crash_buffer()
     signals.start()
     code = relay.pump()
     relay.finish(code)
@@ -148,7 +138,7 @@ def _inheritable(fd: int) -> bool:
         return False
 
 
-class Relay(Life):
+class Relay(ServerLife):
     """One session. ``pump`` is its loop; the handlers below it take one kind of readiness each."""
 
     def __init__(self, journal: Journal | None, signals: Signals, grace_s: float, quiet: bool) -> None:
@@ -161,16 +151,16 @@ class Relay(Life):
         self.has_widened = False
         self.poll = select.poll()
         self.handlers: dict[int, Callable[[int], None]] = {}
-        self.sources: list[Source] = []
+        self.sources: list[RelaySource] = []
         self.peers: list[Sink] = []
         self.to_stderr = inherited_sink(2)
         self._watch(self.to_stderr)
         self._handle(signals.fd, lambda _: self._on_signals(signals), select.POLLIN)
-        self.hand: CrashBuffer | None = None
+        self.crash_buffer: CrashBuffer | None = None
         if journal is not None:
-            journal.tell = self.say
+            journal.on_notice = self.say
 
-    def attach_server(self, server: Server) -> None:
+    def attach_server(self, server: WrappedServer) -> None:
         """Connect the server's pipes with the host's streams."""
         self.server = server
         to_server, to_client = own_sink(server.stdin), inherited_sink(1)
@@ -186,14 +176,14 @@ class Relay(Life):
         self.recorder = recorder
         self._source(recorder.notes, self.to_stderr, NOT_JOURNALED)
 
-    def hold(self) -> None:
+    def open_crash_buffer(self) -> None:
         """Keep each chunk where a kill does not reach it, until the journal has it."""
         # Imported now: it costs what a server's start need not wait for.
         from mcpproxy.relay.crash_buffer import CrashBuffer
 
         if self.journal is not None:
             try:
-                self.hand = CrashBuffer(self.journal, CHUNK_BYTES)
+                self.crash_buffer = CrashBuffer(self.journal, CHUNK_BYTES)
             except OSError:
                 pass  # a full disk: then a kill may cost the last chunk
 
@@ -208,7 +198,7 @@ class Relay(Life):
                 self._serve(None)
             else:
                 self._serve(self.deadline - time.monotonic())
-                self._press()
+                self._end_when_due()
         self._drain()
         return self.exit_code
 
@@ -223,7 +213,7 @@ class Relay(Life):
         end = time.monotonic() + LINGER_S
         self.signalled = False
         while self._full() or any(source.fd != 0 and source.kind for source in self.sources):
-            self._make_room()
+            self._widen_stderr()
             full, rest = self._full(), self.to_stderr.rest
             # A host that does not take its bytes is waited for, as the server would have waited.
             self._serve(None if full else end - time.monotonic())
@@ -241,7 +231,7 @@ class Relay(Life):
             return True
         return any(sink.rest is not None for sink in self.peers[1:])
 
-    def _make_room(self) -> None:
+    def _widen_stderr(self) -> None:
         """Have stderr hold, beside what we said there ourselves, all that it would hold without us."""
         if self.to_stderr.rest is not None and not self.has_widened:
             self.has_widened = True
@@ -249,7 +239,7 @@ class Relay(Life):
 
     # The data path.
 
-    def _on_readable(self, source: Source) -> None:
+    def _on_readable(self, source: RelaySource) -> None:
         sink = source.sink
         if sink.rest is not None:  # filled by another source in this same round
             return
@@ -270,9 +260,9 @@ class Relay(Life):
 
         ``data`` is a chunk at most.
         """
-        hand = self.hand if kind else None
-        if hand is not None:
-            hand.take(kind, read_ns, data)
+        crash_buffer = self.crash_buffer if kind else None
+        if crash_buffer is not None:
+            crash_buffer.store(kind, read_ns, data)
         try:
             taken = sink.put(data)
         except BlockingIOError:
@@ -282,8 +272,8 @@ class Relay(Life):
         if taken == len(data):
             self._record(kind, read_ns, data)
             return True
-        if taken <= 0 and hand is not None:
-            hand.drop()
+        if taken <= 0 and crash_buffer is not None:
+            crash_buffer.clear()
         if taken < 0:
             self._on_broken(sink)
             return True
@@ -330,7 +320,7 @@ class Relay(Life):
 
     # Ends.
 
-    def _on_end(self, source: Source, now_ns: int) -> None:
+    def _on_end(self, source: RelaySource, now_ns: int) -> None:
         """Nothing more will come. The sink has no rest: with one, the source is not read."""
         self._stop(source)
         if source.kind == NOT_JOURNALED:
@@ -364,7 +354,7 @@ class Relay(Life):
                 self._close(self.peers[0])
             self._count_down()
 
-    def _stop(self, source: Source) -> None:
+    def _stop(self, source: RelaySource) -> None:
         if source in self.sources:
             self.sources.remove(source)
             self._forget(source.fd)
@@ -409,7 +399,7 @@ class Relay(Life):
             if left <= 0:
                 self.say("the recorder is not done; the next mcpproxy command completes the trace")
                 return
-            self._make_room()
+            self._widen_stderr()
             self._serve(left)
 
     # What we have to say ourselves.
@@ -430,8 +420,8 @@ class Relay(Life):
 
     # Readiness.
 
-    def _source(self, fd: int, sink: Sink, kind: int) -> Source:
-        source = Source(fd, sink, kind)
+    def _source(self, fd: int, sink: Sink, kind: int) -> RelaySource:
+        source = RelaySource(fd, sink, kind)
         self.sources.append(source)
         if fd != 0:
             os.set_blocking(fd, False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import signal
     from typing import Final
 
-    from mcpproxy.relay.stdio.processes import Recorder, Server
+    from mcpproxy.relay.stdio.processes import Recorder, WrappedServer
     from mcpproxy.relay.stdio.signals import Signals
 else:
     import _signal as signal
@@ -32,12 +32,12 @@ STOP_S: Final = 1.0
 """How long a server may take to stop when it is told to, for us to stop with it."""
 
 
-class Life:
+class ServerLife:
     """The server's part of a session; ``exit_code`` is ``None`` while it runs, below 0 for a signal."""
 
     def __init__(self, grace_s: float) -> None:
         self.grace_s = grace_s
-        self.server: Server | None = None
+        self.server: WrappedServer | None = None
         self.recorder: Recorder | None = None
         self.exit_code: int | None = None
         self.host_gone = False
@@ -98,7 +98,7 @@ class Life:
         if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
             self.deadline = time.monotonic() + self.grace_s
 
-    def _press(self) -> None:
+    def _end_when_due(self) -> None:
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self._kill(signal.SIGKILL if self.terminated else signal.SIGTERM)
             self.deadline = None if self.terminated else time.monotonic() + self.grace_s

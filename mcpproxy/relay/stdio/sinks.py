@@ -62,6 +62,17 @@ class Sink:
                 release(self.number)
 
 
+class RelaySource:
+    """A descriptor that is read, where its bytes go, and the kind of journal record they become."""
+
+    __slots__ = ("fd", "kind", "sink")
+
+    def __init__(self, fd: int, sink: Sink, kind: int) -> None:
+        self.fd = fd
+        self.sink = sink
+        self.kind = kind
+
+
 def own_sink(fd: int) -> Sink:
     """A sink for a pipe that we made: its end here may be non-blocking, the other is not touched."""
     os.set_blocking(fd, False)
@@ -75,13 +86,13 @@ def inherited_sink(number: int) -> Sink:
         try:
             fd = os.open(f"/proc/self/fd/{number}", os.O_WRONLY | os.O_NONBLOCK)
         except OSError:  # no /proc, or the pipe belongs to another user, or nobody reads it any more
-            return Sink(number, _careful(number), number)
+            return Sink(number, _polling(number), number)
         return Sink(fd, _writing(fd), number)
     if stat.S_ISSOCK(mode):
         return _socket_sink(number)
     if stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not os.isatty(number)):
         return Sink(number, _writing(number), number)
-    return Sink(number, _careful(number), number)
+    return Sink(number, _polling(number), number)
 
 
 def widen(fd: int) -> int:
@@ -155,7 +166,7 @@ def _widen_socket(fd: int) -> int:
         sock.close()
 
 
-def _careful(fd: int) -> Put:
+def _polling(fd: int) -> Put:
     poller = select.poll()
     poller.register(fd, select.POLLOUT)
 

@@ -49,7 +49,7 @@ def run(
     follows the journal.
     """
     _make_binary()
-    relay = Relay(journal, grace_s, quiet)
+    relay = ThreadedRelay(journal, grace_s, quiet)
     error: OSError | None = None
     try:
         relay.start_server(command)
@@ -70,7 +70,7 @@ def run(
     return shell_code(code)
 
 
-class Relay:
+class ThreadedRelay:
     """One session: the server, the threads between it and the host, and the journal they share."""
 
     def __init__(self, journal: Journal | None, grace_s: float, quiet: bool) -> None:
@@ -91,7 +91,7 @@ class Relay:
         self.finished = False
         self.deadline: float | None = None
         if journal is not None:
-            journal.tell = self.say
+            journal.on_notice = self.say
 
     def start_server(self, command: list[str]) -> None:
         """Start the server and the threads between it and the host.
@@ -138,7 +138,7 @@ class Relay:
         while self.server.returncode is None:
             self.changed.wait(None if self.deadline is None else max(0, self.deadline - time.monotonic()))
             self.changed.clear()
-            self._press()
+            self._end_when_due()
         end = time.monotonic() + LINGER_S
         for thread in self.output:
             thread.join(max(0, end - time.monotonic()))
@@ -239,7 +239,7 @@ class Relay:
             self.deadline = time.monotonic() + self.grace_s
             self.changed.set()
 
-    def _press(self) -> None:
+    def _end_when_due(self) -> None:
         if self.deadline is None or time.monotonic() < self.deadline:
             return
         # Windows has one way to end a process, and both names mean it.
