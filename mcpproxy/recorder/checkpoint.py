@@ -1,8 +1,9 @@
 """The checkpoint of a journal: from where a recorder, or recovery, goes on.
 
 Every record before the place that it names is recorded in the first ``trace_bytes`` bytes of the trace. The
-only exceptions are the beginnings of lines that had not ended yet; the checkpoint holds their bytes itself. So
-a segment can be deleted as soon as its records are in the trace, even if a peer leaves a line open for hours.
+only exceptions are the beginnings of lines that had not ended yet; the checkpoint holds their bytes itself.
+So a segment can be deleted as soon as its records are in the trace, even if a peer leaves a line open for
+hours.
 
 The file is one line of JSON. Long runs of bytes follow it as they are: beginnings of lines and, over HTTP, of
 bodies.

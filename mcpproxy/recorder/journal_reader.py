@@ -101,9 +101,9 @@ class JournalReader:
     def checkpoint_and_clear(self, state: Checkpoint) -> None:
         """Write a checkpoint at the place up to which was read, then delete the segments before it.
 
-        To be called when everything that was read is in the trace. It does nothing once the journal was read to
-        its very end: no checkpoint could say that the relay's last chunk is recorded too, and the journal is
-        then deleted as a whole.
+        To be called when everything that was read is in the trace. It does nothing once the journal was read
+        to its very end: no checkpoint could say that the relay's last chunk is recorded too, and the journal
+        is then deleted as a whole.
 
         Args:
             state: what to keep beside the place.

@@ -72,10 +72,9 @@ _ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN
 class RecordingPipeline:
     """One session on its way from ``reader`` to ``writer``.
 
-    ``make_observer`` makes the judge, unless the START record says by which rules to judge: then ``make_observer_for``
-    does. ``start`` and ``state`` continue what an earlier recorder had filed at a checkpoint. ``watcher``
-    hears of all that is filed over HTTP.
-    """
+    ``make_observer`` makes the judge, unless the START record says by which rules to judge: then
+    ``make_observer_for`` does. ``start`` and ``state`` continue what an earlier recorder had filed at a
+    checkpoint. ``watcher`` hears of all that is filed over HTTP."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Addresses of a host, without ever making the loop wait for a name server.
+"""Find the addresses of a host without making the loop wait for a name server.
 
-An address that is written out needs no looking up. A name is looked up in a thread of its own, once for
-all who ask meanwhile, and kept for a few seconds. Whatever happens there, all who asked hear of it.
+A literal address needs no look-up. A name is looked up in a thread of its own, once for all that ask for it
+in the meantime, and the answer is kept for a few seconds. Every caller gets an answer, also after a fault.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     OnAnswer = Callable[[Answer], None]
 
 KEPT_S: Final = 10.0
-"""How long a name's addresses are believed."""
+"""How long the addresses of a name are kept."""
 
 _KEPT: Final = 1024
 
 
 class Resolver:
-    """Looks names up. ``wake`` is called, from another thread, when ``deliver`` has something to do.
+    """Looks names up. ``wake`` is called from another thread when ``deliver`` has something to do.
 
-    ``on_fault`` is told of one who asked and raises at the answer.
+    ``on_fault`` is called if an ``on_answer`` raises.
     """
 
     def __init__(self, wake: Callable[[], None], on_fault: OnFault) -> None:
@@ -42,7 +42,7 @@ class Resolver:
         self._found: list[tuple[tuple[str, int], Answer]] = []
 
     def ask(self, host: str, port: int, on_answer: OnAnswer) -> None:
-        """Have ``on_answer`` called with the addresses, or with why there are none; perhaps at once."""
+        """Call ``on_answer`` with the addresses or with the error, now or later."""
         key = host, port
         known = self._known.get(key)
         if known is not None and known[0] > time.monotonic():
@@ -50,7 +50,7 @@ class Resolver:
             return
         try:
             addresses = _look_up(host, port, socket.AI_NUMERICHOST)
-        except OSError:  # a name
+        except OSError:  # not an address but a name
             if key in self._waiting:
                 self._waiting[key].append(on_answer)
                 return
@@ -65,14 +65,14 @@ class Resolver:
         on_answer(addresses)
 
     def prefer(self, host: str, port: int, address: Address) -> None:
-        """Remember that this one of the host's addresses has answered."""
+        """Try this address of the host first from now on, because it has answered."""
         known = self._known.get((host, port))
         if known is not None and known[1][0] != address and address in known[1]:
             known[1].remove(address)
             known[1].insert(0, address)
 
     def deliver(self) -> None:
-        """Tell those who asked what was found."""
+        """Call ``on_answer`` of everybody whose look-up has finished."""
         while self._found:
             key, answer = self._found.pop(0)
             if isinstance(answer, list):

@@ -1,6 +1,7 @@
-"""Whether a server has agreed to an upgrade: the only reason to look into the answers of a server.
+"""Find out whether a server has agreed to an upgrade.
 
-The bytes of an answer go on as they come; this sees a copy, and only as much of it as one head.
+The bytes of an answer are forwarded as they come. This module reads a copy of them, up to the end of the
+head.
 
 Source: RFC 9110, sections 7.8 and 15.2.2.
 """
@@ -28,8 +29,8 @@ class UpgradeResponse:
         self._seen = b""
 
     def feed(self, data: bytes) -> int | None:
-        """Take the next bytes of the server: the status that decides, 0 if it is no HTTP, ``None`` if
-        it is not there yet."""
+        """Take the next bytes of the server; returns the final status, 0 if it is not HTTP, ``None`` if the
+        head is not complete yet."""
         self._seen += data
         while end := _HEAD_END.search(self._seen):
             line = _STATUS_LINE.match(self._seen)

@@ -1,8 +1,8 @@
 """The two processes beside the relay: the server it wraps, and the recorder that follows the journal.
 
 The server must start as if its host had started it: same environment, same inherited descriptors,
-same signal dispositions, its own standard streams. The recorder must start without holding anything
-that a peer waits on: a pipe's reader sees its end only when the last copy of the other end is closed.
+same signal dispositions, its own standard streams. The recorder must not keep any descriptor of a
+peer: the reader of a pipe sees its end only when the last copy of the writing end is closed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     RecorderMain = Callable[[int, "mmap.mmap"], None]
 else:
-    import _signal as signal  # what the module signal adds are enums, at 4 ms of start-up
+    import _signal as signal  # the module signal only adds enums, for 4 ms of start-up
 
 ORPHAN_S: Final = (0.5, 0.25)
-"""How long a server whose relay was killed may take to leave, before SIGTERM and again before SIGKILL."""
+"""How long a server whose relay was killed may take to exit, before SIGTERM and again before SIGKILL."""
 
 
 class WrappedServer:
@@ -49,12 +49,12 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
 
     Args:
         command: program, searched in PATH, and arguments.
-        inherited: descriptors that the host handed down beside 0, 1 and 2. The server has them now,
-            and the relay lets go of them: their other ends must see the server close them.
-        signals: what it is to find of signals. All that the relay hears are blocked.
+        inherited: descriptors that the host handed down beside 0, 1 and 2. The server inherits them, and the
+            relay closes its own copies: the other ends must notice when the server closes them.
+        signals: the signal dispositions and the mask that the server is to start with.
 
     Raises:
-        OSError: the program is not there or cannot be run.
+        OSError: the program does not exist or cannot be run.
     """
     if not command[0]:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -91,8 +91,8 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
 def _environment() -> dict[bytes, bytes] | None:
     """The environment that we were started with; ``None`` if no mapping can hold it.
 
-    That is not what ``os.environ`` has: in the C locale Python sets LC_CTYPE for itself and its children
-    (PEP 538), and it leaves out what has no ``=`` and what comes twice.
+    ``os.environ`` may differ: in the C locale Python sets LC_CTYPE for itself and its children (PEP 538), and
+    it leaves out entries without ``=`` and repeated names.
     """
     try:
         with open("/proc/self/environ", "rb", buffering=0) as file:
@@ -105,12 +105,11 @@ def _environment() -> dict[bytes, bytes] | None:
 
 
 class Recorder:
-    """The relay's view of the recorder: how to wake it, and what it has to tell.
+    """The relay's view of the recorder: the pipe that wakes it and the pipe of its notes for stderr.
 
-    ``asleep`` is one byte of shared memory. The recorder sets it before it blocks on the wake pipe
-    and looks at the journal once more; the relay writes a byte into the pipe only if it finds it set.
-    The byte behind it is set when the server was reaped.
-    """
+    ``asleep`` are two bytes of shared memory. The recorder sets the first one before it blocks on the wake
+    pipe, and then looks at the journal once more; the relay writes into the pipe only if that byte is set.
+    The relay sets the second one when it has reaped the server."""
 
     __slots__ = ("asleep", "notes", "pid", "reaped", "wake_fd")
 
@@ -125,11 +124,12 @@ class Recorder:
         self.asleep[0] = 0
         try:
             os.write(self.wake_fd, WAKE)
-        except OSError:  # gone, or so far behind that the pipe is full: it will look by itself
+        except OSError:  # it is gone, or so far behind that the pipe is full; then it reads on by itself
             pass
 
     def leave(self, owed: bytes) -> None:
-        """The relay is done, and waits. ``owed`` are records that the journal had no room for."""
+        """Tell the recorder that the relay is done. ``owed`` are the records that the journal had no room
+        for."""
         from mcpproxy.relay import priority
 
         priority.restore(self.pid)
@@ -149,7 +149,7 @@ def fork_recorder(main: RecorderMain, server: WrappedServer | None, grace_s: flo
     whatever the recorder does.
 
     Raises:
-        OSError: no process or no pipe could be had.
+        OSError: no process or pipe could be created.
     """
     import mmap
 
@@ -195,7 +195,7 @@ def _be_recorder(
             if fd not in (wake_fd, pidfd):
                 try:
                     os.close(fd)
-                except OSError:  # the one that listed them
+                except OSError:  # the descriptor that was used to list them
                     pass
         orphan_is_over = _thread.allocate_lock()
         if server is not None:
@@ -208,19 +208,19 @@ def _be_recorder(
                     orphan_is_over.release()
 
             try:
-                # Whatever there is still to be filed, the end of the server does not wait for that.
+                # In a thread, so that ending the server does not wait for the recording to be completed.
                 _thread.start_new_thread(watch_over, (server,))
             except RuntimeError:  # no more threads for this user
                 orphan_is_over.release()
         from mcpproxy.relay import priority
 
-        priority.lower()  # before it imports anything: the server starts meanwhile
-        gc.disable()  # until it has imported what it needs, of which nothing will ever be garbage
+        priority.lower()  # before the imports, which run while the server starts
+        gc.disable()  # until the imports are done: nothing of them ever becomes garbage
         try:
             main(wake_fd, asleep)
         except Exception as error:
             _complain(f"recorder: {type(error).__name__}: {error}")
-        release(2)  # the end of the notes: the relay waits for no more
+        release(2)  # ends the notes, so that the relay does not wait any longer
         while os.read(wake_fd, 4096):
             pass
         orphan_is_over.acquire()
@@ -229,27 +229,27 @@ def _be_recorder(
 
 
 def _complain(line: str) -> None:
-    from mcpproxy.base.visible import visible  # of no use to a relay that has nothing to complain of
+    from mcpproxy.base.visible import visible  # imported late: it is rarely needed
 
     try:
         os.write(2, f"mcpproxy: {visible(line)}\n".encode())
-    except OSError:  # nobody is there to hear it
+    except OSError:  # nobody reads it
         pass
 
 
 def _end_orphan(
     server: WrappedServer, pidfd: int, wake_fd: int, is_reaped: mmap.mmap, grace_s: float
 ) -> None:
-    """Wait until the relay is gone, and end the server if that did not see it off.
+    """Wait until the relay is gone, then end the server if it has not exited by itself.
 
-    Unwrapped, the kill that ended the relay would have ended the server. It has seen the end of its stdin;
-    most leave then. After an orderly end there is no server left.
+    Without us, the kill that ended the relay would have ended the server. The server has seen the end of its
+    stdin, and most servers exit then. After an orderly end of the relay there is no server left.
 
-    Where there are no pidfds, the process id is used. It was the server's until the relay died, which alone
-    could have reaped it and says so in shared memory, and no system gives a number out again within a second.
-    """
+    Where there are no pidfds, the process id is used. It belonged to the server until the relay died: only
+    the relay could have reaped the server, and it says so in shared memory. No system reuses a process id
+    within a second."""
     gone = select.poll()
-    gone.register(wake_fd, 0)  # its end is told although nothing is asked for
+    gone.register(wake_fd, 0)  # the end of the pipe is reported although no event is asked for
     gone.poll()
     leaving = select.poll()
     if pidfd >= 0:
@@ -269,5 +269,5 @@ def _end_orphan(
 def _pidfd(pid: int) -> int:
     try:
         return os.pidfd_open(pid)
-    except (AttributeError, OSError):  # not Linux, or an old one
+    except (AttributeError, OSError):  # not Linux, or an old kernel
         return -1
