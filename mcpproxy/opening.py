@@ -29,7 +29,7 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     """
     name = os.fspath(path)
     first = chain.first_of(name)
-    aside, trouble = _folded(first) if os.path.lexists(journal.folder(first)) else ("", "")
+    aside, trouble = _recovered(first) if os.path.lexists(journal.folder(first)) else ("", "")
     is_recording = not trouble and os.path.lexists(journal.folder(first))
     if aside:
         files = [os.path.join(os.path.dirname(first), os.path.basename(f)) for f in chain.files_of(aside)]
@@ -44,22 +44,22 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
         raise
 
 
-def _folded(first: str) -> tuple[str, str]:
+def _recovered(first: str) -> tuple[str, str]:
     """Finish a recording from the journal beside it, or a copy of both where they are not ours to change.
 
     Returns:
         The first file of the copy, if one was made, and what there is to say of the journal.
     """
     # Not at the top: few traces need it.
-    from mcpproxy.recorder.foreign_journals import NotOursError
-    from mcpproxy.recorder.recovery import fold, fold_aside
+    from mcpproxy.recorder.foreign_journals import ForeignJournalError
+    from mcpproxy.recorder.recovery import recover, recover_copy
 
     try:
         try:
-            fold(first)
-        except NotOursError as fault:
+            recover(first)
+        except ForeignJournalError as fault:
             where = "the journal beside it" if fault.path == journal.folder(first) else "the trace"
-            aside = fold_aside(first)
+            aside = recover_copy(first)
             said = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
             return aside, said if aside else ""
     except (OSError, McpProxyError) as fault:
@@ -162,12 +162,12 @@ def _is_under_way(first: str) -> bool:
     """
     if not os.path.isdir(journal.folder(first)):
         return False
-    from mcpproxy.recorder.foreign_journals import NotOursError, is_recording
-    from mcpproxy.recorder.recovery import fold
+    from mcpproxy.recorder.foreign_journals import ForeignJournalError, is_recording
+    from mcpproxy.recorder.recovery import recover
 
     try:
-        return not fold(first)
-    except NotOursError:
+        return not recover(first)
+    except ForeignJournalError:
         return is_recording(first)
     except OSError as fault:
         raise TraceError(first, None, (fault.strerror or str(fault)).lower(), "see to it") from None

@@ -14,7 +14,7 @@ TREE: Final = re.compile(r"^ {4}([ │]*)(?:[├└]── )?(\w+Error)\b", re.M
 CONTROL: Final = {"Refusal", "Skipped", "_TooManyMasks"}
 """No errors: an answer to give, a probe that does not apply, a body that is masked as a whole."""
 
-INSIDE: Final = {"FrozenStateError"}
+INSIDE: Final = {"StateError"}
 """What never leaves the recorder: it starts anew from the recording instead."""
 
 

@@ -9,7 +9,7 @@ import pytest
 from mcpproxy.judging import judge
 from mcpproxy.observer import Observer
 from mcpproxy.recorder.http.assembly import HttpAssembly
-from mcpproxy.recorder.judge import observer as live_observer
+from mcpproxy.recorder.judge import standard_observer as live_observer
 from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection

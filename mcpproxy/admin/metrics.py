@@ -40,7 +40,7 @@ class Metrics:
         self.trouble = ""
         """Why the recorder cannot keep up; empty while it can."""
 
-    def saw(self, event: Event) -> None:
+    def count_event(self, event: Event) -> None:
         """Count an event that was filed."""
         match event:
             case Frame(sender=sender):
@@ -67,11 +67,11 @@ class Metrics:
             case _:
                 pass
 
-    def found(self, finding: Finding) -> None:
+    def count_finding(self, finding: Finding) -> None:
         """Count a finding."""
         self._findings.labels(finding.rule, finding.severity, finding.blame).inc()
 
-    def passed(self, lag_ns: int | None, trouble: str) -> None:
+    def count_lag(self, lag_ns: int | None, trouble: str) -> None:
         """The recorder has filed what there was; ``lag_ns`` is ``None`` if there was nothing."""
         if lag_ns is not None:
             self._lag.set(lag_ns / 1e9)

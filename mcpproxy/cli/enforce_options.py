@@ -16,8 +16,8 @@ from mcpproxy.ruleset.selection import resolve, unknown
 if TYPE_CHECKING:
     import socket
 
-    from mcpproxy.enforce.http import GatedProxy
-    from mcpproxy.enforce.stdio import GatedRelay
+    from mcpproxy.enforce.http import EnforcingProxy
+    from mcpproxy.enforce.stdio import EnforcingRelay
     from mcpproxy.relay.http.proxy import Settings
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.stdio.signals import Signals
@@ -59,7 +59,7 @@ def enforced(where: str, values: Iterable[str], terms: RuleOptions | None = None
 
 def gated(
     where: str, values: Iterable[str], terms: RuleOptions | None = None
-) -> "Callable[[Journal | None, Signals, float, bool], GatedRelay]":
+) -> "Callable[[Journal | None, Signals, float, bool], EnforcingRelay]":
     """What makes the relay of a stdio session in which the rules in ``values`` are enforced.
 
     Raises:
@@ -71,10 +71,10 @@ def gated(
         )
     rules = enforced(where, values, terms)
 
-    def make(journal: "Journal | None", signals: "Signals", grace_s: float, quiet: bool) -> "GatedRelay":
-        from mcpproxy.enforce.stdio import GatedRelay
+    def make(journal: "Journal | None", signals: "Signals", grace_s: float, quiet: bool) -> "EnforcingRelay":
+        from mcpproxy.enforce.stdio import EnforcingRelay
 
-        relay = GatedRelay(
+        relay = EnforcingRelay(
             journal, signals, grace_s, quiet, lambda: _enforcer(rules, terms, lambda said: relay.say(said))
         )
         return relay
@@ -84,7 +84,7 @@ def gated(
 
 def gated_http(
     where: str, values: Iterable[str], endpoint: str, terms: RuleOptions | None = None
-) -> "Callable[[Settings, socket.socket, Journal | None], GatedProxy]":
+) -> "Callable[[Settings, socket.socket, Journal | None], EnforcingProxy]":
     """As ``gated``, for the proxy before an HTTP server.
 
     Raises:
@@ -92,11 +92,11 @@ def gated_http(
     """
     rules = enforced(where, values, terms)
 
-    def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "GatedProxy":
-        from mcpproxy.enforce.http import GatedProxy
+    def make(settings: "Settings", listener: "socket.socket", journal: "Journal | None") -> "EnforcingProxy":
+        from mcpproxy.enforce.http import EnforcingProxy
 
-        enforcer = _enforcer(rules, terms, lambda said: proxy.voice.say(said))
-        proxy = GatedProxy(settings, listener, journal, enforcer, endpoint)
+        enforcer = _enforcer(rules, terms, lambda said: proxy.stderr_log.say(said))
+        proxy = EnforcingProxy(settings, listener, journal, enforcer, endpoint)
         return proxy
 
     return make

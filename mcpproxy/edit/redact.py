@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.protocol.wording import token
 from mcpproxy.recorder.masking import Masker
-from mcpproxy.recorder.secret_arguments import Masking, arguments, names_option
+from mcpproxy.recorder.secret_arguments import ArgumentMasking, arguments, names_option
 from mcpproxy.session.frame import (
     Close,
     Event,
@@ -189,7 +189,7 @@ class Redaction:
         return after
 
     def _command(self, command: tuple[str, ...]) -> Iterator[str]:
-        how = Masking(self._credentials, self._names_option, self._mask, self.text)
+        how = ArgumentMasking(self._credentials, self._names_option, self._mask, self.text)
         for before, after in zip(command, arguments(command, how), strict=True):
             yield self._counted(before, after)
 

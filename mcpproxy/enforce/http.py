@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.http.body_end import body_of
+from mcpproxy.relay.http.body_end import body_counter
 from mcpproxy.relay.http.proxy import Proxy, Settings
 from mcpproxy.relay.http.reply import reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES as HEAD_BYTES
@@ -31,8 +31,8 @@ from mcpproxy.trace.http import Encoded
 if TYPE_CHECKING:
     import socket
 
-    from mcpproxy.enforce.policy import Enforcer, Verdict
-    from mcpproxy.relay.http.body_end import Body
+    from mcpproxy.enforce.policy import Enforcer, RefusalResponse
+    from mcpproxy.relay.http.body_end import BodyCounter
     from mcpproxy.relay.http.dial import Sock
     from mcpproxy.relay.http.route import Route
     from mcpproxy.relay.journal import Journal
@@ -41,7 +41,7 @@ LIMIT_BYTES: Final = 16 << 20
 """The longest body that is held."""
 
 
-class GatedProxy(Proxy):
+class EnforcingProxy(Proxy):
     """A proxy that asks ``enforcer`` about what clients POST to ``endpoint``, a path."""
 
     def __init__(
@@ -53,28 +53,28 @@ class GatedProxy(Proxy):
         endpoint: str,
     ) -> None:
         super().__init__(settings, listener, journal)
-        self.tunnel = GatedTunnel
+        self.tunnel = EnforcingTunnel
         self._enforcer: Enforcer | None = enforcer
         start = {"endpoint": endpoint, "mode": "reverse", "keep_credentials": True}
         self._assembly = HttpAssembly(json.dumps(start).encode())
         self._ahead: dict[int, int] = {}
         """Bytes of each connection's client that were shown before they are journaled."""
-        self._journaled = self.record
+        self._append = self.record
         self.record = self._record
-        self._held = self.hold
-        self.hold = self._hold
+        self._keep = self.keep_until_journaled
+        self.keep_until_journaled = self._keep_until_journaled
         self._recorded: bytes | None = None
         """What was journaled before it is sent."""
 
-    def judge(self, data: bytes, at_ns: int, number: int) -> Verdict | None:
+    def judge(self, data: bytes, at_ns: int, number: int) -> RefusalResponse | None:
         """Show the judge what a client is about to say on a connection; how to answer, if it may not."""
         self._ahead[number] = self._ahead.get(number, 0) + len(data)
-        return self._show(journals.CLIENT, at_ns, data, number)
+        return self._show_judge(journals.CLIENT, at_ns, data, number)
 
-    def _hold(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
+    def _keep_until_journaled(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
         """A request that was held may be too long for the hand: it is journaled before it goes on."""
         if len(payload) <= LONGEST_BYTES:
-            self._held(kind, at_ns, payload, number)
+            self._keep(kind, at_ns, payload, number)
             return
         for at in range(0, len(payload), LONGEST_BYTES):
             self._record(kind, at_ns, payload[at : at + LONGEST_BYTES], number)
@@ -84,7 +84,7 @@ class GatedProxy(Proxy):
         if payload is self._recorded:
             self._recorded = None
             return
-        self._journaled(kind, at_ns, payload, number)
+        self._append(kind, at_ns, payload, number)
         if kind == journals.CLIENT and (ahead := self._ahead.get(number)):
             self._ahead[number] = max(0, ahead - len(payload))
             payload = payload[ahead:]
@@ -93,36 +93,36 @@ class GatedProxy(Proxy):
         elif kind == journals.CLIENT_EOF:
             self._ahead.pop(number, None)
         if number:
-            self._show(kind, at_ns, payload, number)
+            self._show_judge(kind, at_ns, payload, number)
 
-    def _show(self, kind: int, at_ns: int, payload: bytes, number: int) -> Verdict | None:
+    def _show_judge(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:
         verdict = None
         if self._enforcer is not None:
             try:
                 for event in self._assembly.take(kind, payload, at_ns, number):
                     if isinstance(event, Frame) and event.sender == CLIENT and kind == journals.CLIENT:
-                        verdict = self._enforcer.look(event) or verdict
+                        verdict = self._enforcer.judge(event) or verdict
                     elif not isinstance(event, Encoded):
                         self._enforcer.observe(event)
             except Exception as fault:
                 self._enforcer = verdict = None
                 said = f"{type(fault).__name__}: {fault}"
-                self.voice.say(f"a fault of mcpproxy, nothing is refused any more: {said}")
+                self.stderr_log.say(f"a fault of mcpproxy, nothing is refused any more: {said}")
         return verdict
 
 
-class GatedTunnel(Tunnel):
+class EnforcingTunnel(Tunnel):
     """A tunnel whose client is heard out before its requests go on."""
 
     __slots__ = ("_counted", "_gate", "_head", "_is_open", "_own_body", "_request", "_request_bytes")
 
     def __init__(self, proxy: Proxy, sock: Sock, peer: str) -> None:
-        assert isinstance(proxy, GatedProxy)
+        assert isinstance(proxy, EnforcingProxy)
         super().__init__(proxy, sock, peer)
         self._gate = proxy
         self._is_open = False  # nothing is held any more: it is no HTTP that we could refuse
         self._head = b""  # the beginning of a head
-        self._counted: Body | None = None  # of the request that comes in
+        self._counted: BodyCounter | None = None  # of the request that comes in
         self._request: list[bytes] | None = None  # what is held of it
         self._request_bytes = 0
         self._own_body = b""
@@ -151,7 +151,7 @@ class GatedTunnel(Tunnel):
                     self._request.append(piece)
                     self._request_bytes += len(piece)
                     if self._request_bytes > LIMIT_BYTES + HEAD_BYTES:
-                        passing += self._let_go("a body over 16 MiB", now)
+                        passing += self._stop_holding("a body over 16 MiB", now)
                 if self._counted is not None and self._counted.is_over:
                     self._counted = None
                 if self._counted is None and self._request is not None:
@@ -162,7 +162,7 @@ class GatedTunnel(Tunnel):
                         self._gate.judge(before, now, self._records.number)
                     verdict = self._gate.judge(request, now, self._records.number)
                     if verdict is not None:
-                        self._turn_away(passing, request, buffer[at:], verdict, now)
+                        self._refuse_request(passing, request, buffer[at:], verdict, now)
                         return
                     passing.append(request)
         except Refusal:  # the tunnel itself comes to the same conclusion
@@ -184,9 +184,9 @@ class GatedTunnel(Tunnel):
         if route.is_last:
             self._is_open = True
             return len(buffer)
-        self._counted = body_of(route.length)
-        if self._counted is not None and route.asked.method == b"POST" and _is_json(route):
-            if route.asked.value(b"expect") is not None:
+        self._counted = body_counter(route.length)
+        if self._counted is not None and route.request.method == b"POST" and _is_json(route):
+            if route.request.value(b"expect") is not None:
                 self._note("unjudged", "a body that waits to be asked for", now)
             elif route.length > LIMIT_BYTES:
                 self._note("unjudged", "a body over 16 MiB", now)
@@ -194,13 +194,13 @@ class GatedTunnel(Tunnel):
                 self._request, self._request_bytes = [], 0
         return stop
 
-    def _let_go(self, why: str, now: int) -> list[bytes]:
+    def _stop_holding(self, why: str, now: int) -> list[bytes]:
         self._note("unjudged", why, now)
         held, self._request = self._request or [], None
         return held
 
-    def _turn_away(
-        self, passing: list[bytes], request: bytes, rest: bytes, verdict: Verdict, now: int
+    def _refuse_request(
+        self, passing: list[bytes], request: bytes, rest: bytes, verdict: RefusalResponse, now: int
     ) -> None:
         """Answer ``request`` here. What came before it goes on, what comes after it is not wanted."""
         if passing:
@@ -225,5 +225,5 @@ class GatedTunnel(Tunnel):
 
 
 def _is_json(route: Route) -> bool:
-    kind = (route.asked.value(b"content-type") or b"").partition(b";")[0].strip(b" \t").lower()
+    kind = (route.request.value(b"content-type") or b"").partition(b";")[0].strip(b" \t").lower()
     return kind in (b"", b"application/json")

@@ -27,7 +27,7 @@ INVALID_PARAMS: Final = -32602
 
 
 @slotted(frozen=True)
-class Verdict:
+class RefusalResponse:
     """How a request that may not go on is answered: ``body`` is the JSON-RPC error (or an array of them)."""
 
     body: bytes
@@ -76,7 +76,7 @@ class Enforcer:
         """Take note of what nobody can refuse."""
         self._observer.observe(event)
 
-    def refusal(self, frame: Frame) -> Verdict | None:
+    def refusal(self, frame: Frame) -> RefusalResponse | None:
         """What becomes of a frame that must not go on; ``None`` if it may.
 
         A frame that may go on has happened from then on; of one that may not, nothing is remembered.
@@ -90,7 +90,7 @@ class Enforcer:
         self._observer.observe(frame)
         return None
 
-    def look(self, event: Event) -> Verdict | None:
+    def judge(self, event: Event) -> RefusalResponse | None:
         """As ``refusal``, for HTTP: an answer marked ``by_proxy`` is to follow, which takes it back."""
         found = self._observer.observe(event)
         if not isinstance(event, Frame) or not _requests(event.message):
@@ -134,9 +134,9 @@ def error(id: int | str | None, finding: Finding) -> JSONObject:
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": finding.message, "data": data}}
 
 
-def _verdict(message: Message, found: list[Finding]) -> Verdict:
+def _verdict(message: Message, found: list[Finding]) -> RefusalResponse:
     # The standard library writes integers of any length and half characters as they came.
     body = json.dumps(_answer(message, found), separators=(",", ":")).encode()
     rules = tuple(dict.fromkeys(finding.rule for finding in found))
     is_stateless = any(member(item.params, "_meta", VERSION_KEY) is not None for item in _requests(message))
-    return Verdict(body, rules, found[0].message, is_stateless)
+    return RefusalResponse(body, rules, found[0].message, is_stateless)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.framing.lines import LineFramer
 from mcpproxy.relay import journal as journals
-from mcpproxy.relay.stdio.relay import CHUNK_BYTES, NOT_JOURNALED, Relay, Source
+from mcpproxy.relay.stdio.relay import CHUNK_BYTES, NOT_JOURNALED, Relay
 from mcpproxy.session.frame import CLIENT, SERVER, Frame
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcpproxy.enforce.policy import Enforcer
     from mcpproxy.relay.journal import Journal
     from mcpproxy.relay.stdio.signals import Signals
-    from mcpproxy.relay.stdio.sinks import Sink
+    from mcpproxy.relay.stdio.sinks import RelaySource, Sink
     from mcpproxy.session.frame import Sender
 
 LIMIT_BYTES: Final = 16 << 20
@@ -120,7 +120,7 @@ def _pieces(kind: int, read_ns: int, lines: list[bytes]) -> Iterator[Piece]:
         yield kind, read_ns, data[at : at + CHUNK_BYTES]
 
 
-class GatedRelay(Relay):
+class EnforcingRelay(Relay):
     """A relay with a gate in both directions. ``make_enforcer`` is called when the server has started."""
 
     def __init__(
@@ -138,9 +138,9 @@ class GatedRelay(Relay):
         self._waiting: dict[Sink, list[Piece]] = {}
         """Answers for a peer to whom a line too long to hold is on its way."""
 
-    def hold(self) -> None:
+    def open_crash_buffer(self) -> None:
         """Make the judge, while the server starts."""
-        super().hold()
+        super().open_crash_buffer()
         enforcer: Enforcer | None = None
         try:
             enforcer = self._make_enforcer()
@@ -153,10 +153,10 @@ class GatedRelay(Relay):
         # A view is the rest of what was let through before.
         if sender is None or self._gate is None or isinstance(data, memoryview):
             return super()._deliver(sink, kind, read_ns, data)
-        self._admit(sink, kind, read_ns, self._gate.take(sender, data, read_ns))
-        return self._work_off(sink)
+        self._queue(sink, kind, read_ns, self._gate.take(sender, data, read_ns))
+        return self._run_queue(sink)
 
-    def _admit(self, sink: Sink, kind: int, read_ns: int, lines: list[tuple[bytes, bytes | None]]) -> None:
+    def _queue(self, sink: Sink, kind: int, read_ns: int, lines: list[tuple[bytes, bytes | None]]) -> None:
         """Queue what may pass; refuse the rest."""
         assert self._gate is not None
         sender, queue = _SENDERS[kind], self._queues.setdefault(sink, deque())
@@ -173,7 +173,7 @@ class GatedRelay(Relay):
         if self._gate.is_between_lines(sender):
             queue.extend(self._waiting.pop(sink, ()))
 
-    def _work_off(self, sink: Sink) -> bool:
+    def _run_queue(self, sink: Sink) -> bool:
         """Do what is queued for ``sink``; whether that is all done."""
         queue = self._queues.get(sink)
         while queue and sink.open:
@@ -197,18 +197,18 @@ class GatedRelay(Relay):
             self._waiting.setdefault(back, []).append(piece)
             return
         self._queues.setdefault(back, deque()).append(piece)
-        if back.rest is None and not self._work_off(back):
+        if back.rest is None and not self._run_queue(back):
             self._pause(back)
 
     def _resume(self, sink: Sink) -> None:
-        if self._work_off(sink):
+        if self._run_queue(sink):
             super()._resume(sink)
 
-    def _on_end(self, source: Source, now_ns: int) -> None:
+    def _on_end(self, source: RelaySource, now_ns: int) -> None:
         sender = _SENDERS.get(source.kind)
         if sender is not None and self._gate is not None and (lines := self._gate.end(sender)):
-            self._admit(source.sink, source.kind, now_ns, lines)
-            if not self._work_off(source.sink):
+            self._queue(source.sink, source.kind, now_ns, lines)
+            if not self._run_queue(source.sink):
                 self._pause(source.sink)  # its end is read again when there is room
                 return
         super()._on_end(source, now_ns)

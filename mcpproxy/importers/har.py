@@ -33,7 +33,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     parse,
 )
-from mcpproxy.recorder.http.bodies import EventBody, WholeBody
+from mcpproxy.recorder.http.body_frames import EventBody, WholeBody
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.frame import (
     CLIENT,

@@ -19,14 +19,23 @@ from typing import Any, Final, cast
 from mcpproxy.framing import bodies as framing_bodies
 from mcpproxy.framing import connection_side, http1, sse
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.recorder.checkpoint import SavedAssembly
 from mcpproxy.recorder.http import assembly as http_assembly
-from mcpproxy.recorder.http import bodies, connections, cost
+from mcpproxy.recorder.http import body_frames, connections, memory_budget
 from mcpproxy.recorder.http.assembly import HttpAssembly
-from mcpproxy.recorder.journal_reader import Frozen
 
 _CLASSES: Final[dict[str, type]] = {
     value.__qualname__: value
-    for module in (framing_bodies, http1, connection_side, sse, bodies, connections, cost, http_assembly)
+    for module in (
+        framing_bodies,
+        http1,
+        connection_side,
+        sse,
+        body_frames,
+        connections,
+        memory_budget,
+        http_assembly,
+    )
     for value in vars(module).values()
     if isinstance(value, type) and value.__module__ == module.__name__
 }
@@ -35,15 +44,15 @@ _CLASSES: Final[dict[str, type]] = {
 _LONG_BYTES: Final = 4 << 10
 
 
-class FrozenStateError(ValueError):
+class StateError(ValueError):
     """What should be the state of an assembly is not."""
 
 
-def save_assembly(assembly: HttpAssembly) -> Frozen:
+def save_assembly(assembly: HttpAssembly) -> SavedAssembly:
     """The state of ``assembly``; it may go on as soon as that is released."""
-    frozen = Frozen()
-    frozen.state = _Freezer(frozen.long).put(assembly)
-    return frozen
+    saved = SavedAssembly()
+    saved.state = _StateWriter(saved.long).put(assembly)
+    return saved
 
 
 def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
@@ -55,13 +64,13 @@ def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
     try:
         assembly = _StateReader(long).take(state)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise FrozenStateError("not the state of an assembly") from None
+        raise StateError("not the state of an assembly") from None
     if not isinstance(assembly, HttpAssembly):
-        raise FrozenStateError("not the state of an assembly")
+        raise StateError("not the state of an assembly")
     return assembly
 
 
-class _Freezer:
+class _StateWriter:
     """Writes a value as ``[kind, ...]``; what can be shared has a number, and its second mention is that."""
 
     def __init__(self, long: list[bytes | memoryview]) -> None:
@@ -155,7 +164,7 @@ class _StateReader:
             case [str(name), int(number), attributes]:
                 return self._instance(_CLASSES[name], number, attributes)
             case _:
-                raise FrozenStateError("not a value")
+                raise StateError("not a value")
 
     def _bytes(self, data: str | int) -> bytes:
         return a2b_base64(data) if isinstance(data, str) else self._long[data]
@@ -184,5 +193,5 @@ def _names(thing: object) -> list[str]:
 
 def _method(owner: object, name: str) -> Any:
     if _CLASSES.get(type(owner).__qualname__) is not type(owner):
-        raise FrozenStateError("a method of something else")
+        raise StateError("a method of something else")
     return MethodType(vars(type(owner))[name], owner)

@@ -25,7 +25,7 @@ COPIED_BYTES: Final = 2 << 30
 _READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-class NotOursError(TraceError):
+class ForeignJournalError(TraceError):
     """A journal that is not to be touched; ``fact`` says why."""
 
 
@@ -36,10 +36,10 @@ def refuse(folder: Folder, traces: Sequence[str]) -> None:
         NotOursError: they are not this user's own, or hold what is no part of a journal.
         OSError: something cannot be looked at.
     """
-    if why := _strange_journal(folder):
+    if why := _why_foreign_journal(folder):
         raise _not_ours(folder.path, why)
     for trace in traces:
-        if why := _strange_trace(trace):
+        if why := _why_foreign_trace(trace):
             raise _not_ours(trace, why)
 
 
@@ -83,7 +83,7 @@ def temporary() -> str:
     return tempfile.mkdtemp(prefix="mcpproxy-")
 
 
-def _strange_journal(folder: Folder) -> str:
+def _why_foreign_journal(folder: Folder) -> str:
     if not files.is_mine(folder.status):
         return "it belongs to another user"
     if files.is_writable_by_others(folder.status):
@@ -99,7 +99,7 @@ def _strange_journal(folder: Folder) -> str:
     return ""
 
 
-def _strange_trace(trace: str) -> str:
+def _why_foreign_trace(trace: str) -> str:
     try:
         found = os.lstat(trace)
     except FileNotFoundError:
@@ -114,8 +114,10 @@ def _strange_trace(trace: str) -> str:
     return "" if os.access(trace, os.W_OK) else "it may not be written"
 
 
-def _not_ours(path: str, why: str) -> NotOursError:
-    return NotOursError(path, None, why, "copy the recording and its journal into a folder of your own")
+def _not_ours(path: str, why: str) -> ForeignJournalError:
+    return ForeignJournalError(
+        path, None, why, "copy the recording and its journal into a folder of your own"
+    )
 
 
 def _copy(fd: int, to: str, limit: int) -> int:

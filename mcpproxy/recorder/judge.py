@@ -21,14 +21,14 @@ class Observing(Protocol):
     def observe(self, event: Event) -> list[Finding]: ...
 
 
-class Counting(Protocol):
+class CountingObserver(Protocol):
     """An observer that counts what it does not give in full."""
 
     @property
     def more(self) -> tuple[Repeated, ...]: ...
 
 
-class Judge:
+class SafeJudge:
     """An observer that never raises. ``make`` builds the observer; it may fail too."""
 
     def __init__(self, make: Callable[[], Observing]) -> None:
@@ -39,25 +39,27 @@ class Judge:
         self.is_our_fault = True
         """Whether what stopped it is for us to mend."""
         self._observer: Observing | None = None
-        self._counting: Counting | None = None
+        self._counting_observer: CountingObserver | None = None
         try:
             self._observer = make()
         except Exception as fault:
             self._stop(fault)
         else:
             self.left_out = getattr(self._observer, "left_out", ())
-            self._counting = cast("Counting", self._observer) if hasattr(self._observer, "more") else None
+            self._counting_observer = (
+                cast("CountingObserver", self._observer) if hasattr(self._observer, "more") else None
+            )
 
     @property
     def error(self) -> str | None:
         """What did not go as it should, for the trace; ``None`` if all did."""
-        forgot: str = getattr(self._counting, "forgot", "")
+        forgot: str = getattr(self._counting_observer, "forgot", "")
         return "; ".join(filter(None, (*self.left_out, self.stopped, forgot))) or None
 
     @property
     def more(self) -> tuple[Repeated, ...]:
         """The findings that were counted and not given in full, until the judging stopped if it did."""
-        return self._counting.more if self._counting is not None else ()
+        return self._counting_observer.more if self._counting_observer is not None else ()
 
     def observe(self, event: Event) -> list[Finding]:
         """The findings that ``event`` brings to light; none once judging has stopped."""
@@ -78,7 +80,7 @@ class Judge:
         self.stopped = text + place
 
 
-def observer() -> Observing:
+def standard_observer() -> Observing:
     """The observer of a session, with the built-in rules."""
     # Not at the top: a rule table that is broken must stop the judging only.
     from mcpproxy.observer import Observer
@@ -87,7 +89,7 @@ def observer() -> Observing:
     return Observer(catalogue.load())
 
 
-def observer_by(terms: "RuleOptions") -> Observing:
+def observer_for(terms: "RuleOptions") -> Observing:
     """The observer of a session of which this process was told by whom it records for.
 
     Raises:
@@ -98,7 +100,7 @@ def observer_by(terms: "RuleOptions") -> Observing:
     return FilteredObserver(terms)
 
 
-def observer_later(terms: "RuleOptions") -> Observing:
+def observer_for_recovery(terms: "RuleOptions") -> Observing:
     """The observer of a session whose journal was found.
 
     Raises:
@@ -106,4 +108,4 @@ def observer_later(terms: "RuleOptions") -> Observing:
         CustomRuleError, UsageError: as ``RuleOptions.resolve``.
     """
     terms.refuse_unfit()
-    return observer_by(terms)
+    return observer_for(terms)

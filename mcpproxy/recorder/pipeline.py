@@ -13,13 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.framing.lines import LineFramer
-from mcpproxy.recorder.journal_reader import Checkpoint, Entry, Frozen, Held, JournalReader
-from mcpproxy.recorder.judge import Judge, Observing, observer_by
+from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine, SavedAssembly
+from mcpproxy.recorder.journal_reader import Entry, JournalReader
+from mcpproxy.recorder.judge import Observing, SafeJudge, observer_for
 from mcpproxy.recorder.payloads import close_of, gap_of, header_of, terms_of
 from mcpproxy.recorder.rotation import Rotation, rotation_of
-from mcpproxy.recorder.stderr_notes import Live
-from mcpproxy.recorder.trace_sink import Filing, Watching
-from mcpproxy.recorder.trace_state import SENDERS, Filed, lost_in, restore
+from mcpproxy.recorder.stderr_notes import StderrNotes
+from mcpproxy.recorder.trace_sink import EventWatcher, TraceSink
+from mcpproxy.recorder.trace_state import SENDERS, TraceState, lost_in, restore
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     Close,
@@ -68,40 +69,39 @@ _OWN: Final[dict[int, int]] = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
 _ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN
 
 
-class Recording:
+class RecordingPipeline:
     """One session on its way from ``reader`` to ``writer``.
 
-    ``make_observer`` makes the judge, unless the START record says by which rules to judge: then ``judge_by``
-    does. ``start`` and ``filed`` continue what an earlier recorder had filed at a checkpoint. ``watching``
-    hears of all that is filed over HTTP.
-    """
+    ``make_observer`` makes the judge, unless the START record says by which rules to judge: then
+    ``make_observer_for`` does. ``start`` and ``state`` continue what an earlier recorder had filed at a
+    checkpoint. ``watcher`` hears of all that is filed over HTTP."""
 
     def __init__(
         self,
         reader: JournalReader,
         writer: TraceWriter,
         make_observer: Callable[[], Observing],
-        live: Live,
+        notes: StderrNotes,
         start: Checkpoint | None = None,
-        filed: Filed | None = None,
-        watching: Watching | None = None,
-        judge_by: "Callable[[RuleOptions], Observing]" = observer_by,
+        state: TraceState | None = None,
+        watcher: EventWatcher | None = None,
+        make_observer_for: "Callable[[RuleOptions], Observing]" = observer_for,
     ) -> None:
-        self._judge_by = judge_by
+        self._make_observer_for = make_observer_for
         self._reader = reader
         self._writer = writer
         self._make_observer = make_observer
-        self._live = live
+        self._notes = notes
         self._framers = (LineFramer(_LINE_BYTES), LineFramer(_LINE_BYTES), LineFramer(_STDERR_BYTES))
-        filed = filed or Filed(Judge(make_observer))
-        self._filing = Filing(writer, live, filed, watching)
-        self._passed = list(filed.stream_bytes)
+        state = state or TraceState(SafeJudge(make_observer))
+        self._sink = TraceSink(writer, notes, state, watcher)
+        self._passed = list(state.stream_bytes)
         """How many bytes of each stream we know of: filed, to be filed, or lost in a gap."""
-        self._started_ns = filed.header.started_ns if filed.header else 0
-        self._files = [*filed.before, writer.path]
+        self._started_ns = state.header.started_ns if state.header else 0
+        self._files = [*state.before, writer.path]
         self._rotation: Rotation | None = (start or Checkpoint()).rotation
         self._terms: RuleOptions | None = (start or Checkpoint()).terms
-        self._assembly = filed.assembly
+        self._assembly = state.assembly
         """What frames a session over HTTP; ``None`` on stdio."""
         self._marks: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MARKS)
         """Over HTTP, sizes of the trace and how many bytes had passed then."""
@@ -127,7 +127,7 @@ class Recording:
 
     @property
     def tally(self) -> Tally:
-        return self._filing.filed.tally
+        return self._sink.state.tally
 
     def drain(self) -> None:
         """File all that the journal holds now, or as much as the disk takes.
@@ -137,7 +137,7 @@ class Recording:
             TraceError: the trace exists already.
         """
         if self.is_stuck and not self._flush():
-            self._filing.tell_of_lag(None)
+            self._sink.tell_of_lag(None)
             return
         latest_ns, hurry = None, self.hurry
         while not self.is_over and (entries := self._reader.read()):
@@ -155,23 +155,23 @@ class Recording:
             if not self._flush():
                 break
             if not self.is_over:  # the EXIT record is filed by finish alone
-                self._clear_filed()
-        self._filing.tell_of_lag(latest_ns)
+                self._clear_journal()
+        self._sink.tell_of_lag(latest_ns)
 
     def _rotate(self, rotation: Rotation) -> None:
         """Go on in another file, if it is time to."""
-        filed, writer = self._filing.filed, self._writer
-        if filed.header is None or not rotation.is_due(writer.position, filed.file_ns, filed.at_ns):
+        state, writer = self._sink.state, self._writer
+        if state.header is None or not rotation.is_due(writer.position, state.file_ns, state.at_ns):
             return
         last = self._files[-1]
         path = chain.next_name(self._files[0], last)
-        filed.file_ns = filed.at_ns
-        filed.settle()
-        writer.write(encode_continued(Continued(os.path.basename(path), filed.tally, filed.at_ns)))
+        state.file_ns = state.at_ns
+        state.settle()
+        writer.write(encode_continued(Continued(os.path.basename(path), state.tally, state.at_ns)))
         writer.turn_to(path)
         self._files.append(path)
         self._marks.clear()
-        writer.write(encode_header(replace(filed.header, continues=os.path.basename(last))))
+        writer.write(encode_header(replace(state.header, continues=os.path.basename(last))))
 
     def finish(self) -> bool:
         """File how the session ended; false if the disk is too full for it.
@@ -183,12 +183,12 @@ class Recording:
         if self.is_stuck:
             return False
         if self._assembly is not None:
-            self._filing.all(self._assembly.end())
+            self._sink.all(self._assembly.end())
         for place in range(3):
             # The stream did not end, we stopped reading it: its last line may have gone on.
-            self._filing.lines(place, self._framers[place].end(continues=True))
+            self._sink.lines(place, self._framers[place].end(continues=True))
         self._is_closed = True
-        self._filing.close(self._exit or Close("cut", observed_at_ns=self._filing.filed.at_ns))
+        self._sink.close(self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns))
         return self._flush()
 
     def give_up(self) -> str:
@@ -214,22 +214,22 @@ class Recording:
                 size = self._writer.rewind(reserve)
             except OSError:
                 break
-            header = self._filing.filed.header
+            header = self._sink.state.header
             before = tuple(self._files[: self._files.index(self._writer.path)])
             # Judged anew, up to where the trace now ends: what is not in it must not count.
-            self._filing.filed = restore(self._writer.path, size, self._make_observer, before=before)
+            self._sink.state = restore(self._writer.path, size, self._make_observer, before=before)
             if size == 0 and header is not None:
-                self._filing.filed.header = header
+                self._sink.state.header = header
                 continues = os.path.basename(before[-1]) if before else ""
                 self._writer.write(encode_header(replace(header, continues=continues)))
-            self._filing.owed()
+            self._sink.owed()
             missing = self._missing(size)
-            end = self._exit or Close("cut", observed_at_ns=self._filing.filed.at_ns)
-            self._filing.event(
+            end = self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns)
+            self._sink.event(
                 Gap(f"the trace could not be written: {why}", *missing, observed_at_ns=end.observed_at_ns)
             )
             self._is_closed = True
-            self._filing.close(end)
+            self._sink.close(end)
             if self._flush():
                 return f"the trace is incomplete: {why}"
         return f"the trace has no end: {why}"
@@ -242,28 +242,28 @@ class Recording:
         if place is not None:  # as nearly all are
             self._passed[place] += len(payload)
         if self._assembly is not None and (connection or kind == journal.NOTE):
-            self._filing.all(self._assembly.take(kind, payload, at_ns, connection))
+            self._sink.all(self._assembly.take(kind, payload, at_ns, connection))
         elif place is not None:
-            self._filing.lines(place, self._framers[place].feed(payload, at_ns))
+            self._sink.lines(place, self._framers[place].feed(payload, at_ns))
         elif (place := _ENDS.get(kind)) is not None:
-            self._filing.lines(place, self._framers[place].end())
+            self._sink.lines(place, self._framers[place].end())
             if place < 2:
-                self._filing.event(Eof(SENDERS[place], at_ns))
+                self._sink.event(Eof(SENDERS[place], at_ns))
         elif kind in _REFUSED or kind in _OWN:
             self._file_refusal(kind, payload, at_ns)
         elif kind == journal.SIGNAL:
             name = payload.decode("ascii", "replace")
             if self._assembly is None:
-                self._filing.event(Signal(name, at_ns))
+                self._sink.event(Signal(name, at_ns))
             else:  # it was meant for mcpproxy, and no server got it
-                self._filing.all([Note(0, "stopped", f"mcpproxy received {name}", at_ns)])
+                self._sink.all([Note(0, "stopped", f"mcpproxy received {name}", at_ns)])
         elif kind == journal.GAP:
             self._file_gap(gap_of(payload, at_ns))
         elif kind == journal.START:
-            if self._filing.filed.header is not None:
+            if self._sink.state.header is not None:
                 raise NotARecordError("a second START record")
             header = header_of(payload)
-            self._filing.filed.header = header
+            self._sink.state.header = header
             self._started_ns = header.started_ns
             self._writer.write(encode_header(header))
             if header.transport == "http":
@@ -280,35 +280,37 @@ class Recording:
         """Judge by what the START record says, if it says anything."""
         if terms is not None:
             self._terms = terms
-            self._make_observer = partial(self._judge_by, terms)
-            self._filing.filed.judge = Judge(self._make_observer)
-            self._filing.tell_of_judge()
+            self._make_observer = partial(self._make_observer_for, terms)
+            self._sink.state.judge = SafeJudge(self._make_observer)
+            self._sink.tell_of_judge()
 
     def _file_refusal(self, kind: int, line: bytes, at_ns: int) -> None:
         """File a line that was refused, or our answer to it: neither belongs to a peer's stream of lines."""
-        filed, place = self._filing.filed, _REFUSED.get(kind, _OWN.get(kind, 0))
+        state, place = self._sink.state, _REFUSED.get(kind, _OWN.get(kind, 0))
         self._passed[place] += len(line)
-        filed.seq += 1
+        state.seq += 1
         raw = line.removesuffix(b"\n")
-        frame = Frame(filed.seq, SENDERS[place], raw, at_ns, len(raw) < len(line))
+        frame = Frame(state.seq, SENDERS[place], raw, at_ns, len(raw) < len(line))
         frame.refused, frame.by_proxy = kind in _REFUSED, kind in _OWN
-        self._filing.event(frame)
+        self._sink.event(frame)
 
     def _file_gap(self, gap: Gap) -> None:
         for place, count in enumerate(lost_in(gap)):
             self._passed[place] += count
             if count:
                 # The line goes on inside the gap: what we have of it is a piece.
-                self._filing.lines(place, self._framers[place].end(continues=True))
-        self._filing.event(gap)
+                self._sink.lines(place, self._framers[place].end(continues=True))
+        self._sink.event(gap)
         if self._assembly is not None:
-            self._filing.all(self._assembly.gap(gap.observed_at_ns))
+            self._sink.all(self._assembly.gap(gap.observed_at_ns))
 
     def _flush(self) -> bool:
         was_stuck = self.is_stuck
         is_written = self._writer.flush()
         if not is_written and not was_stuck:
-            self._live.say(f"cannot write the trace: {self._writer.fault}; the session goes on, trying again")
+            self._notes.say(
+                f"cannot write the trace: {self._writer.fault}; the session goes on, trying again"
+            )
         if is_written and self._assembly is not None:
             self._marks.append((self._writer.size, tuple(self._passed)))
         return is_written
@@ -318,34 +320,39 @@ class Recording:
 
         Over HTTP these are the bytes since the last mark, for what is filed there is not what passed.
         """
-        filed: Sequence[int] = self._filing.filed.stream_bytes
+        state: Sequence[int] = self._sink.state.stream_bytes
         if self._assembly is not None:
-            filed = next((passed for at, passed in reversed(self._marks) if at <= size), (0, 0, 0))
-        return [passed - there for passed, there in zip(self._passed, filed, strict=True)]
+            state = next((passed for at, passed in reversed(self._marks) if at <= size), (0, 0, 0))
+        return [passed - there for passed, there in zip(self._passed, state, strict=True)]
 
-    def _clear_filed(self) -> None:
+    def _clear_journal(self) -> None:
         """Delete the segments that are filed, when that frees more than the checkpoint costs to write."""
         held = self._assembly.held_bytes if self._assembly is not None else 0
         held += sum(framer.held_bytes for framer in self._framers)
-        if self._reader.filed_segments * journal.SEGMENT_BYTES <= held:
+        if self._reader.read_segments * journal.SEGMENT_BYTES <= held:
             return
-        client, server, stderr = (Held(framer.held, framer.held_at_ns) for framer in self._framers)
-        lines = (client, server, stderr)
-        name = os.path.basename(self._writer.path) if self._rotation is not None else ""
-        frozen = self._frozen()
+        client, server, stderr = (PartialLine(framer.held, framer.held_at_ns) for framer in self._framers)
+        saved = self._saved_assembly()
+        state = Checkpoint(
+            trace_bytes=self._writer.size,
+            held=(client, server, stderr),
+            assembly=saved.state,
+            long=saved.long,
+            file=os.path.basename(self._writer.path) if self._rotation is not None else "",
+            rotation=self._rotation,
+            terms=self._terms,
+        )
         try:
-            self._reader.clear_filed(
-                self._writer.size, lines, frozen.state, frozen.long, name, self._rotation, self._terms
-            )
+            self._reader.checkpoint_and_clear(state)
         except OSError:
             pass  # no room for the checkpoint: the segments stay until there is
         finally:
-            frozen.release()
+            saved.release()
 
-    def _frozen(self) -> Frozen:
+    def _saved_assembly(self) -> SavedAssembly:
         if self._assembly is None:
-            return Frozen()
-        from mcpproxy.recorder.checkpoint_state import save_assembly
+            return SavedAssembly()
+        from mcpproxy.recorder.checkpoint_state import save_assembly  # only HTTP needs it
 
         return save_assembly(self._assembly)
 

@@ -8,12 +8,12 @@ from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError
 from mcpproxy.recorder import journal_reader
 from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.judge import observer
+from mcpproxy.recorder.judge import standard_observer
 from mcpproxy.recorder.lock import Lock
-from mcpproxy.recorder.pipeline import Recording
-from mcpproxy.recorder.stderr_notes import Live, Mode
-from mcpproxy.recorder.trace_sink import Watching
-from mcpproxy.recorder.wakeup import Flag, Wake
+from mcpproxy.recorder.pipeline import RecordingPipeline
+from mcpproxy.recorder.stderr_notes import Mode, StderrNotes
+from mcpproxy.recorder.trace_sink import EventWatcher
+from mcpproxy.recorder.wakeup import Flag, Wakeup
 from mcpproxy.relay import journal, priority
 from mcpproxy.trace.writer import TraceWriter
 
@@ -22,11 +22,11 @@ NOTES_FD: Final = 2
 RETRY_S: Final = 1.0
 """How often a trace that cannot be written is tried again."""
 
-_LAST_WORDS_S: Final = 0.9
+_LAST_NOTES_S: Final = 0.9
 """The relay waits a second for ours."""
 
 
-def run(trace: str, wake_fd: int, asleep: Flag | None, live: Mode, quiet: bool, admin: str = "") -> None:
+def run(trace: str, wake_fd: int, asleep: Flag | None, mode: Mode, quiet: bool, admin: str = "") -> None:
     """Record the session whose journal lies beside ``trace``, until it is over. Never raises.
 
     ``wake_fd`` is the reading end of the wake pipe, ``asleep`` the shared byte (``None``: every record
@@ -34,20 +34,20 @@ def run(trace: str, wake_fd: int, asleep: Flag | None, live: Mode, quiet: bool, 
     that mean the relay are ignored, no descriptor of a peer is held. ``admin`` is where to open the admin
     port, as ``host:port``.
     """
-    teller = Live(None if quiet else NOTES_FD, live)
+    notes = StderrNotes(None if quiet else NOTES_FD, mode)
     try:
-        _record(trace, Wake(wake_fd, asleep), teller, admin)
+        _record(trace, Wakeup(wake_fd, asleep), notes, admin)
     except McpProxyError as fault:
-        teller.say(f"not recorded: {fault}")
+        notes.say(f"not recorded: {fault}")
     except Exception as fault:
         # Nobody is above us to catch it, and the journal stays for the next command to fold in.
-        teller.say(
+        notes.say(
             f"the recorder stopped, a fault of mcpproxy: {fault!r}; the journal is kept, please report it"
         )
-    teller.drain(_LAST_WORDS_S)
+    notes.drain(_LAST_NOTES_S)
 
 
-def _record(trace: str, wake: Wake, teller: Live, admin: str) -> None:
+def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
     folder = journal.folder(trace)
     lock = Lock.take(folder, is_waiting=True)
     if lock is None:
@@ -55,10 +55,12 @@ def _record(trace: str, wake: Wake, teller: Live, admin: str) -> None:
     reader = JournalReader(folder)
     writer = TraceWriter(trace)
     try:
-        recording = Recording(reader, writer, observer, teller, watching=_admin_port(admin, teller))
+        recording = RecordingPipeline(
+            reader, writer, standard_observer, notes, watcher=_open_admin_port(admin, notes)
+        )
         gc.freeze()  # all that is imported by now
         gc.enable()
-        _keep_up(recording, reader, wake, teller)
+        _follow(recording, reader, wakeup, notes)
         note = "" if recording.finish() else recording.give_up()
         harm = writer.harm()
         journal_reader.remove(folder)
@@ -66,28 +68,28 @@ def _record(trace: str, wake: Wake, teller: Live, admin: str) -> None:
         reader.close()
         writer.close()
         lock.release()
-    teller.summarize(trace, recording.tally, note, recording.lag_ns, harm)
+    notes.summarize(trace, recording.tally, note, recording.lag_ns, harm)
 
 
-def _admin_port(where: str, teller: Live) -> Watching | None:
+def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
     """Open the admin port, if there is to be one; what it counts."""
     if not where:
         return None
     try:
         from mcpproxy.admin.metrics import Metrics
-        from mcpproxy.admin.server import AdminPort
+        from mcpproxy.admin.port import AdminPort
 
         metrics = Metrics()
         host, _, port = where.rpartition(":")
-        opened = AdminPort(host.strip("[]"), int(port), metrics, _tell_directly)
+        opened = AdminPort(host.strip("[]"), int(port), metrics, _say_from_thread)
     except (ImportError, OSError) as fault:
-        teller.say(f"no admin port on {where} ({fault}); the recording goes on")
+        notes.say(f"no admin port on {where} ({fault}); the recording goes on")
         return None
-    teller.say(f"health and metrics on http://{opened.address}/metrics")
+    notes.say(f"health and metrics on http://{opened.address}/metrics")
     return metrics
 
 
-def _tell_directly(text: str) -> None:
+def _say_from_thread(text: str) -> None:
     """For another thread: the teller is not shared."""
     try:
         os.write(NOTES_FD, f"mcpproxy: {visible(text)}\n".encode())
@@ -95,7 +97,7 @@ def _tell_directly(text: str) -> None:
         pass
 
 
-def _keep_up(recording: Recording, reader: JournalReader, wake: Wake, teller: Live) -> None:
+def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes) -> None:
     """File what comes until the session is over, or the relay is gone and all that it left is filed."""
     is_relay_gone = hurries = False
 
@@ -107,12 +109,12 @@ def _keep_up(recording: Recording, reader: JournalReader, wake: Wake, teller: Li
     recording.hurry = hurry
     while True:
         recording.drain()
-        teller.flush()
+        notes.flush()
         if hurries and not is_relay_gone:
             hurries = False
             priority.lower()
         if recording.is_over or is_relay_gone:
             return
-        is_relay_gone = wake.pause(RETRY_S) if recording.is_stuck else wake.await_more(reader.has_more)
+        is_relay_gone = wakeup.pause(RETRY_S) if recording.is_stuck else wakeup.await_more(reader.has_more)
         if is_relay_gone:
-            reader.end(wake.last_words)
+            reader.end(wakeup.unwritten)

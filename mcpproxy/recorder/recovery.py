@@ -15,15 +15,16 @@ from typing import Final
 from mcpproxy.base.files import Folder, open_regular
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.recorder import foreign_journals, journal_reader
-from mcpproxy.recorder.checkpoint_state import FrozenStateError, restore_assembly
+from mcpproxy.recorder.checkpoint import Checkpoint, read_checkpoint
+from mcpproxy.recorder.checkpoint_state import StateError, restore_assembly
 from mcpproxy.recorder.http.assembly import HttpAssembly
-from mcpproxy.recorder.journal_reader import Checkpoint, JournalReader
-from mcpproxy.recorder.judge import Observing, observer, observer_later
+from mcpproxy.recorder.journal_reader import JournalReader
+from mcpproxy.recorder.judge import Observing, observer_for_recovery, standard_observer
 from mcpproxy.recorder.liveness import is_relay_alive
 from mcpproxy.recorder.lock import Lock
 from mcpproxy.recorder.payloads import header_of
-from mcpproxy.recorder.pipeline import Recording
-from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.pipeline import RecordingPipeline
+from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_state import restore
 from mcpproxy.relay import journal
 from mcpproxy.trace import chain
@@ -39,7 +40,7 @@ _DAMAGE: Final = (
 """A checkpoint from a stranger holds objects whose attributes may be anything: what they do then is open."""
 
 
-def fold(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
+def recover(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
     """Fold the journal beside ``trace`` in, if there is one and its session is over; whether it did.
 
     Raises:
@@ -59,7 +60,7 @@ def fold(trace: str, make_observer: Callable[[], Observing] | None = None) -> bo
     if lock is None:
         return False
     try:
-        return _fold(trace, folder, make_observer or observer)
+        return _recover(trace, folder, make_observer or standard_observer)
     except _DAMAGE as fault:
         what = str(fault) if isinstance(fault, NotARecordError) else f"{type(fault).__name__}: {fault}"
         next_step = "the trace is whole up to its last line"
@@ -68,14 +69,14 @@ def fold(trace: str, make_observer: Callable[[], Observing] | None = None) -> bo
         lock.release()
 
 
-def fold_aside(trace: str, make_observer: Callable[[], Observing] | None = None) -> str:
+def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = None) -> str:
     """Complete a copy of a recording in a new temporary folder, which is for the caller to delete.
 
     Returns:
         Where the first file of the copy is; empty while it is being recorded.
 
     Raises:
-        TraceError, OSError: as ``fold``. Nothing is left behind.
+        TraceError, OSError: as ``recover``. Nothing is left behind.
     """
     if foreign_journals.is_recording(trace):
         return ""
@@ -83,7 +84,7 @@ def fold_aside(trace: str, make_observer: Callable[[], Observing] | None = None)
     is_done = False
     try:
         copied = foreign_journals.copy(chain.files_of(trace), folder)
-        is_done = fold(copied, make_observer)
+        is_done = recover(copied, make_observer)
         return copied if is_done else ""
     except OSError as fault:
         raise McpProxyError((fault.strerror or str(fault)).lower()) from None
@@ -92,12 +93,12 @@ def fold_aside(trace: str, make_observer: Callable[[], Observing] | None = None)
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bool:
+def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bool:
     files = chain.files_of(trace)
     if _is_closed(files[-1]):  # only the deleting was left to do
         journal_reader.remove(folder)
         return True
-    start = journal_reader.read_checkpoint(folder) or Checkpoint()
+    start = read_checkpoint(folder) or Checkpoint()
     path = os.path.join(os.path.dirname(trace), os.path.basename(start.file) or os.path.basename(trace))
     if path not in files:
         raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
@@ -106,22 +107,28 @@ def _fold(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bo
     if header is None or is_relay_alive(header):
         return False
     continues = os.path.basename(before[-1]) if before else ""
-    _refuse_stranger(path, replace(header, continues=continues), start.trace_bytes)
+    _refuse_other_trace(path, replace(header, continues=continues), start.trace_bytes)
     _refuse_hole(folder, start.segment)
     for place, later in enumerate(after, start=len(before) + 1):
-        _refuse_stranger(later, replace(header, continues=os.path.basename(files[place - 1])), 0)
+        _refuse_other_trace(later, replace(header, continues=os.path.basename(files[place - 1])), 0)
     for later in after:  # it all comes again
         os.unlink(later)
     if start.terms is not None:
-        make_observer = partial(observer_later, start.terms)
+        make_observer = partial(observer_for_recovery, start.terms)
     reader = JournalReader(folder, start)
     writer = TraceWriter(path, resume_at=start.trace_bytes)
     try:
         if not writer.flush():  # cuts off what was filed after the checkpoint: it comes again
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
-        filed = restore(path, start.trace_bytes, make_observer, _assembly(folder, start), before)
-        recording = Recording(
-            reader, writer, make_observer, Live(None), start, filed, judge_by=observer_later
+        state = restore(path, start.trace_bytes, make_observer, _assembly(folder, start), before)
+        recording = RecordingPipeline(
+            reader,
+            writer,
+            make_observer,
+            StderrNotes(None),
+            start,
+            state,
+            make_observer_for=observer_for_recovery,
         )
         reader.end()
         recording.drain()
@@ -142,7 +149,7 @@ def _assembly(folder: str, start: Checkpoint) -> HttpAssembly | None:
         return None
     try:
         return restore_assembly(start.assembly, [bytes(run) for run in start.long])
-    except FrozenStateError:
+    except StateError:
         raise TraceError(
             folder, None, "the checkpoint is damaged", "the trace is whole up to its last line"
         ) from None
@@ -175,7 +182,7 @@ def _started(folder: str) -> Header | None:
     return header_of(payload)
 
 
-def _refuse_stranger(trace: str, header: Header, trace_bytes: int) -> None:
+def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
     """Folding cuts the file back to the checkpoint, which must not cost another file its content."""
     expected = encode_header(header)
     try:

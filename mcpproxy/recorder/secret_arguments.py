@@ -35,7 +35,7 @@ _IN_TEXT: Final = re.compile(
 def masked(command: Sequence[str], key: bytes) -> tuple[str, ...]:
     """``command`` as it may be written down; equal secrets get equal masks under one ``key``."""
     masker = Masker(key)
-    return tuple(arguments(command, Masking(masker, names_option, masker.value, _texts(masker))))
+    return tuple(arguments(command, ArgumentMasking(masker, names_option, masker.value, _texts(masker))))
 
 
 def shown(command: Sequence[str]) -> str:
@@ -43,7 +43,7 @@ def shown(command: Sequence[str]) -> str:
     return " ".join(masked(command, os.urandom(32)))
 
 
-class Masking(NamedTuple):
+class ArgumentMasking(NamedTuple):
     """How to mask: what is a secret by its ``name``, a value as a ``whole``, and what is in a ``text``."""
 
     credentials: Masker
@@ -52,7 +52,7 @@ class Masking(NamedTuple):
     text: Callable[[str], str]
 
 
-def arguments(command: Sequence[str], how: Masking) -> Iterator[str]:
+def arguments(command: Sequence[str], how: ArgumentMasking) -> Iterator[str]:
     """The arguments one by one."""
     is_value = False  # of a secret option: all of it is masked
     for argument in command:
@@ -84,11 +84,11 @@ def _texts(masker: Masker) -> Callable[[str], str]:
     return text
 
 
-def _is_secret(option: str, how: Masking) -> bool:
+def _is_secret(option: str, how: ArgumentMasking) -> bool:
     return how.named(option.lstrip("-"))
 
 
-def _argument(argument: str, how: Masking) -> str:
+def _argument(argument: str, how: ArgumentMasking) -> str:
     if found := _ASSIGNMENT.fullmatch(argument):
         name, value = found.groups()
         return f"{name}={how.whole(value) if _is_secret(name, how) else _argument(value, how)}"
@@ -104,6 +104,6 @@ def _argument(argument: str, how: Masking) -> str:
     return how.text(how.credentials.url(argument))
 
 
-def _option(found: re.Match[str], how: Masking) -> str:
+def _option(found: re.Match[str], how: ArgumentMasking) -> str:
     name, between, value = found.groups()
     return f"{name}{between}{how.whole(value)}" if _is_secret(name, how) else found[0]

@@ -24,7 +24,7 @@ LAG_NS: Final = 1_000_000_000
 _PENDING_BYTES: Final = 256 << 10
 
 
-class Live:
+class StderrNotes:
     """The teller of one session. ``fd`` is where the lines go, ``None`` for nowhere."""
 
     def __init__(self, fd: int | None, mode: Mode = "text") -> None:

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from mcpproxy.framing.lines import Line
-from mcpproxy.recorder.http.cost import SMALL_BYTES, Budget
-from mcpproxy.recorder.stderr_notes import Live
-from mcpproxy.recorder.trace_state import SENDERS, Filed
+from mcpproxy.recorder.http.memory_budget import SMALL_BYTES, Budget
+from mcpproxy.recorder.stderr_notes import StderrNotes
+from mcpproxy.recorder.trace_state import SENDERS, TraceState
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
 from mcpproxy.trace.format import Recorded, encode, encode_close, encode_finding, encode_frame, frame_parts
 from mcpproxy.trace.http import Encoded
@@ -15,25 +15,27 @@ from mcpproxy.trace.short_lines import SOURCES, Lines, encode_lines, has_run, is
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 
 
-class Watching(Protocol):
+class EventWatcher(Protocol):
     """Who counts what is filed over HTTP. It may fail; then it is not asked any more."""
 
-    def saw(self, event: Event) -> None: ...
-    def found(self, finding: Finding) -> None: ...
-    def passed(self, lag_ns: int | None, trouble: str) -> None: ...
+    def count_event(self, event: Event) -> None: ...
+    def count_finding(self, finding: Finding) -> None: ...
+    def count_lag(self, lag_ns: int | None, trouble: str) -> None: ...
 
 
-class Filing:
-    """Files what it is given in ``writer``, in that order; ``filed`` is what the trace holds up to now.
+class TraceSink:
+    """Files what it is given in ``writer``, in that order; ``state`` is what the trace holds up to now.
 
-    ``watching`` hears of all that is filed over HTTP.
+    ``watcher`` hears of all that is filed over HTTP.
     """
 
-    def __init__(self, writer: TraceWriter, live: Live, filed: Filed, watching: Watching | None) -> None:
-        self.filed = filed
+    def __init__(
+        self, writer: TraceWriter, notes: StderrNotes, state: TraceState, watcher: EventWatcher | None
+    ) -> None:
+        self.state = state
         self._writer = writer
-        self._live = live
-        self._watching = watching
+        self._notes = notes
+        self._watcher = watcher
         self._budget = Budget()
         self._is_long = [False, False]
         self._told: set[str] = set()
@@ -53,16 +55,16 @@ class Filing:
 
     def _run(self, place: int, lines: list[Line]) -> None:
         """File a run of short lines as one record."""
-        filed, judge = self.filed, self.filed.judge
+        state, judge = self.state, self.state.judge
         at_ns = lines[0][1]
-        seq = 0 if place == 2 else filed.seq + 1
+        seq = 0 if place == 2 else state.seq + 1
         run = Lines(seq, SOURCES[place], tuple(raw for raw, _, _, _ in lines), at_ns)
         self._writer.write(encode_lines(run))
-        filed.at_ns = at_ns
+        state.at_ns = at_ns
         if place == 2:
             return
-        filed.seq += len(lines)
-        filed.tally.frames[SENDERS[place]] += len(lines)
+        state.seq += len(lines)
+        state.tally.frames[SENDERS[place]] += len(lines)
         for frame in run.events():
             if findings := judge.observe(frame):
                 self._found(findings)
@@ -74,12 +76,12 @@ class Filing:
                 self.event(Stderr(raw, at_ns, terminated))
             return
         # Every frame of a session over stdio passes here, most of them one at a time.
-        filed, writer, sender = self.filed, self._writer, SENDERS[place]
-        judge = filed.judge
+        state, writer, sender = self.state, self._writer, SENDERS[place]
+        judge = state.judge
         for raw, at_ns, terminated, continues in lines:
-            filed.seq = seq = filed.seq + 1
-            filed.at_ns = at_ns
-            filed.tally.frames[sender] += 1
+            state.seq = seq = state.seq + 1
+            state.at_ns = at_ns
+            state.tally.frames[sender] += 1
             frame = Frame(seq, sender, raw, at_ns, terminated, continues)
             if len(raw) > SMALL_BYTES and self._is_too_dear(place, frame):
                 self._in_pieces(place, frame)
@@ -102,75 +104,73 @@ class Filing:
 
     def _in_pieces(self, place: int, frame: Frame) -> None:
         """File a line in pieces, which nobody judges. The first of them has the number of the line."""
-        from mcpproxy.recorder.http.bodies import (
-            in_pieces,  # with what HTTP needs; few sessions have such lines
-        )
+        from mcpproxy.recorder.http.body_frames import in_pieces
 
-        filed, sender = self.filed, SENDERS[place]
-        filed.too_dear += not frame.continues
+        state, sender = self.state, SENDERS[place]
+        state.too_dear += not frame.continues
         self._say_once(f"a line of the {sender}'s was too much to judge: it is recorded in pieces")
         for count, piece in enumerate(in_pieces(frame, at_least=2)):
-            filed.seq += count > 0
-            filed.tally.frames[sender] += count > 0
-            piece.seq = filed.seq
+            state.seq += count > 0
+            state.tally.frames[sender] += count > 0
+            piece.seq = state.seq
             self._writer.write_large(frame_parts(piece))
-            self._found(filed.judge.observe(piece))
+            self._found(state.judge.observe(piece))
 
     def all(self, events: Iterable[Recorded]) -> None:
         """File what the connections of a session over HTTP brought to light."""
-        filed = self.filed
+        state = self.state
         for event in events:
-            session = filed.names.of(event)
-            filed.at_ns = event.observed_at_ns
+            session = state.names.of(event)
+            state.at_ns = event.observed_at_ns
             if isinstance(event, Encoded):
                 self._writer.write(encode(event))
                 continue
             if isinstance(event, Frame):
-                filed.tally.frames[event.sender] += 1
+                state.tally.frames[event.sender] += 1
             if isinstance(event, Frame) and len(event.raw) >= BATCH_BYTES:
                 self._writer.write_large(frame_parts(event, session))
             else:
                 self._writer.write(encode(event, session))
-            findings = filed.judge.observe(event)
+            findings = state.judge.observe(event)
             if findings:
                 self._found(findings)
-            if self._watching is not None:
-                self._let_watch(self._watching, event, findings)
-        if filed.judge.stopped or filed.judge.left_out:
+            if self._watcher is not None:
+                self._tell_watcher(self._watcher, event, findings)
+        if state.judge.stopped or state.judge.left_out:
             self.tell_of_judge()
 
     def event(self, event: Frame | Stderr | Eof | Signal | Gap) -> None:
         """File something that stands alone."""
         if isinstance(event, Frame):
-            self.filed.tally.frames[event.sender] += 1
+            self.state.tally.frames[event.sender] += 1
         self._writer.write(encode(event))
-        self.filed.at_ns = event.observed_at_ns
+        self.state.at_ns = event.observed_at_ns
         self._judge(event)
 
     def owed(self) -> None:
         """File what was found by what the trace holds already, and told before."""
-        self._write(self.filed.owed)
+        self._write(self.state.owed)
 
     def close(self, close: Close) -> None:
         """File how the session ended."""
-        filed = self.filed
+        state = self.state
         self._judge(close)
-        filed.settle()
-        self._writer.write(encode_close(close, filed.tally))
+        state.settle()
+        self._writer.write(encode_close(close, state.tally))
 
     def tell_of_lag(self, latest_ns: int | None) -> None:
         """Tell who watches how far behind the traffic we are, and whether the trace can be written.
 
         ``latest_ns`` is when the latest passed of what is filed, if anything was.
         """
-        if self._watching is not None:
+        if self._watcher is not None:
             fault = self._writer.fault
             lag_ns = None if latest_ns is None else max(0, time.monotonic_ns() - latest_ns)
-            self._watching.passed(lag_ns, f"the trace cannot be written: {fault}" if fault else "")
+            self._watcher.count_lag(lag_ns, f"the trace cannot be written: {fault}" if fault else "")
 
     def tell_of_judge(self) -> None:
         """Tell what went wrong with the judging, each fault once."""
-        judge = self.filed.judge
+        judge = self.state.judge
         for line in judge.left_out:
             self._say_once(f"judging goes on without a rule: {line}")
         if judge.stopped and judge.is_our_fault:
@@ -182,29 +182,29 @@ class Filing:
             self._say_once(f"judging stopped: {judge.stopped}; the recording goes on")
 
     def _judge(self, event: Event) -> None:
-        self._found(self.filed.judge.observe(event))
+        self._found(self.state.judge.observe(event))
         self.tell_of_judge()
 
     def _found(self, findings: list[Finding]) -> None:
         self._write(findings)
         for finding in findings:
-            self._live.found(finding)
+            self._notes.found(finding)
 
     def _write(self, findings: list[Finding]) -> None:
         for finding in findings:
             self._writer.write(encode_finding(finding))
-            self.filed.tally.findings[finding.severity] += 1
+            self.state.tally.findings[finding.severity] += 1
 
-    def _let_watch(self, watching: Watching, event: Event, findings: list[Finding]) -> None:
+    def _tell_watcher(self, watcher: EventWatcher, event: Event, findings: list[Finding]) -> None:
         try:
-            watching.saw(event)
+            watcher.count_event(event)
             for finding in findings:
-                watching.found(finding)
+                watcher.count_finding(finding)
         except Exception as fault:
-            self._watching = None
-            self._live.say(f"the metrics stopped, a fault of mcpproxy: {fault!r}; the recording goes on")
+            self._watcher = None
+            self._notes.say(f"the metrics stopped, a fault of mcpproxy: {fault!r}; the recording goes on")
 
     def _say_once(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
-            self._live.say(text)
+            self._notes.say(text)

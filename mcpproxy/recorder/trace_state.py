@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from mcpproxy.recorder.judge import Judge, Observing
+from mcpproxy.recorder.judge import Observing, SafeJudge
 from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Gap, Sender, Stderr
 from mcpproxy.trace.format import Header, Tally
 from mcpproxy.trace.http import Encoded
@@ -19,10 +19,10 @@ SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
 
 
 @dataclass(slots=True)
-class Filed:
+class TraceState:
     """What the trace holds up to now, and the judge that has seen just that."""
 
-    judge: Judge
+    judge: SafeJudge
     header: Header | None = None
     seq: int = 0
     at_ns: int = 0
@@ -55,7 +55,7 @@ def restore(
     make_observer: Callable[[], Observing],
     assembly: "HttpAssembly | None" = None,
     before: tuple[str, ...] = (),
-) -> Filed:
+) -> TraceState:
     """What was filed by a recorder that is gone, read again from the ``size`` bytes of its trace.
 
     ``assembly`` is shown what its decoders had read. ``before`` are the files that the trace goes on from.
@@ -63,42 +63,42 @@ def restore(
     Raises:
         TraceError: the trace is damaged.
     """
-    filed = Filed(Judge(make_observer), assembly=assembly, before=before)
+    state = TraceState(SafeJudge(make_observer), assembly=assembly, before=before)
     files = (*before, trace) if size else before
     if not files:
-        return filed
+        return state
     opened = read_trace(trace, files=files)
-    filed.header = opened.header
+    state.header = opened.header
     before_place = ("", 0)
     for event in opened.records():
         match event:
             case Finding(severity=severity):
-                filed.tally.findings[severity] += 1
-                del filed.owed[:1]
+                state.tally.findings[severity] += 1
+                del state.owed[:1]
                 continue
             case Encoded():
                 if assembly is not None:
                     assembly.refeed(event)
                 continue
             case Frame(seq=seq, sender=sender):
-                filed.seq = seq
-                filed.tally.frames[sender] += 1
-                filed.stream_bytes[SENDERS.index(sender)] += len(event.raw) + event.terminated
+                state.seq = seq
+                state.tally.frames[sender] += 1
+                state.stream_bytes[SENDERS.index(sender)] += len(event.raw) + event.terminated
             case Stderr():
-                filed.stream_bytes[2] += len(event.raw) + event.terminated
+                state.stream_bytes[2] += len(event.raw) + event.terminated
             case Gap():
                 for place, count in enumerate(lost_in(event)):
-                    filed.stream_bytes[place] += count
+                    state.stream_bytes[place] += count
             case _:
                 pass
-        filed.names.of(event)
-        filed.at_ns = event.observed_at_ns
-        found = filed.judge.observe(event)
+        state.names.of(event)
+        state.at_ns = event.observed_at_ns
+        found = state.judge.observe(event)
         # What is found in a run of lines follows the record that holds them all.
-        filed.owed = filed.owed + found if opened.place == before_place else found
+        state.owed = state.owed + found if opened.place == before_place else found
         before_place = opened.place
-    filed.file_ns = opened.continued_ns
-    return filed
+    state.file_ns = opened.continued_ns
+    return state
 
 
 def lost_in(gap: Gap) -> tuple[int, int, int]:

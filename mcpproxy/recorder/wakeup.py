@@ -25,7 +25,7 @@ class Flag(Protocol):
     def __setitem__(self, index: int, value: int, /) -> None: ...
 
 
-class Wake:
+class Wakeup:
     """The recorder's end of the wake pipe ``fd``.
 
     ``asleep`` is the shared byte; without one (``None``) every record brings a byte through the pipe.
@@ -37,7 +37,7 @@ class Wake:
         self._asleep = asleep
         self._nap_s = NAP_S
         self._is_leaving = False
-        self.last_words = b""
+        self.unwritten = b""
         """Journal records that the relay could not write, handed over when it left."""
 
     def await_more(self, has_more: Callable[[], bool]) -> bool:
@@ -49,11 +49,11 @@ class Wake:
             return False
         self._nap_s = NAP_S
         if self._asleep is None:
-            return self._hear()
+            return self._read_pipe()
         self._asleep[0] = 1
         try:
             # The relay may have read the byte just before we set it: look once more.
-            return not has_more() and self._hear()
+            return not has_more() and self._read_pipe()
         finally:
             self._asleep[0] = 0
 
@@ -62,18 +62,18 @@ class Wake:
         if self._asleep is not None and sys.platform != "win32":
             # Nobody writes while the shared byte is clear: what ends the wait is the end of the pipe.
             ready, _, _ = select.select([self._fd], [], [], for_s)
-            return bool(ready) and self._hear()
+            return bool(ready) and self._read_pipe()
         time.sleep(for_s)
         return self._is_ended()
 
-    def _hear(self) -> bool:
+    def _read_pipe(self) -> bool:
         """Read the pipe; whether the relay is gone."""
         data = os.read(self._fd, 64 << 10)
-        if not self._is_leaving and journal.LAST_WORDS in data:
+        if not self._is_leaving and journal.UNWRITTEN in data:
             self._is_leaving = True
-            self.last_words = data[data.index(journal.LAST_WORDS) + 1 :]
+            self.unwritten = data[data.index(journal.UNWRITTEN) + 1 :]
         elif self._is_leaving:
-            self.last_words += data
+            self.unwritten += data
         return not data
 
     def _is_ended(self) -> bool:
@@ -88,4 +88,4 @@ class Wake:
                 return True
             return False
         ready, _, _ = select.select([self._fd], [], [], 0)
-        return bool(ready) and self._hear()
+        return bool(ready) and self._read_pipe()

@@ -1,17 +1,18 @@
-"""The chunk in hand: what the relay may have forwarded, but has not journaled yet.
+"""The crash buffer: the chunk that the relay may have forwarded but has not journaled yet.
 
-A chunk is forwarded before the journal is touched, so a relay killed between the two would take its
-last chunk with it, although the peer has it. Therefore every chunk, and every rest of one that found no
-room before, is first copied into a small file that is mapped into memory. That costs a copy and no call;
-the page cache keeps it whatever happens to the process. A recorder that finds the relay gone files it.
+A chunk is forwarded before it is journaled. If the relay were killed between the two, the recording would
+lack a chunk that the peer has received. Therefore the relay first copies every chunk, and every remainder of
+one that did not fit before, into a small file that is mapped into memory. This costs a copy and no system
+call, and the page cache keeps the file whatever happens to the process. A recorder that finds the relay gone
+adds the chunk to the trace.
 
-The file is ``hand`` in the journal's folder. Beside the chunk stands the place in the journal where its
-record will begin. If the journal ends at that place or before it, the chunk was not journaled. Nothing else
-is journaled between the two, so one chunk is all that can be missing. The place is written last: a relay
-killed while it fills the file has not forwarded anything yet.
+The file is called ``hand`` and lies in the journal's folder. Beside the chunk stands the place in the journal
+where its record will begin. If the journal ends at that place or before it, the chunk was not journaled.
+Nothing else is journaled between the two, so at most one chunk can be missing. The place is written last: a
+relay that is killed while it fills the file has not forwarded anything yet.
 
-While the disk takes no records, the relay counts what is lost. Those counts are in the file as well, so
-that a kill does not take them with it.
+While the disk takes no records, the relay counts the bytes that are lost. The counts are in the file too, so
+that they survive a kill.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _PLACE_AT: Final = _BYTES_AT - 8
 _NOWHERE: Final = bytes(8)
 
 LONGEST_BYTES: Final = 16 << 20
-"""More than any chunk has; a file that is larger is not the relay's."""
+"""Longer than any chunk; a larger file was not written by the relay."""
 
 
 class CrashBuffer:
-    """The relay's end.
+    """The writing end of the crash buffer, used by the relay.
 
     Args:
         journal: where the chunks are journaled afterwards.
@@ -60,7 +61,7 @@ class CrashBuffer:
         size = _BYTES_AT + chunk_bytes
         fd = os.open(os.path.join(journal.folder, NAME), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            # Written, not just sized: storing into a hole when the disk is full would be the end of us.
+            # Written, not just resized: storing into a hole of a file on a full disk kills the process.
             if os.write(fd, bytes(size)) != size:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._memory = mmap.mmap(fd, size)
@@ -68,27 +69,30 @@ class CrashBuffer:
             os.close(fd)
         journal.on_loss = self._lose
 
-    def take(self, kind: int, at_ns: int, chunk: bytes | memoryview, connection: int = 0) -> None:
-        """Hold ``chunk`` until it is journaled; nothing else may be journaled before."""
+    def store(self, kind: int, at_ns: int, chunk: bytes | memoryview, connection: int = 0) -> None:
+        """Keep ``chunk`` until it is journaled. No other record may be journaled before it."""
         memory = self._memory
         size = len(chunk)
         memory[_BYTES_AT : _BYTES_AT + size] = chunk
-        # Fields are stored in order, so the place comes last.
+        # The fields are stored in order, so the place comes last.
         _CHUNK.pack_into(memory, _CHUNK_AT, size, kind, connection, at_ns, self._journal.position)
 
-    def drop(self) -> None:
-        """Nothing of the chunk was forwarded, or it was counted as lost."""
+    def clear(self) -> None:
+        """Forget the chunk: nothing of it was forwarded, or it is counted as lost."""
         self._memory[_PLACE_AT:_BYTES_AT] = _NOWHERE
 
     def _lose(self, client: int, server: int, stderr: int) -> None:
-        """Hold how much was lost by now, the chunk in hand included."""
+        """Keep how many bytes are lost by now, including the chunk in the buffer."""
         self._memory[:_CHUNK_AT] = _LOST.pack(client, server, stderr, self._journal.position)
-        self.drop()
+        self.clear()
 
 
-def held(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
-    """What a relay that is gone left in its hand: records as they stand in a journal (kind, payload, time,
-    connection). ``end`` is the position behind the journal's last whole record."""
+def left_records(folder: str, end: int) -> list[tuple[int, bytes, int, int]]:
+    """What a relay that is gone left in its crash buffer, as journal records: (kind, payload, time,
+    connection).
+
+    ``end`` is the position behind the last whole record of the journal. Empty if nothing is missing there.
+    """
     # Not at the top: the relay only writes.
     from mcpproxy.base import files
 

@@ -1,4 +1,4 @@
-"""How a session ends: the waiting times, the exit codes, the last record. Both relays agree on them."""
+"""How a session ends: waiting times, exit codes and the last record, the same for both relays."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ if TYPE_CHECKING:
     from typing import Final
 
 GRACE_S: Final = 5.0
-"""How long a server that has to leave may take, before SIGTERM and again before SIGKILL."""
+"""How long a server that has to exit may take, before SIGTERM and again before SIGKILL."""
 
 LINGER_S: Final = 0.25
-"""How long children of a server that has gone may keep its pipes open."""
+"""How long the children of a server that has exited may keep its pipes open."""
 
 RECORDER_S: Final = 1.0
 """How long the end of the session waits for the recorder to complete the trace."""
@@ -32,7 +32,7 @@ def exit_payload(code: int | None) -> bytes:
 
 
 def refusal(program: str, error: OSError) -> tuple[str, int]:
-    """Why ``program`` could not be started, as a line for people, and the exit code a shell gives."""
+    """Why ``program`` could not be started, as a line for the user, and the exit code a shell gives."""
     if not program or isinstance(error, FileNotFoundError | NotADirectoryError):
         name = program or "''"
         return f"{name}: no such command; check its spelling and PATH", 127

@@ -1,20 +1,20 @@
-"""The journal: the relay's append-only copy of what it forwarded, until the recorder has filed it.
+"""The journal: the relay's append-only copy of what it forwarded, kept until the recorder has read it.
 
 A journal is the folder ``<trace>.journal`` beside the trace it feeds. It holds segments named by an
 eight-digit number from ``00000001`` on, each a run of records, and a ``checkpoint`` that the recorder
-keeps. A segment that has been filed in the trace is deleted; a folder that outlives its session is
-folded into the trace by the next command that opens it.
+keeps. A segment is deleted when its records are in the trace. If a folder outlives its session, the next
+command that opens the trace completes the trace from it.
 
 A record is a fixed head and a payload. The head is little-endian: payload length (u32), kind (u8),
 three zero bytes, connection (u32, 0 on stdio), time (u64, ``time.monotonic_ns``). Nothing in it is
 escaped or terminated: a segment that ends inside a record was torn by a kill or by a full disk.
 
-Over HTTP each record but the first, SIGNAL, GAP, EXIT and a NOTE on the proxy itself belongs to a
-connection, numbered from 1. Its first record is CONNECT; when it is over there is one CLIENT_EOF and one
-SERVER_EOF of it.
+Over HTTP every record belongs to a connection, numbered from 1, except START, SIGNAL, GAP, EXIT and a NOTE on
+the proxy itself. The first record of a connection is CONNECT, and its last ones are one CLIENT_EOF and one
+SERVER_EOF.
 
-The writer below sits on the data path, so it never raises and never waits. What it cannot write it
-counts, and says so in a gap record as soon as there is room again.
+The writer below is part of the data path, so it never raises and never waits. It counts the bytes that it
+cannot write, and appends a GAP record with the counts as soon as there is room again.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ SIGNAL: Final = 7  # payload: the signal's name in ASCII, received by the wrappe
 GAP: Final = 8  # payload: JSON, {"reason": str, "client": bytes, "server": bytes, "stderr": bytes}
 EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}; the last record
 
-# stdio with enforced rules alone; each a whole line, between lines of the stream it would belong to.
+# Only on stdio with enforced rules. Each is a whole line, between lines of the stream it would belong to.
 CLIENT_REFUSED: Final = 10  # payload: a line that the client sent and the server did not get
 SERVER_REFUSED: Final = 11  # payload: a line that the server sent and the client did not get
-CLIENT_OWN: Final = 12  # payload: what we answered the server in the client's place
-SERVER_OWN: Final = 13  # payload: what we answered the client in the server's place
+CLIENT_OWN: Final = 12  # payload: our answer to the server in the client's place
+SERVER_OWN: Final = 13  # payload: our answer to the client in the server's place
 
-# HTTP alone. There CLIENT and SERVER are bytes as the peer sent them, before we change anything.
+# Only over HTTP. There CLIENT and SERVER are the bytes that the peer sent, before we change anything.
 CONNECT: Final = 16  # payload: JSON, {"client": "ip:port", "upstream": "host:port"}
 OWN: Final = 17  # payload: bytes that we sent to the client in the server's place
 NOTE: Final = 18  # payload: JSON, {"what": str, "why": str}: what we did to the connection
@@ -64,35 +64,36 @@ _STREAM_OF: Final = {
     SERVER_OWN: SERVER,
     OWN: SERVER,
 }
-"""As what bytes are counted that are lost."""
+"""Kind of a record -> the stream that its bytes are counted for when they are lost."""
 
 RESET: Final = b"reset"
-"""Payload of an EOF record: the peer broke the connection off. Empty if it ended in order."""
+"""Payload of an EOF record: the peer reset the connection. The payload is empty after an orderly end."""
 
 DROPPED: Final = b"closed"
-"""Payload of an EOF record: the peer did not end, we let go of it. A NOTE or the other end says why."""
+"""Payload of an EOF record: the peer did not end, we closed the connection. A NOTE or the other side's end
+says why."""
 
 WAKE: Final = b"\0"
-"""What the relay writes into the wake pipe to call the recorder."""
+"""What the relay writes into the wake pipe to wake the recorder."""
 
-LAST_WORDS: Final = b"\1"
-"""What it writes there before the records that the disk would not take, when it leaves."""
+UNWRITTEN: Final = b"\1"
+"""What it writes there when it exits, in front of the records that the disk did not take."""
 
 SEGMENT_BYTES: Final = 8 << 20
-"""A segment is left for the next one when it has grown past this."""
+"""The next segment is begun when one has grown past this."""
 
 LIMIT_BYTES: Final = 1 << 30
-"""What all segments together may hold, about; beyond it the traffic goes on and the loss becomes a gap."""
+"""About how much all segments together may hold. Beyond that, traffic is forwarded but recorded as a gap."""
 
 RETRY_NS: Final = 1_000_000_000
-"""After a failure, how long no further record is tried."""
+"""How long no further record is tried after a failure."""
 
 HELD_RECORDS: Final = 32
-"""How many records other than bytes (ends, signals) wait in memory for the disk to recover."""
+"""How many records without bytes of a stream (ends, signals) wait in memory until the disk takes them."""
 
 
 def folder(trace: str) -> str:
-    """Where the journal of the trace file ``trace`` lies."""
+    """The folder of the journal that belongs to the trace file ``trace``."""
     return trace + ".journal"
 
 
@@ -101,7 +102,7 @@ def segment_name(number: int) -> str:
 
 
 def position(segment: int, offset: int) -> int:
-    """A place in the journal as one number: the later place has the greater one."""
+    """A place in the journal as one number; a later place has a greater one."""
     return segment << 32 | offset
 
 
@@ -114,7 +115,7 @@ def quoted(text: str) -> str:
 
 
 class Journal:
-    """The writing end of a journal. One ``writev`` per record, straight into the page cache.
+    """The writing end of a journal. Each record is one ``writev`` into the page cache.
 
     Creating it makes the folder and the first segment and writes the START record.
 
@@ -124,14 +125,14 @@ class Journal:
         at_ns: time of the START record, ``time.monotonic_ns``.
 
     Raises:
-        FileExistsError: the folder is there already; it is another session's.
-        OSError: the folder, the segment or the first record could not be written; nothing is left.
+        FileExistsError: the folder exists already and belongs to another session.
+        OSError: the folder, the segment or the first record could not be written; nothing is left behind.
     """
 
     def __init__(self, trace: str, start: bytes, at_ns: int) -> None:
         self.folder = folder(trace)
-        self.tell: Callable[[str], None] = _ignore  # hears of a loss once, and of its end once
-        self.on_loss: Callable[[int, int, int], None] = _forget  # hears how much of each stream is lost
+        self.on_notice: Callable[[str], None] = _ignore  # called once when loss begins, once when it ends
+        self.on_loss: Callable[[int, int, int], None] = _forget  # called with the bytes lost of each stream
         self._number = self._oldest = 1
         self._size = 0
         self._lost: dict[int, int] | None = None  # bytes per stream, while records are being lost
@@ -155,14 +156,14 @@ class Journal:
         return number + 1 << 32 if size >= SEGMENT_BYTES else number << 32 | size
 
     def append(self, kind: int, at_ns: int, payload: bytes | memoryview = b"", connection: int = 0) -> None:
-        """Add a record. Never raises: what cannot be written is counted instead."""
+        """Append a record. Never raises: the bytes of what cannot be written are counted instead."""
         if self._lost is None:
             if (failure := self._put(kind, at_ns, payload, connection)) is None:
                 return
             self._lost = {CLIENT: 0, SERVER: 0, STDERR: 0}
             self._reason = failure.strerror or "the journal could not be written"
             self._retry_ns = at_ns + RETRY_NS
-            self.tell(f"recording interrupted ({self._reason}); the session goes on")
+            self.on_notice(f"recording interrupted ({self._reason}); the session goes on")
         elif at_ns >= self._retry_ns:
             self._retry_ns = at_ns + RETRY_NS
             if self._recovered(at_ns) and self._put(kind, at_ns, payload, connection) is None:
@@ -170,7 +171,8 @@ class Journal:
         self._lose(kind, at_ns, payload, connection)
 
     def close(self, at_ns: int) -> bytes:
-        """Write what is still owed and let go of the segment; returns what could not be written."""
+        """Write what is still held back and close the segment; returns the records that could not be
+        written."""
         owed = b""
         if self._lost is not None and not self._recovered(at_ns):
             if any(self._lost.values()):
@@ -182,7 +184,7 @@ class Journal:
         return owed
 
     def discard(self) -> None:
-        """Leave nothing behind of a journal that nothing was recorded in."""
+        """Delete a journal in which nothing was recorded."""
         try:
             if self._fd >= 0:
                 os.close(self._fd)
@@ -192,17 +194,17 @@ class Journal:
             pass
 
     def _put(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> OSError | None:
-        """Write one whole record, or none of it and return why."""
+        """Write one whole record, or nothing of it and return the error."""
         try:
             if self._size >= SEGMENT_BYTES:
                 self._rotate()
             written = _write(self._fd, (HEAD.pack(len(payload), kind, connection, at_ns), payload))
         except OSError as error:
-            return error  # not a byte of it was written
+            return error  # nothing of the record was written
         if written == HEAD.size + len(payload):
             self._size += written
             return None
-        # The recorder may have read the torn record already: nothing may follow it in this segment.
+        # The recorder may have read the torn record already, so nothing may follow it in this segment.
         self._size = SEGMENT_BYTES
         try:
             os.ftruncate(self._fd, os.lseek(self._fd, 0, os.SEEK_END) - written)
@@ -212,7 +214,7 @@ class Journal:
 
     def _rotate(self) -> None:
         while self._oldest < self._number and not os.path.exists(self._path(self._oldest)):
-            self._oldest += 1  # filed and deleted by the recorder, which goes in order
+            self._oldest += 1  # the recorder deletes segments in order
         if (self._number + 1 - self._oldest) * SEGMENT_BYTES >= LIMIT_BYTES:
             raise OSError(errno.ENOSPC, "the recorder is too far behind")
         fd = _open(self._path(self._number + 1))
@@ -228,7 +230,7 @@ class Journal:
             self.on_loss(self._lost[CLIENT], self._lost[SERVER], self._lost[STDERR])
 
     def _recovered(self, at_ns: int) -> bool:
-        """Write the gap and what was held back; whether all of it went in."""
+        """Write the gap and what was held back; whether all of it was written."""
         assert self._lost is not None
         if any(self._lost.values()):
             if self._put(GAP, at_ns, self._gap(), 0) is not None:
@@ -239,7 +241,7 @@ class Journal:
                 return False
             del self._held[0]
         self._lost = None
-        self.tell("recording again; the trace marks what is missing")
+        self.on_notice("recording again; the trace marks what is missing")
         return True
 
     def _gap(self) -> bytes:
@@ -253,7 +255,7 @@ class Journal:
 
 
 def _open(path: str) -> int:
-    # O_BINARY exists on Windows alone; descriptors that os.open returns are never inherited.
+    # O_BINARY exists only on Windows. Descriptors that os.open returns are never inherited.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     return os.open(path, flags, 0o600)
 

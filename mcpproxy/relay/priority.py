@@ -1,8 +1,8 @@
-"""How much of a busy machine the recorder takes: little while it keeps up, its share when it is waited for.
+"""The recorder's priority: low while it keeps up, normal when somebody waits for it.
 
-The recorder is a session of its own (``setsid``), and where the kernel shares processors out by session,
-what counts is the nice value of that session: everybody may raise their own, and take that back. Elsewhere
-it is the nice value of the process, which nobody may take back, so that one is modest.
+The recorder runs in a session of its own (``setsid``). Where the kernel divides processor time among
+sessions, the nice value of the session counts; every user may raise it and lower it again. Elsewhere the nice
+value of the process counts. An ordinary user cannot lower that again, so it is raised only a little.
 
 Source: sched(7), The autogroup feature
 """
@@ -21,20 +21,20 @@ SESSION_NICE: Final = 10
 
 
 def lower() -> None:
-    """Let the traffic go first; for a process that leads a session of its own."""
+    """Give the traffic precedence over this process, which must lead a session of its own."""
     if sys.platform == "linux":
         try:
-            # Who wakes us goes on first, whatever the nice values say.
+            # A batch process does not preempt the process that wakes it, whatever the nice values say.
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
             if os.nice(0) < NICE:
                 os.nice(NICE)
         except OSError:
-            pass  # not everywhere allowed
+            pass  # some sandboxes do not allow it
         _set("self", SESSION_NICE)
 
 
 def restore(process: int | None = None) -> None:
-    """Give the process (this one if ``None``), which has stood back, an equal share again."""
+    """Undo ``lower`` for ``process`` (this one if ``None``), as far as the system allows it."""
     _set("self" if process is None else str(process), 0)
 
 
@@ -43,4 +43,4 @@ def _set(process: str, nice: int) -> None:
         with open(f"/proc/{process}/autogroup", "wb", buffering=0) as file:
             file.write(b"%d" % nice)
     except OSError:
-        pass  # another kernel, another system, or a change a moment ago
+        pass  # no such file on this kernel or system, or it was changed a moment ago

@@ -21,7 +21,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.edit.join import join, lacks
 from mcpproxy.errors import TraceError, UsageError
 from mcpproxy.recorder.liveness import is_relay_alive
-from mcpproxy.recorder.recovery import fold
+from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
 from mcpproxy.reports import text
 from mcpproxy.session.frame import Severity, Stderr
@@ -293,7 +293,7 @@ def _wait(trace: str, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while os.path.isdir(journal.folder(trace)):
         with suppress(OSError, TraceError):
-            fold(trace)
+            recover(trace)
         if time.monotonic() > deadline:
             return not os.path.isdir(journal.folder(trace))
         time.sleep(_POLL_S)

@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import Final
 
 from mcpproxy.framing.lines import LineFramer
-from mcpproxy.recorder.http.bodies import in_pieces
-from mcpproxy.recorder.http.cost import BUDGET_BYTES, Budget
+from mcpproxy.recorder.http.body_frames import in_pieces
+from mcpproxy.recorder.http.memory_budget import BUDGET_BYTES, Budget
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, Frame, Sender, Signal, Stderr
 from mcpproxy.validate.errors import CouldNotStartError, GoneError
 from mcpproxy.validate.recorded_session import Tape

@@ -49,7 +49,7 @@ COUNTED: dict[str, tuple[list[Event], dict[str, float]]] = {
 def test_events_are_counted(events: list[Event], expected: dict[str, float]) -> None:
     metrics = Metrics()
     for event in events:
-        metrics.saw(event)
+        metrics.count_event(event)
     found = figures(metrics.registry)
     assert {name: found[name] for name in expected} == pytest.approx(expected)
 
@@ -66,7 +66,7 @@ def figures(registry: CollectorRegistry) -> dict[str, float]:
 def test_findings_are_counted_by_rule() -> None:
     metrics = Metrics()
     for rule in ("A-1", "A-1", "A-2"):
-        metrics.found(Finding(rule, "error", "server", "wrong", 1))
+        metrics.count_finding(Finding(rule, "error", "server", "wrong", 1))
     found = figures(metrics.registry)
     assert found["findings_total{blame=server,rule=A-1,severity=error}"] == 2
     assert found["findings_total{blame=server,rule=A-2,severity=error}"] == 1
@@ -74,8 +74,8 @@ def test_findings_are_counted_by_rule() -> None:
 
 def test_how_far_behind_the_recorder_is() -> None:
     metrics = Metrics()
-    metrics.passed(2 * MS, "")
-    metrics.passed(None, "the disk is full")
+    metrics.count_lag(2 * MS, "")
+    metrics.count_lag(None, "the disk is full")
     found = figures(metrics.registry)
     assert (found["recorder_lag_seconds"], found["recorder_stuck"]) == (0.002, 1)
     assert metrics.trouble == "the disk is full"

@@ -18,7 +18,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli import comparison_options, validation_report
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.replay.diff.outcome import Comparison
 from mcpproxy.session.frame import Close, Event, Finding, Frame
 from mcpproxy.trace.decoding import decode
@@ -252,7 +252,7 @@ def test_a_validation(capsys: pytest.CaptureFixture[str], tmp_path: Path, format
     assert_harmless(said.out, said.err)
 
 
-class Notes(Live):
+class Notes(StderrNotes):
     """What a session is told while it runs."""
 
     def __init__(self, mode: Literal["text", "json"]) -> None:

@@ -14,9 +14,9 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.importers.detect import FORMATS, open_foreign
 from mcpproxy.opening import open_trace
 from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.judge import observer
-from mcpproxy.recorder.pipeline import Recording
-from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.judge import standard_observer
+from mcpproxy.recorder.pipeline import RecordingPipeline
+from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
 from mcpproxy.relay.crash_buffer import CrashBuffer
 from mcpproxy.ruleset import ruleset
@@ -77,9 +77,9 @@ def _checkpoints() -> list[Files]:
                 folder = Path(name)
                 lay({_FIRST: journals.packed(*entries[:at]), _SECOND: b""}, folder)
                 reader, writer = JournalReader(str(folder / _FOLDER)), TraceWriter(str(folder / TRACE))
-                recording = Recording(reader, writer, observer, Live(None))
+                recording = RecordingPipeline(reader, writer, standard_observer, StderrNotes(None))
                 recording.drain()
-                recording._clear_filed()  # pyright: ignore[reportPrivateUsage] # as when 8 MiB had passed
+                recording._clear_journal()  # pyright: ignore[reportPrivateUsage] # as when 8 MiB had passed
                 writer.close()
                 reader.close()
                 if not (folder / _CHECKPOINT).exists():
@@ -118,7 +118,7 @@ def _locks() -> list[Files]:
         written = journal.Journal(str(Path(name, TRACE)), journals.START[1], journals.STARTED_NS)
         holding = CrashBuffer(written, 64)
         written.append(journal.CLIENT, journals.STARTED_NS + 10, b"x" * (len(session[_FIRST]) + 64))
-        holding.take(journal.CLIENT, journals.STARTED_NS + 5000, b'{"a":1}')
+        holding.store(journal.CLIENT, journals.STARTED_NS + 5000, b'{"a":1}')
         hand = Path(name, _FOLDER, "hand").read_bytes()
     extras = {f"{_FOLDER}/lock": b"x", f"{_FOLDER}/hand": hand}
     return [session | extras, session | extras | {TRACE: whole[: len(whole) // 2]}, extras | {TRACE: whole}]

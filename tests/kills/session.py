@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.recorder.recovery import fold
+from mcpproxy.recorder.recovery import recover
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.trace.reader import read_trace
 
@@ -210,7 +210,7 @@ def _play(session: Session, case: Case) -> Outcome:
             found.left = f"{found.left} {name}".strip()
     if found.left:
         return found
-    fold(session.trace)
+    recover(session.trace)
     for name in ("client", "server"):
         if name not in killed:
             how = session.folder / f"{name}.end"

@@ -7,8 +7,8 @@ from typing import Final
 
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.judge import Observing
-from mcpproxy.recorder.pipeline import Recording
-from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.pipeline import RecordingPipeline
+from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Event, Finding, Frame
 from mcpproxy.trace.reader import read_trace
@@ -132,11 +132,13 @@ class Fragile(Accuser):
 
 
 def recording(
-    trace: Path, make: Callable[[], Observing] = Accuser, live: Live | None = None
-) -> tuple[Recording, TraceWriter]:
+    trace: Path, make: Callable[[], Observing] = Accuser, live: StderrNotes | None = None
+) -> tuple[RecordingPipeline, TraceWriter]:
     """A recording of the journal beside ``trace``, and its writer."""
     writer = TraceWriter(str(trace))
-    return Recording(JournalReader(journal.folder(str(trace))), writer, make, live or Live(None)), writer
+    return RecordingPipeline(
+        JournalReader(journal.folder(str(trace))), writer, make, live or StderrNotes(None)
+    ), writer
 
 
 def record(trace: Path, make: type[Observing] = Accuser) -> None:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from mcpproxy.judging import judge
 from mcpproxy.observer.findings import IN_FULL, PER_FRAME
-from mcpproxy.recorder.http.cost import DECODED_BYTES
-from mcpproxy.recorder.judge import observer
+from mcpproxy.recorder.http.memory_budget import DECODED_BYTES
+from mcpproxy.recorder.judge import standard_observer
 from mcpproxy.relay import journal
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
@@ -39,7 +39,7 @@ def recorded(folder: Path, entries: Iterable[Entry]) -> Trace:
     trace = folder / "t.jsonl"
     trace.unlink(missing_ok=True)
     beside = JournalFolder(trace, list(entries))
-    session, writer = recording(trace, observer)
+    session, writer = recording(trace, standard_observer)
     session.drain()
     assert session.finish()
     writer.close()

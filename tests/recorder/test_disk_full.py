@@ -6,8 +6,8 @@ import pytest
 
 from mcpproxy.opening import open_trace
 from mcpproxy.recorder import pipeline
-from mcpproxy.recorder.judge import Judge
-from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.judge import SafeJudge
+from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Stderr
 from mcpproxy.trace.reader import read_trace
@@ -67,7 +67,7 @@ def passed(entries: list[Entry]) -> list[int]:
 
 def test_recording_goes_on_when_there_is_room_again(trace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     JournalFolder(trace, [START, *CALLS], [EXIT])
-    live = Live(2)
+    live = StderrNotes(2)
     session, writer = recording(trace, live=live)
     with file_size_limit(5000):
         session.drain()
@@ -114,7 +114,7 @@ def test_in_the_end_the_rest_becomes_a_gap(
     assert sizes(events) == [lost[0] + 7, lost[1], lost[2]]
     assert session.tally == opened.tally
     assert len(opened.notes) == 1
-    judge = Judge(Accuser)
+    judge = SafeJudge(Accuser)
     assert [event for event in events if isinstance(event, Finding)] == [
         found for event in events if not isinstance(event, Finding) for found in judge.observe(event)
     ]

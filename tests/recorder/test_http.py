@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.recorder.checkpoint_state import FrozenStateError, restore_assembly, save_assembly
-from mcpproxy.recorder.http import bodies, cost
+from mcpproxy.recorder.checkpoint_state import StateError, restore_assembly, save_assembly
+from mcpproxy.recorder.http import body_frames, memory_budget
 from mcpproxy.recorder.http.assembly import HttpAssembly
-from mcpproxy.recorder.judge import observer
-from mcpproxy.recorder.recovery import fold
+from mcpproxy.recorder.judge import standard_observer
+from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import (
     Close,
@@ -62,7 +62,7 @@ from tests.recorder.journals import (
     record,
     recording,
 )
-from tests.recorder.test_fold import MortalWriter, record_until_killed
+from tests.recorder.test_recovery import MortalWriter, record_until_killed
 
 
 def assembled(entries: Iterable[Entry], begin: Entry | None = None) -> list[Recorded]:
@@ -306,7 +306,7 @@ def test_a_compressed_body_that_ends_too_early() -> None:
 
 
 def test_a_body_too_long_to_hold_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "BODY_BYTES", 4)
+    monkeypatch.setattr(body_frames, "BODY_BYTES", 4)
     found = assembled([client(get("/x")), server(answer(b"123456789", kind="text/plain"))])
     assert told(found)[2:] == ["1 server: 1234 cut piece", "1 server: 5678 cut piece", "1 server: 9", "1 end"]
 
@@ -315,8 +315,8 @@ def test_a_body_too_long_to_hold_comes_in_pieces(monkeypatch: pytest.MonkeyPatch
 def test_long_bodies_are_filed_in_short_pieces_of_whole_characters(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bodies, "BODY_BYTES", 8)
-    monkeypatch.setattr(bodies, "PIECE_BYTES", 4)
+    monkeypatch.setattr(body_frames, "BODY_BYTES", 8)
+    monkeypatch.setattr(body_frames, "PIECE_BYTES", 4)
     body = "data: äöü€x漢\n\n".encode()
     found = assembled([client(post(PING)), server(answer(body, kind=kind))])
     frames = [event for event in found if isinstance(event, Frame) and event.sender == "server"]
@@ -328,8 +328,8 @@ def test_long_bodies_are_filed_in_short_pieces_of_whole_characters(
 
 
 def test_what_costs_too_much_to_judge_is_filed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "SMALL_BYTES", 10)
-    monkeypatch.setattr(cost, "BUDGET_BYTES", 2 * cost.cost(PONG))
+    monkeypatch.setattr(memory_budget, "SMALL_BYTES", 10)
+    monkeypatch.setattr(memory_budget, "BUDGET_BYTES", 2 * memory_budget.cost(PONG))
     costly = PONG.replace(b"{}", b"[" + b"0," * 100 + b"0]")
     half = (len(costly) + 1) // 2
     first, rest = costly[:half], costly[half:]
@@ -347,8 +347,8 @@ def test_what_costs_too_much_to_judge_is_filed_in_pieces(monkeypatch: pytest.Mon
 
 
 def test_what_a_request_has_cost_is_given_back_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "SMALL_BYTES", 10)
-    monkeypatch.setattr(cost, "BUDGET_BYTES", 3 * cost.cost(PING) // 2)
+    monkeypatch.setattr(memory_budget, "SMALL_BYTES", 10)
+    monkeypatch.setattr(memory_budget, "BUDGET_BYTES", 3 * memory_budget.cost(PING) // 2)
     pairs = [entry for _ in range(5) for entry in (client(post(PING)), server(answer(b"")))]
     found = assembled([connect(1), *pairs, client(post(PING)), client_eof(), server_eof()])
     assert not any(event.continues for event in found if isinstance(event, Frame))
@@ -554,7 +554,7 @@ DAMAGED: list[object] = [
 
 @pytest.mark.parametrize("state", DAMAGED, ids=repr)
 def test_what_is_no_state_is_refused(state: object) -> None:
-    with pytest.raises(FrozenStateError):
+    with pytest.raises(StateError):
         restore_assembly(state, ())  # pyright: ignore[reportArgumentType] # JSON from a file
 
 
@@ -611,7 +611,7 @@ def test_killed_anywhere_the_trace_is_the_same(tmp_path: Path) -> None:
     for life in range(0, len(whole), 61):
         folder = JournalFolder(trace, *SEGMENTS)
         record_until_killed(folder.path, MortalWriter(str(trace), life))
-        assert fold(str(trace), Accuser)
+        assert recover(str(trace), Accuser)
         assert trace.read_bytes() == whole
         trace.unlink()
 
@@ -680,7 +680,7 @@ def test_the_session_id_of_the_first_transport_stands_nowhere_and_is_still_judge
     for posted, rules in ((named.removeprefix("http://127.0.0.1:3001"), []), ("/elsewhere", ["HTTP-002"])):
         trace = tmp_path / f"{len(rules)}.jsonl"
         JournalFolder(trace, legacy(named, posted))
-        assert fold(str(trace), observer)
+        assert recover(str(trace), standard_observer)
         assert LEGACY_ID not in trace.read_text()
         found = list(read_trace(str(trace)).events())
         assert [f.rule for f in found if isinstance(f, Finding) and f.rule == "HTTP-002"] == rules

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.recorder import pipeline
-from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
 from mcpproxy.trace.format import Header
@@ -128,7 +128,7 @@ def test_a_large_frame_is_written_whole(trace: Path) -> None:
 
 def test_a_judge_that_breaks_stops_the_judging_only(trace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     JournalFolder(trace, SESSION)
-    live = Live(2, "off")
+    live = StderrNotes(2, "off")
     session, writer = recording(trace, Fragile, live)
     session.drain()
     assert session.finish()
@@ -155,7 +155,7 @@ def test_a_judge_that_cannot_even_start_stops_the_judging_only(
             raise KeyError
 
     JournalFolder(trace, SESSION)
-    live = Live(2)
+    live = StderrNotes(2)
     session, writer = recording(trace, Absent, live)
     session.drain()
     assert session.finish()

@@ -15,9 +15,9 @@ import pytest
 
 from mcpproxy.opening import follow, open_trace
 from mcpproxy.recorder import process
-from mcpproxy.recorder.pipeline import Recording
+from mcpproxy.recorder.pipeline import RecordingPipeline
 from mcpproxy.recorder.stderr_notes import Mode
-from mcpproxy.recorder.wakeup import Wake
+from mcpproxy.recorder.wakeup import Wakeup
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Event, Finding, Frame
 from tests.recorder.journals import EXIT, START, Accuser, JournalFolder, client, packed, server, start
@@ -76,7 +76,7 @@ class Forked:
 @pytest.fixture(autouse=True)
 def accuser(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found is not the matter here; a forked recorder inherits the stand-in."""
-    monkeypatch.setattr("mcpproxy.recorder.process.observer", Accuser)
+    monkeypatch.setattr("mcpproxy.recorder.process.standard_observer", Accuser)
     monkeypatch.setattr("mcpproxy.recorder.recovery.observer", Accuser)
 
 
@@ -199,7 +199,7 @@ def test_a_fault_of_ours_keeps_the_journal(trace: Path, monkeypatch: pytest.Monk
     def broken(*_: object) -> None:
         raise RuntimeError("out of ideas")
 
-    monkeypatch.setattr(Recording, "drain", broken)
+    monkeypatch.setattr(RecordingPipeline, "drain", broken)
     folder = JournalFolder(trace, [start()])
     recorder = Forked(trace)
     [told] = recorder.notes()
@@ -285,13 +285,13 @@ def pipe() -> Generator[tuple[int, int]]:
 
 def test_while_things_happen_nobody_needs_to_call(pipe: tuple[int, int]) -> None:
     script = Scripted(True)
-    assert not Wake(pipe[0], script).await_more(script.has_more)
+    assert not Wakeup(pipe[0], script).await_more(script.has_more)
     assert script.written == []
 
 
 def test_what_came_while_it_lay_down_is_not_missed(pipe: tuple[int, int]) -> None:
     script = Scripted(False, True)
-    assert not Wake(pipe[0], script).await_more(script.has_more)
+    assert not Wakeup(pipe[0], script).await_more(script.has_more)
     assert script.written == [1, 0]
 
 
@@ -302,7 +302,7 @@ def test_a_call_ends_its_sleep(pipe: tuple[int, int]) -> None:
         os.write(pipe[1], b"\0" * (script.written == [1]))
         return script.has_more()
 
-    assert not Wake(pipe[0], script).await_more(call_when_asleep)
+    assert not Wakeup(pipe[0], script).await_more(call_when_asleep)
     assert script.written == [1, 0]
 
 
@@ -314,12 +314,12 @@ def test_the_end_of_the_relay_ends_its_sleep(pipe: tuple[int, int]) -> None:
             os.close(pipe[1])
         return script.has_more()
 
-    assert Wake(pipe[0], script).await_more(leave_when_asleep)
+    assert Wakeup(pipe[0], script).await_more(leave_when_asleep)
 
 
 @pytest.mark.parametrize("asleep", [None, Scripted()])
 def test_the_end_of_the_relay_ends_a_pause(pipe: tuple[int, int], asleep: Scripted | None) -> None:
-    wake = Wake(pipe[0], asleep)
+    wake = Wakeup(pipe[0], asleep)
     assert not wake.pause(0.001)
     os.write(pipe[1], b"\0")
     assert not wake.pause(0.001)

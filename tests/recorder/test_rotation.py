@@ -9,7 +9,7 @@ from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.main import main
 from mcpproxy.cli.rotate_option import rotation_member
 from mcpproxy.opening import follow, open_trace
-from mcpproxy.recorder.recovery import fold
+from mcpproxy.recorder.recovery import recover
 from mcpproxy.recorder.rotation import Rotation
 from mcpproxy.session.frame import Finding
 from mcpproxy.trace.chain import files_of
@@ -17,7 +17,7 @@ from mcpproxy.trace.writer import TraceWriter
 from tests.recorder import http_journals, journals
 from tests.recorder.journals import Accuser, Entry, JournalFolder, record, recording
 from tests.recorder.limits import file_size_limit
-from tests.recorder.test_fold import KilledError, record_until_killed
+from tests.recorder.test_recovery import KilledError, record_until_killed
 
 
 def rotated(entries: list[Entry], rotate: dict[str, int]) -> list[Entry]:
@@ -105,7 +105,7 @@ def test_killed_anywhere_the_files_are_the_same(tmp_path: Path, session: list[En
     for life in range(0, sum(map(len, whole.values())), 131):
         folder = JournalFolder(trace, *segments)
         record_until_killed(folder.path, MortalWriter(str(trace), life))
-        assert fold(str(trace), Accuser)
+        assert recover(str(trace), Accuser)
         assert contents(tmp_path) == whole
         for path in tmp_path.glob("*.jsonl"):
             path.unlink()
@@ -119,7 +119,7 @@ def test_a_fold_goes_on_in_the_file_of_the_checkpoint(tmp_path: Path, session: l
     writer.close()
     assert "checkpoint" in folder.names()
     folder.append(2, journals.packed(*session[-2:]))
-    assert fold(str(trace), Accuser)
+    assert recover(str(trace), Accuser)
     found = contents(tmp_path)
     other = tmp_path / "live" / "s.jsonl"
     other.parent.mkdir()
@@ -147,7 +147,7 @@ def test_a_full_disk_ends_the_chain_where_it_is(tmp_path: Path) -> None:
 @pytest.fixture
 def chain(tmp_path: Path) -> list[str]:
     JournalFolder(tmp_path / "s.jsonl", rotated([journals.START, *PINGS, journals.EXIT], {"bytes": 2500}))
-    assert fold(str(tmp_path / "s.jsonl"))
+    assert recover(str(tmp_path / "s.jsonl"))
     return files_of(str(tmp_path / "s.jsonl"))
 
 
@@ -169,7 +169,7 @@ def test_a_missing_end_is_said(chain: list[str]) -> None:
 def test_a_file_that_is_there_already_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "s.2.jsonl").write_text("mine")
     JournalFolder(tmp_path / "s.jsonl", rotated([journals.START, *PINGS, journals.EXIT], {"bytes": 2500}))
-    assert fold(str(tmp_path / "s.jsonl"))
+    assert recover(str(tmp_path / "s.jsonl"))
     assert (tmp_path / "s.2.jsonl").read_text() == "mine"
     assert [Path(name).name for name in files_of(str(tmp_path / "s.jsonl"))][:2] == ["s.jsonl", "s.3.jsonl"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import journal
-from mcpproxy.relay.crash_buffer import held
+from mcpproxy.relay.crash_buffer import left_records
 from mcpproxy.relay.journal import DROPPED, RESET
 from tests.relay.hosts import DEADLINE_S, kill
 from tests.relay.http_peers import OK, Peer, Proxy, Record, Upstream, kinds, read_journal, request, stream
@@ -340,8 +340,8 @@ def test_what_arrived_outlives_a_relay_that_is_killed(upstream: Upstream, proxy:
     proxy.process.wait()
     journaled = stream(read_journal(proxy.trace), journal.CLIENT)
     segment = Path(journal.folder(proxy.trace), journal.segment_name(1))
-    in_hand = held(journal.folder(proxy.trace), journal.position(1, segment.stat().st_size))
-    assert journaled + b"".join(payload for _, payload, _, _ in in_hand) == sent
+    buffered = left_records(journal.folder(proxy.trace), journal.position(1, segment.stat().st_size))
+    assert journaled + b"".join(payload for _, payload, _, _ in buffered) == sent
 
 
 def test_a_recorder_that_dies_stops_nobody(upstream: Upstream, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_beyond_the_limit_the_loss_is_counted_until_segments_have_been_filed(
     trace = str(tmp_path / "t.jsonl")
     told: list[str] = []
     writer = Journal(trace, b"{}", 0)
-    writer.tell = told.append
+    writer.on_notice = told.append
     for _ in range(100):
         writer.append(CLIENT, 0, b"x" * 100)
     assert len(told) == 1
@@ -102,7 +102,7 @@ def test_a_full_disk_loses_bytes_but_no_count(tmp_path: Path) -> None:
     trace = str(tmp_path / "t.jsonl")
     told: list[str] = []
     writer = Journal(trace, b"{}", 0)
-    writer.tell = told.append
+    writer.on_notice = told.append
     with file_limit(10_000):
         for number in range(100):
             writer.append(CLIENT if number % 2 else STDERR, 0, b"%04d" % number * 100)

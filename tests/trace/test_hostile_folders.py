@@ -20,7 +20,7 @@ import mcpproxy
 from mcpproxy.cli.main import main
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import follow, open_trace
-from mcpproxy.recorder.recovery import fold
+from mcpproxy.recorder.recovery import recover
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Frame
 from mcpproxy.testing import McpRecording
@@ -193,7 +193,7 @@ def test_nor_do_the_api_and_the_plugin(stage: Stage, attack: Callable[[Stage], N
         lambda: list(mcpproxy.open_trace(stage.trace).frames()),
         lambda: mcpproxy.check(stage.trace),
         lambda: McpRecording(stage.trace, "replay", stage.folder.parent, adds=False),
-        lambda: fold(str(stage.trace)),
+        lambda: recover(str(stage.trace)),
     ):
         with suppress(McpProxyError, OSError):
             read()
@@ -378,7 +378,7 @@ def test_a_journal_with_a_missing_segment_is_not_deleted(stage: Stage) -> None:
 
 def open_trace_or_sentence(path: Path) -> str:
     try:
-        fold(str(path))
+        recover(str(path))
     except McpProxyError as fault:
         return str(fault)
     return ""

@@ -23,11 +23,11 @@ from mcpproxy.framing.http1 import (
     ResponseStart,
     Side,
 )
-from mcpproxy.recorder.http.bodies import EventBody, WholeBody
-from mcpproxy.recorder.http.connections import Connection, Exchange
-from mcpproxy.recorder.http.contents import Contents, Speaker
-from mcpproxy.recorder.http.cost import HELD_BYTES, Budget
-from mcpproxy.recorder.http.heads import Head, Heads
+from mcpproxy.recorder.http.body_frames import EventBody, WholeBody
+from mcpproxy.recorder.http.connections import Connection, OpenExchange
+from mcpproxy.recorder.http.contents import ContentOwner, Contents
+from mcpproxy.recorder.http.head_reader import HeadReader, MaskedHead
+from mcpproxy.recorder.http.memory_budget import HELD_BYTES, Budget
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.recorder.payloads import object_of, salt_of
 from mcpproxy.relay import journal
@@ -89,13 +89,13 @@ class HttpAssembly:
     def begin(self) -> None:
         """Make what is not in a checkpoint."""
         self._mask = Masker(self._salt, keep=self._keep, learned=self._learned)
-        self._heads = Heads(self._mask, self._endpoint, is_forward=self._is_forward)
+        self._heads = HeadReader(self._mask, self._endpoint, is_forward=self._is_forward)
         self._contents = Contents(self._mask, self._budget, self._held)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
                 for half, _ in exchange.halves:
                     for data, _ in half.kept or ():
-                        half.show(data)
+                        half.feed_again(data)
 
     @property
     def held_bytes(self) -> int:
@@ -129,15 +129,15 @@ class HttpAssembly:
         """
         self.at_ns = at_ns
         if kind not in _BYTES:
-            return self._told(kind, payload, at_ns, number)
+            return self._from_relay(kind, payload, at_ns, number)
         self._budget.passed(len(payload))
         found = self._bytes(kind, payload, at_ns, number)
-        return found if self._contents.grown < _LOOK_BYTES else self._and_spill(found, at_ns)
+        return found if self._contents.grown < _LOOK_BYTES else self._then_spill(found, at_ns)
 
     def _bytes(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """What bytes of a connection bring to light."""
         connection = self._connection(number)
-        if connection.is_lost and not self._is_found(connection, kind, payload):
+        if connection.is_lost and not self._is_found_again(connection, kind, payload):
             side: Side = "client" if kind == journal.CLIENT else "server"
             return self._opaque(connection, side, len(payload), "", at_ns)
         http = connection.http
@@ -151,11 +151,11 @@ class HttpAssembly:
         """How much is held of what is not over yet."""
         return sum(size for size, _ in self._holding())
 
-    def _holding(self) -> list[tuple[int, Speaker]]:
+    def _holding(self) -> list[tuple[int, ContentOwner]]:
         return [
             (
                 half.kept_bytes * (half.kept is not None) + half.body.held_bytes,
-                Speaker(connection, exchange, half, of),
+                ContentOwner(connection, exchange, half, of),
             )
             for connection in self._connections.values()
             for exchange in connection.exchanges.values()
@@ -163,21 +163,21 @@ class HttpAssembly:
             if half.body is not None
         ]
 
-    def _and_spill(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
+    def _then_spill(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
         """``found``, and the longest of what is held if that is too much by now."""
         yield from found
         self._contents.grown = 0
         holding = sorted(self._holding(), key=itemgetter(0))
         held = sum(size for size, _ in holding)
         while held > HELD_BYTES:
-            size, speaker = holding.pop()
+            size, owner = holding.pop()
             held -= size
-            for event in self._contents.spill(speaker, at_ns):
+            for event in self._contents.spill(owner, at_ns):
                 if type(event) is Frame:
                     event.seq = self.seq = self.seq + 1
                 yield event
 
-    def _told(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
+    def _from_relay(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """What the relay says of a connection."""
         if kind == journal.CONNECT:
             peers = object_of(payload)
@@ -221,7 +221,7 @@ class HttpAssembly:
             for exchange in connection.exchanges.values():
                 half = exchange.client if record.sender == CLIENT else exchange.server
                 if exchange.number == record.exchange and half.body is not None:
-                    half.show(record.data)
+                    half.feed_again(record.data)
 
     # Connections
 
@@ -231,7 +231,7 @@ class HttpAssembly:
             connection = self._connections[number] = Connection(number, is_lost=self._had_gap)
         return connection
 
-    def _is_found(self, connection: Connection, kind: int, payload: bytes) -> bool:
+    def _is_found_again(self, connection: Connection, kind: int, payload: bytes) -> bool:
         """Whether a request begins here, on a connection of which something is missing.
 
         Clients await the answer before they ask again, so what comes next belongs together.
@@ -275,8 +275,8 @@ class HttpAssembly:
         for exchange in connection.exchanges.values():
             for half, of in exchange.halves:
                 if not half.is_over and half.body is not None:
-                    speaker = Speaker(connection, exchange, half, of)
-                    for event in self._contents.end(speaker, at_ns, is_whole=False):
+                    owner = ContentOwner(connection, exchange, half, of)
+                    for event in self._contents.end(owner, at_ns, is_whole=False):
                         if type(event) is Frame:
                             event.seq = self.seq = self.seq + 1
                             event.continues = True
@@ -291,30 +291,30 @@ class HttpAssembly:
             if type(piece) is BodyPart:
                 exchange = connection.exchanges[piece.exchange]
                 half = exchange.client if piece.of == CLIENT else exchange.server
-                speaker = Speaker(connection, exchange, half, piece.of)
-                for event in self._contents.feed(speaker, piece.data, piece.at_ns):
+                owner = ContentOwner(connection, exchange, half, piece.of)
+                for event in self._contents.feed(owner, piece.data, piece.at_ns):
                     if type(event) is Frame:
                         event.seq = self.seq = self.seq + 1
                     yield event
             elif type(piece) is BodyEnd:
-                yield from self._over(connection, piece.exchange, piece.of, piece.at_ns, "")
+                yield from self._side_over(connection, piece.exchange, piece.of, piece.at_ns, "")
             elif type(piece) is RequestStart:
                 yield self._request(connection, piece)
             elif type(piece) is ResponseStart:
                 yield self._response(connection, piece)
             elif type(piece) is Cut:
-                yield from self._over(connection, piece.exchange, piece.of, piece.at_ns, piece.by)
+                yield from self._side_over(connection, piece.exchange, piece.of, piece.at_ns, piece.by)
             elif type(piece) is Broken:
                 yield Note(connection.number, "not-http", f"the {piece.of}: {piece.why}", piece.at_ns)
                 yield from self._opaque(connection, piece.of, len(piece.data), piece.why, piece.at_ns)
             elif type(piece) is OpaqueBytes:
                 yield from self._opaque(connection, piece.of, len(piece.data), "", piece.at_ns)
 
-    def _exchange_of(self, connection: Connection, local: int) -> Exchange:
+    def _exchange_of(self, connection: Connection, local: int) -> OpenExchange:
         exchange = connection.exchanges.get(local)
         if exchange is None:
             self._exchange += 1
-            exchange = connection.exchanges[local] = Exchange(self._exchange)
+            exchange = connection.exchanges[local] = OpenExchange(self._exchange)
         return exchange
 
     def _request(self, connection: Connection, start: RequestStart) -> RequestHead:
@@ -356,21 +356,21 @@ class HttpAssembly:
             start.at_ns,
         )
 
-    def _is_masked(self, exchange: Exchange, head: Head) -> bool:
+    def _is_masked(self, exchange: OpenExchange, head: MaskedHead) -> bool:
         """Whether the content behind a head may be credentials."""
         if self._keep:
             return False
         # In forward mode the endpoint is a guess: what turns out to be no JSON-RPC is masked there too.
         return not exchange.endpoint or (self._is_forward and not head.streams)
 
-    def _over(
+    def _side_over(
         self, connection: Connection, local: int, of: Side, at_ns: int, cut_by: str
     ) -> Iterator[Recorded]:
         exchange = self._exchange_of(connection, local)
         half = exchange.client if of == CLIENT else exchange.server
         if half.body is not None:
-            speaker = Speaker(connection, exchange, half, of)
-            for event in self._contents.end(speaker, at_ns, is_whole=not cut_by):
+            owner = ContentOwner(connection, exchange, half, of)
+            for event in self._contents.end(owner, at_ns, is_whole=not cut_by):
                 if type(event) is Frame:
                     event.seq = self.seq = self.seq + 1
                 yield event

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.framing.http1 import Http1Connection, Side
-from mcpproxy.recorder.http.bodies import Body, Coded
+from mcpproxy.recorder.http.body_frames import Body, ContentDecoder
 from mcpproxy.recorder.masking import ID_LENGTH
 from mcpproxy.session.frame import CLIENT, SERVER, Sender
 
@@ -17,19 +17,19 @@ _IDS: Final = 8
 
 
 @dataclass(slots=True)
-class Half:
+class ExchangeSide:
     """What one side says in an exchange, as far as it has come.
 
     ``is_masked``: its content may be credentials. ``kept`` holds back the encoded bytes until it is known
-    whether something in them is masked; ``is_told`` after that was noted.
+    whether something in them is masked; ``is_noted`` after that was noted.
     """
 
     body: Body | None = None
-    coded: Coded | None = None
+    decoder: ContentDecoder | None = None
     is_over: bool = False
     is_long: bool = False  # a piece of it is filed, and another one follows
     is_masked: bool = False
-    is_told: bool = False
+    is_noted: bool = False
     kept: list[tuple[bytes, int]] | None = None
     kept_bytes: int = 0
 
@@ -38,22 +38,22 @@ class Half:
         self.body = body
         self.is_over = False
         self.is_masked = is_masked
-        self.coded = Coded(coding) if coding else None
+        self.decoder = ContentDecoder(coding) if coding else None
 
-    def show(self, data: bytes) -> None:
+    def feed_again(self, data: bytes) -> None:
         """Feed the decoder what it had read before the checkpoint."""
-        for _ in self.coded.feed(data) if self.coded is not None else ():
+        for _ in self.decoder.feed(data) if self.decoder is not None else ():
             pass
 
 
 @dataclass(slots=True)
-class Exchange:
+class OpenExchange:
     """An exchange under way: its number in the recording and its two halves."""
 
     number: int
     endpoint: bool = True
-    client: Half = field(default_factory=lambda: Half(is_over=True))
-    server: Half = field(default_factory=Half)
+    client: ExchangeSide = field(default_factory=lambda: ExchangeSide(is_over=True))
+    server: ExchangeSide = field(default_factory=ExchangeSide)
     cut_by: str = ""
     cost: int = 0  # of the budget for judging: what the judge remembers as long as this is under way
 
@@ -62,7 +62,7 @@ class Exchange:
         return self.client.is_over and self.server.is_over
 
     @property
-    def halves(self) -> tuple[tuple[Half, Sender], tuple[Half, Sender]]:
+    def halves(self) -> tuple[tuple[ExchangeSide, Sender], tuple[ExchangeSide, Sender]]:
         """What the client says, and what the server does or we in its place."""
         return (self.client, CLIENT), (self.server, SERVER)
 
@@ -73,7 +73,7 @@ class Connection:
 
     number: int
     http: Http1Connection = field(default_factory=Http1Connection)
-    exchanges: dict[int, Exchange] = field(default_factory=dict[int, Exchange])
+    exchanges: dict[int, OpenExchange] = field(default_factory=dict[int, OpenExchange])
     ended: tuple[Sender, ...] = ()
     first: str = ""
     is_lost: bool = False  # after a gap, until a request begins

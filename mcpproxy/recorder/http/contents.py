@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from mcpproxy.framing.http1 import Side
-from mcpproxy.recorder.http.bodies import BODY_BYTES, Body, Coded, EventBody, in_pieces
-from mcpproxy.recorder.http.connections import Connection, Exchange, Half
-from mcpproxy.recorder.http.cost import DECODED_RATIO, HELD_BYTES, Budget
+from mcpproxy.recorder.http.body_frames import BODY_BYTES, Body, ContentDecoder, EventBody, in_pieces
+from mcpproxy.recorder.http.connections import Connection, ExchangeSide, OpenExchange
+from mcpproxy.recorder.http.memory_budget import DECODED_RATIO, HELD_BYTES, Budget
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Note, Sender, SseEvent
 from mcpproxy.trace.format import Recorded
@@ -27,12 +27,12 @@ _TOO_MUCH_DECODED: Final = f"content not recorded: it decodes to more than {DECO
 _TOO_MUCH_HELD: Final = f"what is not over yet takes more than {HELD_BYTES >> 20} MiB: recorded in pieces"
 
 
-class Speaker(NamedTuple):
+class ContentOwner(NamedTuple):
     """Whose content it is: one half of an exchange on a connection, and who says it."""
 
     connection: Connection
-    exchange: Exchange
-    half: Half
+    exchange: OpenExchange
+    half: ExchangeSide
     of: Side
 
     @property
@@ -63,80 +63,82 @@ class Contents:
         self.grown = 0
         """How much content came since somebody last looked at what is held."""
 
-    def feed(self, speaker: Speaker, data: bytes, at_ns: int) -> Iterable[Recorded]:
+    def feed(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterable[Recorded]:
         """The next bytes of a content, transfer coding removed. All that it gives is to be asked for."""
-        half = speaker.half
-        if half.coded is not None:
-            return self._feed_coded(speaker, half.coded, data, at_ns)
+        half = owner.half
+        if half.decoder is not None:
+            return self._feed_decoder(owner, half.decoder, data, at_ns)
         if half.body is None:
             return ()
         self.grown += len(data)
         frames = half.body.feed(data, at_ns)
-        return self._framed(speaker, frames) if frames else ()
+        return self._framed(owner, frames) if frames else ()
 
-    def spill(self, speaker: Speaker, at_ns: int) -> Iterator[Recorded]:
+    def spill(self, owner: ContentOwner, at_ns: int) -> Iterator[Recorded]:
         """File what is held of a content that goes on; it is not judged then."""
-        half = speaker.half
+        half = owner.half
         if half.body is None:
             return
         if not half.is_long:
-            yield speaker.note("not-judged", _TOO_MUCH_HELD, at_ns)
-        if half.coded is not None and not isinstance(half.body, EventBody):
+            yield owner.note("not-judged", _TOO_MUCH_HELD, at_ns)
+        if half.decoder is not None and not isinstance(half.body, EventBody):
             half.kept_bytes = max(half.kept_bytes, BODY_BYTES + 1)
-            yield from self._let_go(speaker)
-        yield from self._framed(speaker, half.body.spill())
+            yield from self._file_kept(owner)
+        yield from self._framed(owner, half.body.spill())
 
-    def end(self, speaker: Speaker, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
+    def end(self, owner: ContentOwner, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
         """The content is over, or cut short. Without a time, the one of its last bytes stands."""
-        half = speaker.half
+        half = owner.half
         body, half.body = half.body, None
         if body is None:
             return ()
-        if half.coded is not None:
-            return self._end_coded(speaker, half.coded, body, at_ns, is_whole)
-        return self._framed(speaker, body.end(at_ns, is_whole=is_whole))
+        if half.decoder is not None:
+            return self._end_decoder(owner, half.decoder, body, at_ns, is_whole)
+        return self._framed(owner, body.end(at_ns, is_whole=is_whole))
 
-    def _end_coded(
-        self, speaker: Speaker, coded: Coded, body: Body, at_ns: int | None, is_whole: bool
+    def _end_decoder(
+        self, owner: ContentOwner, decoder: ContentDecoder, body: Body, at_ns: int | None, is_whole: bool
     ) -> Iterator[Recorded]:
-        half = speaker.half
+        half = owner.half
         if is_whole:
-            coded.end()
-            if coded.why and at_ns is not None:
-                yield speaker.note("not-decoded", coded.why, at_ns)
+            decoder.end()
+            if decoder.why and at_ns is not None:
+                yield owner.note("not-decoded", decoder.why, at_ns)
                 is_whole = False
         frames: Iterable[Frame] = body.end(at_ns, is_whole=is_whole)
         kept, half.kept = half.kept, None
         if kept and half.kept_bytes <= BODY_BYTES:
             frames = list(frames)
-            if all(self._masked(speaker, frame) == frame.raw for frame in frames):
+            if all(self._masked(owner, frame) == frame.raw for frame in frames):
                 for data, when_ns in kept:
-                    yield speaker.encoded(data, when_ns)
-        yield from self._framed(speaker, frames)
+                    yield owner.encoded(data, when_ns)
+        yield from self._framed(owner, frames)
 
-    def _feed_coded(self, speaker: Speaker, coded: Coded, data: bytes, at_ns: int) -> Iterator[Recorded]:
-        half = speaker.half
+    def _feed_decoder(
+        self, owner: ContentOwner, decoder: ContentDecoder, data: bytes, at_ns: int
+    ) -> Iterator[Recorded]:
+        half = owner.half
         if half.body is None:
-            if not half.is_masked and not half.is_told:
-                yield speaker.encoded(data, at_ns)
+            if not half.is_masked and not half.is_noted:
+                yield owner.encoded(data, at_ns)
             return
         is_stream = isinstance(half.body, EventBody)
         if not is_stream:
-            yield from self._keep_back(speaker, data, at_ns)
+            yield from self._keep_back(owner, data, at_ns)
         why = ""
-        for part in self._affordable_parts(coded.feed(data), is_stream):
+        for part in self._affordable_parts(decoder.feed(data), is_stream):
             if not part:
                 why = _TOO_MUCH_DECODED
                 break
             self.grown += len(part)
-            for event in self._framed(speaker, half.body.feed(part, at_ns)):
+            for event in self._framed(owner, half.body.feed(part, at_ns)):
                 self._budget.decoded_left -= _RECORD_BYTES
                 yield event
         # Whether something in an event is masked is known by now.
-        if is_stream and not half.is_masked and not half.is_told:
-            yield speaker.encoded(data, at_ns)
-        if why := why or coded.why:
-            yield from self._unreadable(speaker, why, data, at_ns)
+        if is_stream and not half.is_masked and not half.is_noted:
+            yield owner.encoded(data, at_ns)
+        if why := why or decoder.why:
+            yield from self._unreadable(owner, why, data, at_ns)
 
     def _affordable_parts(self, contents: Iterable[bytes], is_stream: bool) -> Iterator[bytes]:
         """What was decoded, part by part; an empty one stands for what is not to be recorded."""
@@ -150,57 +152,57 @@ class Contents:
                     return
                 yield part
 
-    def _keep_back(self, speaker: Speaker, data: bytes, at_ns: int) -> Iterator[Encoded]:
+    def _keep_back(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterator[Encoded]:
         """Keep encoded bytes until it is known whether something in them is masked.
 
         Of a body that is too long for that, those that may be credentials are left out, and those that may
         only repeat a session id are not.
         """
-        half = speaker.half
+        half = owner.half
         if half.kept_bytes <= BODY_BYTES:
             half.kept = half.kept or []
             half.kept.append((data, at_ns))
             half.kept_bytes += len(data)
         elif not half.is_masked:
-            yield speaker.encoded(data, at_ns)
-        if half.kept_bytes > BODY_BYTES or not (half.is_masked or speaker.connection.ids):
-            yield from self._let_go(speaker)
+            yield owner.encoded(data, at_ns)
+        if half.kept_bytes > BODY_BYTES or not (half.is_masked or owner.connection.ids):
+            yield from self._file_kept(owner)
 
-    def _let_go(self, speaker: Speaker) -> Iterator[Encoded]:
+    def _file_kept(self, owner: ContentOwner) -> Iterator[Encoded]:
         """File what was kept back, unless it may be credentials."""
-        half = speaker.half
+        half = owner.half
         kept, half.kept = half.kept, None
         if not half.is_masked:
             for data, at_ns in kept or ():
-                yield speaker.encoded(data, at_ns)
+                yield owner.encoded(data, at_ns)
 
-    def _unreadable(self, speaker: Speaker, why: str, data: bytes, at_ns: int) -> Iterator[Recorded]:
+    def _unreadable(self, owner: ContentOwner, why: str, data: bytes, at_ns: int) -> Iterator[Recorded]:
         """A body cannot be decoded. A piece that goes on says so to the judge, who concludes nothing then."""
-        speaker.half.body = None
-        yield from self._let_go(speaker)
-        yield speaker.note("not-decoded", why, at_ns)
-        if speaker.half.is_masked:  # in what nobody can read, nothing can be masked
-            yield speaker.note("withheld", "the body may hold credentials", at_ns)
+        owner.half.body = None
+        yield from self._file_kept(owner)
+        yield owner.note("not-decoded", why, at_ns)
+        if owner.half.is_masked:  # in what nobody can read, nothing can be masked
+            yield owner.note("withheld", "the body may hold credentials", at_ns)
         else:
-            piece = Frame(0, speaker.sender, data, at_ns, terminated=False, continues=True)
-            yield from self._framed(speaker, [piece])
+            piece = Frame(0, owner.sender, data, at_ns, terminated=False, continues=True)
+            yield from self._framed(owner, [piece])
 
-    def _framed(self, speaker: Speaker, frames: Iterable[Frame]) -> Iterator[Recorded]:
-        half, exchange, connection = speaker.half, speaker.exchange, speaker.connection
-        by_proxy = speaker.of == "proxy"
+    def _framed(self, owner: ContentOwner, frames: Iterable[Frame]) -> Iterator[Recorded]:
+        half, exchange, connection = owner.half, owner.exchange, owner.connection
+        by_proxy = owner.of == "proxy"
         for whole in frames:
-            if self._mask_frame(speaker, whole) and not half.is_told:
-                half.is_told = True
-                why = f"credentials in what the {speaker.of} sent"
-                yield speaker.note("masked", why, whole.observed_at_ns)
-            for frame in self._affordable(speaker, whole):
+            if self._mask_frame(owner, whole) and not half.is_noted:
+                half.is_noted = True
+                why = f"credentials in what the {owner.of} sent"
+                yield owner.note("masked", why, whole.observed_at_ns)
+            for frame in self._affordable(owner, whole):
                 frame.exchange, frame.connection = exchange.number, connection.number
                 frame.by_proxy = by_proxy
                 yield frame
 
-    def _affordable(self, speaker: Speaker, frame: Frame) -> Iterable[Frame]:
+    def _affordable(self, owner: ContentOwner, frame: Frame) -> Iterable[Frame]:
         """A frame, or its pieces where there is no memory to judge it."""
-        half, exchange = speaker.half, speaker.exchange
+        half, exchange = owner.half, owner.exchange
         if frame.continues or half.is_long:
             half.is_long = frame.continues
             return in_pieces(frame)
@@ -212,11 +214,11 @@ class Contents:
             self._budget.spent += cost
         return (frame,)
 
-    def _mask_frame(self, speaker: Speaker, frame: Frame) -> bool:
+    def _mask_frame(self, owner: ContentOwner, frame: Frame) -> bool:
         """Mask a frame and the event around it; whether that changed anything."""
         raw, event = frame.raw, frame.event
-        frame.raw = self._masked(speaker, frame)
-        ids = speaker.connection.ids
+        frame.raw = self._masked(owner, frame)
+        ids = owner.connection.ids
         is_changed = frame.raw is not raw and frame.raw != raw
         if event is None or not (is_changed or ids):
             return is_changed
@@ -233,11 +235,11 @@ class Contents:
             frame.event = around
         return is_changed
 
-    def _masked(self, speaker: Speaker, frame: Frame) -> bytes:
+    def _masked(self, owner: ContentOwner, frame: Frame) -> bytes:
         """The bytes of a frame, without what nobody is to read."""
-        connection = speaker.connection
+        connection = owner.connection
         if frame.event is not None and frame.event.name == "endpoint":
             connection.learn(self._mask.ids_in(frame.raw.decode("latin-1")))
             return self._mask.endpoint(frame.raw)
-        raw = self._mask.body(frame.raw) if speaker.half.is_masked else frame.raw
+        raw = self._mask.body(frame.raw) if owner.half.is_masked else frame.raw
         return self._mask.ids(raw, connection.ids)

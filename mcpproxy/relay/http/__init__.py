@@ -1,1 +1,1 @@
-"""The data path over HTTP: a tunnel that reads request heads and passes everything else."""
+"""The data path over HTTP: a tunnel that reads request heads and forwards everything else as it is."""

@@ -1,4 +1,4 @@
-"""Where a body ends. Nothing of it is kept or changed; it is only counted, to find what comes next.
+"""Find where a body ends. Its bytes are only counted; nothing of it is kept or changed.
 
 Source: RFC 9112, sections 6.3 and 7.1.
 """
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 _LINE_BYTES: Final = 4 << 10
 """The longest line before a chunk, extensions included."""
 
-# 15 digits fit every reader's 64 bits. Extensions are the peers' affair as long as they stay in their line.
+# 15 digits fit into 64 bits. Extensions may hold anything that does not end the line.
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n")
 _TRAILER: Final = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*)?\r\n")
 
 
-class Length:
-    """A body of a known length."""
+class LengthCounter:
+    """Counts a body of a known length."""
 
     __slots__ = ("is_over", "left")
 
@@ -31,7 +31,7 @@ class Length:
         self.is_over = False
 
     def feed(self, data: bytes, start: int) -> int:
-        """Take ``data`` from ``start`` on, never empty; where in it the body stops, or ``data`` does."""
+        """Count ``data`` from ``start`` on, at least one byte; returns where the body or ``data`` ends."""
         had = len(data) - start
         if had < self.left:
             self.left -= had
@@ -40,20 +40,20 @@ class Length:
         return start + self.left
 
 
-class Chunked:
-    """A body in chunked coding, trailers included."""
+class ChunkedCounter:
+    """Counts a body in chunked coding, including its trailers."""
 
     __slots__ = ("_in_trailers", "_left", "_line", "_trailer_bytes", "is_over")
 
     def __init__(self) -> None:
         self._left = 0  # of a chunk and the line end behind it
-        self._line = b""  # the beginning of a line that is not there as a whole
+        self._line = b""  # the beginning of a line that is not complete yet
         self._in_trailers = False
         self._trailer_bytes = 0
         self.is_over = False
 
     def feed(self, data: bytes, start: int) -> int:
-        """As for `Length`.
+        """As `LengthCounter.feed`.
 
         Raises:
             Refusal: it is not chunked coding, or could be read in two ways.
@@ -103,11 +103,11 @@ class Chunked:
         return stop
 
 
-Body = Length | Chunked
+BodyCounter = LengthCounter | ChunkedCounter
 
 
-def body_of(length: int) -> Body | None:
+def body_counter(length: int) -> BodyCounter | None:
     """What counts a body of ``length`` bytes (``CHUNKED``: in chunked coding); ``None`` if there is none."""
     if length == CHUNKED:
-        return Chunked()
-    return Length(length) if length else None
+        return ChunkedCounter()
+    return LengthCounter(length) if length else None

@@ -1,7 +1,7 @@
-"""Opening the upstream connection: addresses, connect, TLS handshake, and what went wrong if it did.
+"""Open the upstream connection: addresses, connect, TLS handshake, and the reason if that fails.
 
-On loopback a connection stands when ``connect`` returns, although it says that it is in progress; so we
-look before we wait.
+On loopback a connection is established when ``connect`` returns, although it reports that it is in progress.
+So we check once before we wait.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Dialer:
-    """What every `Dial` needs."""
+    """What all `Dial` objects share."""
 
     def __init__(
         self, loop: Loop, timers: Timers, resolver: Resolver, tls: TlsClient | None, timeout_s: float
@@ -38,11 +38,11 @@ class Dialer:
 
 
 class Dial:
-    """A connection to ``upstream`` in the making.
+    """An attempt to connect to ``upstream``.
 
-    When it is made, ``sock`` is set; when it cannot be, ``failure`` is: an HTTP status and a sentence
-    fragment. If that is not so when ``start`` returns, ``settled`` is called when it is; or ``abandon`` is,
-    with the reason, when a fault of ours prevents both.
+    On success ``sock`` is set; on failure ``failure`` is set, to an HTTP status and a sentence fragment. If
+    neither is set when ``start`` returns, ``settled`` is called as soon as one of them is. If a fault of ours
+    prevents both, ``abandon`` is called with the reason.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Dial:
         self._is_started = True
 
     def cancel(self) -> None:
-        """Give it up."""
+        """Give up the attempt."""
         self._is_cancelled = True
         self._release()
         if self._pending is not None:
@@ -89,7 +89,7 @@ class Dial:
         self._next(0)
 
     def _next(self, error: int) -> None:
-        """Try the next address; ``error`` is what the last one gave."""
+        """Try the next address; ``error`` is the error number of the last one."""
         while self._addresses:
             self._address = family, address = self._addresses.pop(0)
             try:
@@ -139,31 +139,31 @@ class Dial:
             return
         try:
             self._pending = tls.wrap(sock, self._upstream.host)
-        except OSError as error:  # it has spoken and gone already
+        except OSError as error:  # it has answered and closed already
             self._pending = None
             sock.close()
-            self._fail_shaking(error)
+            self._fail_handshake(error)
             return
-        self._on_shaking(0)
+        self._on_handshake(0)
 
-    def _on_shaking(self, events: int) -> None:
+    def _on_handshake(self, events: int) -> None:
         del events
         tls = self._pending
         if tls is None or isinstance(tls, socket.socket):
             return
         try:
-            wanted = tls.shake()
+            wanted = tls.handshake()
         except OSError as error:
             self._release()
             tls.close()
             self._pending = None
-            self._fail_shaking(error)
+            self._fail_handshake(error)
             return
         if not wanted:
             self._release()
             self._succeed(tls)
         elif self._watched < 0:
-            self._watch(wanted, self._on_shaking)
+            self._watch(wanted, self._on_handshake)
         else:
             self._dialer.loop.change(self._watched, wanted)
 
@@ -198,7 +198,7 @@ class Dial:
         self.failure = status, why
         self._settle()
 
-    def _fail_shaking(self, error: OSError) -> None:
+    def _fail_handshake(self, error: OSError) -> None:
         assert self._dialer.tls is not None
         self._fail(502, f"no TLS with {self._upstream.address} ({self._dialer.tls.explain(error)})")
 

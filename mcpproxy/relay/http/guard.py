@@ -1,16 +1,16 @@
-"""Whom we serve: no page of a foreign site, and no target that was not allowed.
+"""Access control: no pages of foreign sites, and no targets that were not allowed.
 
 A browser lets any page send requests to 127.0.0.1. Where the page's own name is made to point there
-(DNS rebinding) it may even read the answers; but the Host field still names that site, and Origin says
-where the page is from. So a proxy on loopback takes requests for loopback names only, from nobody else's
-pages. In forward mode the same rule keeps it from becoming a way into other people's networks.
+(DNS rebinding) it may even read the answers. But the Host field still names that site, and Origin names the
+site of the page. So a proxy on loopback accepts only requests for loopback names, and only from pages of such
+names. In forward mode the same rule keeps web pages from reaching other networks through the proxy.
 """
 
 from __future__ import annotations
 
 import _socket
 
-from mcpproxy.relay.http.request_head import Refusal, RequestHead, split_authority
+from mcpproxy.relay.http.request_head import ParsedHead, Refusal, split_authority
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ class Guard:
     """Refuses what comes from a foreign site.
 
     Args:
-        is_on: false when we are bound to more than loopback and cannot know our own names.
-        own_names: host names besides loopback's that mean us.
-        origins: origins that are welcome (``https://app.example``); ``*`` for all.
+        is_on: false if we listen on more than loopback, where we cannot know our own names.
+        own_names: host names of this proxy besides those of loopback.
+        origins: origins that are allowed (``https://app.example``); ``*`` for all.
     """
 
     def __init__(self, is_on: bool, own_names: Iterable[str], origins: Iterable[str]) -> None:
@@ -50,8 +50,8 @@ class Guard:
             except ValueError:  # "null"
                 pass
 
-    def check(self, head: RequestHead, target_host: str = "") -> None:
-        """Let a request pass or not. ``target_host`` is whom it is for when that is not us.
+    def check(self, head: ParsedHead, target_host: str = "") -> None:
+        """Accept or refuse a request. ``target_host`` is the host that it is for, if that is not us.
 
         Raises:
             Refusal: its Host or its Origin is foreign.
@@ -79,7 +79,7 @@ class Guard:
 
 
 class Targets:
-    """Where forward mode goes: to this machine, and to the hosts that were named.
+    """Where forward mode may connect to: this machine, and the hosts that were named.
 
     Args:
         allowed: ``host`` (any port) or ``host:port``; ``*`` for everywhere.
@@ -93,7 +93,7 @@ class Targets:
         return "*" in self._allowed
 
     def check(self, host: str, port: int) -> None:
-        """Let a target pass or not.
+        """Accept or refuse a target.
 
         Raises:
             Refusal: it is neither this machine nor allowed.

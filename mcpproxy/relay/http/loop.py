@@ -1,11 +1,11 @@
-"""Readiness of descriptors, level-triggered: epoll on Linux, what the module selectors finds elsewhere.
+"""Event loop over descriptors, level-triggered: epoll on Linux, the module selectors elsewhere.
 
-A handler may be called for a readiness that is gone already, or that was meant for a descriptor of the
-same number closed earlier in the same turn: whoever is called must try, and find that there is nothing.
+A handler may be called although its descriptor is not ready any more, or for an event of another descriptor
+that had the same number and was closed earlier in the same turn. So a handler must expect that a read or
+write would block.
 
-A callback that raises (a handler, a timer's work) is a fault of ours. ``on_fault`` is told of it, and
-whoever else is to be called is called.
-"""
+A callback that raises (a handler, the work of a timer) is a fault of ours. ``on_fault`` is called with it,
+and the loop goes on with the other callbacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 READ: Final = 1
 WRITE: Final = 4
 BROKEN: Final = 8 | 16
-"""Error or hang-up: told without being asked for. These are the numbers of epoll."""
+"""Error or hang-up, reported without being asked for. These are the numbers of epoll."""
 
 _EVENTS_A_TURN: Final = 256
 
@@ -32,8 +32,8 @@ _EVENTS_A_TURN: Final = 256
 class EpollLoop:
     """Calls a handler per descriptor, with the events that are ready.
 
-    Asking for no event means: only tell when the connection breaks (where the system can tell).
-    """
+    With no event asked for, a handler is only called when the connection breaks (where the system reports
+    it)."""
 
     def __init__(self, on_fault: OnFault) -> None:
         self._on_fault = on_fault
@@ -44,7 +44,7 @@ class EpollLoop:
         """Begin to watch ``fd``, which is not watched yet.
 
         Raises:
-            OSError: the system watches no more descriptors for us.
+            OSError: the system allows no more watched descriptors.
         """
         self._epoll.register(fd, events)
         self._handlers[fd] = handler
@@ -54,7 +54,7 @@ class EpollLoop:
         self._epoll.modify(fd, events)
 
     def forget(self, fd: int) -> None:
-        """Watch ``fd`` no more. It is still open."""
+        """Stop watching ``fd``, which must still be open."""
         del self._handlers[fd]
         self._epoll.unregister(fd)
 
@@ -63,7 +63,7 @@ class EpollLoop:
         handlers = self._handlers
         for fd, events in self._epoll.poll(timeout_s, _EVENTS_A_TURN):
             handler = handlers.get(fd)
-            if handler is not None:  # an earlier one of this turn may have closed it
+            if handler is not None:  # an earlier handler of this turn may have closed it
                 try:
                     handler(events)
                 except Exception as fault:
@@ -71,7 +71,7 @@ class EpollLoop:
 
 
 class SelectorLoop:
-    """The same for systems without epoll. Breaks are told only to those who read or write."""
+    """The same for systems without epoll. A break is only reported where an event is asked for."""
 
     def __init__(self, on_fault: OnFault) -> None:
         import selectors
@@ -126,7 +126,7 @@ def make_loop(on_fault: OnFault) -> Loop:
 
 
 class Timer:
-    """Something to be done later, unless it is stopped."""
+    """Work to be done later, unless it is stopped."""
 
     __slots__ = ("at", "work")
 
@@ -142,7 +142,7 @@ class Timer:
 
 
 class Timers:
-    """What is to be done when; nothing, and no wake-up, as long as nothing is."""
+    """All timers, as a heap. Without timers the loop does not wake up."""
 
     def __init__(self, on_fault: OnFault) -> None:
         self._on_fault = on_fault
@@ -154,7 +154,7 @@ class Timers:
         return timer
 
     def run(self) -> float | None:
-        """Do what is due. How many seconds there are until the next, ``None`` if there is none."""
+        """Do the work that is due; returns the seconds until the next timer, ``None`` if there is none."""
         timers = self._timers
         while timers:
             if timers[0].work is not None:

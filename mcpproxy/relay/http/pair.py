@@ -1,6 +1,6 @@
-"""The two ends of a tunnel together: when each of them is read, what waits for it, how both are closed.
+"""The two sockets of a tunnel: when each of them is read, what waits for it, and how both are closed.
 
-What passes between them, and what is said in upstream's place, is the tunnel's own affair.
+The subclass `Tunnel` decides what is forwarded between them and what we answer ourselves.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from mcpproxy.relay.journal import RESET
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpproxy.relay.http.dial import Dial
-    from mcpproxy.relay.http.host import Host
+    from mcpproxy.relay.http.proxy_interface import ProxyInterface
     from mcpproxy.relay.http.records import Records
-    from mcpproxy.relay.http.requests import Requests
+    from mcpproxy.relay.http.request_reader import RequestReader
     from mcpproxy.relay.http.socket import End
 
 
 class Pair:
-    """The connection of one client, and the upstream connection or the dial for it while there is one."""
+    """The connection of one client, and its upstream connection or the attempt to open one."""
 
     __slots__ = (
         "_client",
         "_dial",
-        "_is_deaf",
+        "_is_client_unread",
         "_is_over",
         "_proxy",
         "_records",
@@ -34,7 +34,7 @@ class Pair:
         "_upstream",
     )
 
-    def __init__(self, proxy: Host, client: End, records: Records, requests: Requests) -> None:
+    def __init__(self, proxy: ProxyInterface, client: End, records: Records, requests: RequestReader) -> None:
         self._proxy = proxy
         self._client = client
         self._records = records
@@ -42,7 +42,7 @@ class Pair:
         self._upstream: End | None = None
         self._dial: Dial | None = None  # while there is no upstream yet
         self._is_over = False
-        self._is_deaf = False  # the client is not read any more
+        self._is_client_unread = False  # we do not read the client any more
 
     def start(self) -> None:
         """Begin to read the client."""
@@ -55,7 +55,7 @@ class Pair:
         self._close()
 
     def abandon(self, why: str) -> None:
-        """End it after a fault of ours, in whatever state that has left it."""
+        """End it after a fault of ours, whatever state it is in."""
         now = time.monotonic_ns()
         was_over, self._is_over = self._is_over, True
         self._proxy.forget(self)
@@ -82,17 +82,17 @@ class Pair:
     # Ends.
 
     def _on_broken(self, end: End) -> None:
-        """``end`` takes nothing any more. A server may have spoken before, which is still to be read."""
+        """``end`` takes no more bytes. What a server sent before is still read and delivered."""
         end.broken = True
         end.rest = None
         if end is self._client or end.ended:
             self._on_reset(end)
             return
-        self._is_deaf = True
+        self._is_client_unread = True
         self._watch()
 
     def _on_reset(self, end: End) -> None:
-        """``end`` has broken its connection off: so do we with the other one."""
+        """``end`` has reset its connection, so we reset the other one."""
         kind = journals.CLIENT_EOF if end is self._client else journals.SERVER_EOF
         self._records.end(kind, time.monotonic_ns(), RESET)
         for one in (self._client, self._upstream):
@@ -102,7 +102,7 @@ class Pair:
 
     def _close_if_done(self) -> None:
         upstream = self._upstream
-        is_up_done = (self._client.ended or self._is_deaf) and (
+        is_up_done = (self._client.ended or self._is_client_unread) and (
             self._dial is None if upstream is None else upstream.finished or upstream.broken
         )
         if is_up_done and self._client.finished:
@@ -120,7 +120,7 @@ class Pair:
     # Readiness.
 
     def _is_readable(self, end: End, events: int) -> bool:
-        """Handle all events but readiness to be read; whether ``end`` is to be read then."""
+        """Handle all events except readability; returns whether ``end`` is to be read now."""
         if events & WRITE and end.rest is not None:
             self._flush(end)
         if self._is_over or not end.is_watched:
@@ -129,9 +129,9 @@ class Pair:
             return bool(events & (READ | BROKEN))
         if events & BROKEN:
             if end.ended and not end.finished:
-                self._on_reset(end)  # it had only ended before
-            else:  # over both ways; or it is the other end's turn, and this is looked at again after that
-                end.look_away()
+                self._on_reset(end)  # it had only closed its sending side before
+            else:  # closed in both directions, or it has to wait for the other end and is watched again then
+                end.unwatch()
         return False
 
     def _flush(self, end: End) -> None:
@@ -154,13 +154,13 @@ class Pair:
         self._close_if_done()
 
     def _watch(self) -> None:
-        """Have the loop watch for what can be done now."""
+        """Watch both ends for what can be done now."""
         if self._is_over:
             return
         client, upstream = self._client, self._upstream
         reads_client = (
             not client.ended
-            and not self._is_deaf
+            and not self._is_client_unread
             and self._dial is None
             and (upstream is None or upstream.rest is None)
             and not self._requests.is_full
@@ -180,6 +180,6 @@ class Pair:
         self._records.note(what, why, at_ns)
 
     def _where(self) -> str:
-        """The server that the last request was for, or else the only one; empty if that is not known."""
+        """The server that the last request was for, else the only one; empty if it is not known."""
         route = self._requests.route
         return self._proxy.upstream if route is None else route.upstream.address

@@ -4,18 +4,20 @@ What stands where:
 
     tunnel    one client connection and its upstream connection: the data path
     pair      its two sockets: when each is read, and how both end
-    requests  what the client sends there: heads found, bodies counted
-    head      a request's head, read strictly
-    body      where a request's body ends
-    route     where a request goes and what its head looks like there
-    guard     whom we serve
-    dial      opening the upstream connection (resolve: addresses, tls: TLS)
-    reply     what we answer ourselves
-    switch    whether a server agreed to an upgrade
+    socket    one of these sockets
+    request_reader  what the client sends there: finds heads, counts bodies
+    request_head    the head of a request, parsed strictly
+    body_end  where a request's body ends
+    route     where a request goes, and its head as it goes there
+    guard     which requests and targets are allowed
+    dial      opens the upstream connection (resolve: addresses, tls: TLS)
+    reply     the answers that we give ourselves
+    upgrade   whether a server agreed to an upgrade
     rewrite   addresses in answers that would lead the client past us
-    voice     stderr
+    records   the journal records of one connection
+    stderr_log      lines for stderr
 
-This module accepts connections, hears signals, and keeps the journal and the recorder.
+This module accepts connections, receives signals, and owns the journal and the recorder.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     from mcpproxy.relay.http.dial import Sock
-    from mcpproxy.relay.http.host import Record, Stoppable
+    from mcpproxy.relay.http.proxy_interface import Record, StoppableTunnel
     from mcpproxy.relay.http.rewrite import Rewriting
     from mcpproxy.relay.http.route import Router
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
@@ -56,15 +58,18 @@ CONNECT_S: Final = 10.0
 """How long an upstream may take to accept a connection."""
 
 RECORDER_S: Final = 5.0
-"""How long the end waits for the recorder. Whoever stops a proxy waits longer, unlike a host that wraps."""
+"""How long the end waits for the recorder: longer than on stdio, where a host waits for the exit."""
 
 _BACKLOG: Final = 4096
 _ACCEPTS_A_TURN: Final = 64
-_NEWS: Final = 0  # in the wake-up pipe, where signals are other numbers: the resolver has found something
+_RESOLVED: Final = (
+    0  # a byte in the wake-up pipe, where signals have other numbers: the resolver has an answer
+)
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _ACCEPT_AGAIN_S: Final = 0.1
-_FAULTS_TOLD: Final = 20
-"""So many different faults of ours are told on stderr, each once. The record tells of each."""
+_FAULTS_REPORTED: Final = 20
+"""How many different faults of ours are reported on stderr, each once. The journal has a note on every
+one."""
 
 
 class Settings:
@@ -72,15 +77,15 @@ class Settings:
 
     Attributes:
         router: where requests go.
-        upstream: ``host:port`` of the server there is, empty in forward mode.
+        upstream: ``host:port`` of the only server, empty in forward mode.
         rewriting: which addresses in answers are rewritten, or ``None``.
-        tls_up: how TLS is spoken to upstream, if it is.
-        tls_down: how TLS is spoken to clients, if it is.
+        tls_up: TLS to upstream, or ``None``.
+        tls_down: TLS to clients, or ``None``.
         connect_s: how long an upstream may take to accept a connection.
         recorder_s: how long the end waits for the recorder to complete the trace.
-        is_quiet: say nothing on stderr.
-        greetings: what to say there when all is ready.
-        make: makes another kind of ``Proxy``, or ``None``.
+        is_quiet: write nothing to stderr.
+        greetings: the lines to write there when the proxy is ready.
+        make: makes the ``Proxy``, if another class is to be used.
     """
 
     def __init__(self, router: Router, upstream: str = "") -> None:
@@ -100,7 +105,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A listening socket on the first address of ``host`` (empty: all of IPv4).
 
     Raises:
-        OSError: there is no such address here, or the port is taken.
+        OSError: this machine does not have that address, or the port is taken.
     """
     found = socket.getaddrinfo(
         host or None,
@@ -130,10 +135,10 @@ def run(
     """Serve until told to stop by SIGINT, SIGTERM or SIGHUP; returns the exit code, which is 0.
 
     Args:
-        settings: see there.
+        settings: how the proxy is to behave.
         listener: where clients connect, not blocking.
         journal: where to record, or ``None`` to relay only.
-        recorder_main: what the forked recorder runs; called with the wake pipe and the shared byte.
+        recorder_main: what the forked recorder runs, called with the wake pipe and the shared memory.
     """
     occupy_standard()
     _raise_limit()
@@ -142,9 +147,11 @@ def run(
         try:
             proxy.attach_recorder(fork_recorder(recorder_main, None, 0))
         except OSError as fault:
-            proxy.voice.say(f"no recorder ({fault.strerror}); the next mcpproxy command files the journal")
+            proxy.stderr_log.say(
+                f"no recorder ({fault.strerror}); the next mcpproxy command files the journal"
+            )
     for greeting in settings.greetings:
-        proxy.voice.say(greeting)
+        proxy.stderr_log.say(greeting)
     proxy.serve()
     proxy.finish()
     return 0
@@ -160,7 +167,7 @@ class Proxy:
         self.router = settings.router
         self.upstream = settings.upstream
         self.rewriting = settings.rewriting
-        self.voice = StderrLog(self.loop, settings.is_quiet)
+        self.stderr_log = StderrLog(self.loop, settings.is_quiet)
         self._wakeup = _catch_signals()
         self._written = self._wakeup[1]
         self._resolver = Resolver(self._wake, self._on_fault)
@@ -169,30 +176,30 @@ class Proxy:
         self._recorder_s = settings.recorder_s
         self._listener = listener
         self._journal = journal
-        self.record: Record = _forget  # journals something of a connection
-        self.hold: Record = _forget  # keeps a chunk where a kill does not reach it, until the journal has it
+        self.record: Record = _forget  # appends to the journal
+        self.keep_until_journaled: Record = _forget  # in the crash buffer
         self._recorder: Recorder | None = None
         self._asleep: bytearray | mmap.mmap = bytearray(1)
-        self._tunnels: set[Stoppable] = set()
+        self._tunnels: set[StoppableTunnel] = set()
         self._last_number = 0
         self._is_stopped = False
-        self._is_pressed = False  # told to stop a second time
-        self._faults: set[str] = set()  # those of ours that were told
+        self._is_stop_repeated = False  # told to stop for the second time
+        self._faults: set[str] = set()  # faults of ours that were reported
         if journal is not None:
-            journal.tell = self.voice.say
+            journal.on_notice = self.stderr_log.say
             self.record = journal.append
             try:
-                self.hold = CrashBuffer(journal, LONGEST_BYTES).take
+                self.keep_until_journaled = CrashBuffer(journal, LONGEST_BYTES).store
             except OSError:
-                pass  # a full disk: then a kill may cost the last chunk
+                pass  # the disk is full; then a kill may lose the last chunk
         self.loop.watch(self._wakeup[0], READ, self._on_wakeup)
         self.loop.watch(listener.fileno(), READ, self._on_listener)
 
     def attach_recorder(self, recorder: Recorder) -> None:
-        """Wake this recorder, and pass on what it has to say."""
+        """Wake this recorder from now on, and forward its lines to stderr."""
         self._recorder = recorder
         self._asleep = recorder.asleep
-        self.voice.pass_on(recorder.notes, self._on_recorder_gone)
+        self.stderr_log.pass_on(recorder.notes, self._on_recorder_gone)
 
     def serve(self) -> None:
         """Serve until told to stop."""
@@ -204,12 +211,13 @@ class Proxy:
         if limit_s is not None:
             left_s = limit_s if left_s is None else min(left_s, limit_s)
         self.loop.turn(left_s)
-        # Once for all that was journaled in this turn, when all of it has gone its way.
+        # Once for everything that was journaled in this turn, after all of it was forwarded.
         if self._asleep[0] and self._recorder is not None:
             self._recorder.wake()
 
     def finish(self) -> None:
-        """End all connections, close the journal, and give the recorder a moment for the trace."""
+        """End all connections, close the journal, and wait a moment for the recorder to complete the
+        trace."""
         self.loop.forget(self._listener.fileno())
         self._listener.close()
         for tunnel in list(self._tunnels):
@@ -222,7 +230,7 @@ class Proxy:
         if self._journal is not None:
             self._journal.append(journals.EXIT, now, exit_payload(0))
             owed = self._journal.close(now)
-            self.record = self.hold = _forget
+            self.record = self.keep_until_journaled = _forget
         if self._recorder is not None:
             self._await_recorder(self._recorder, owed)
 
@@ -234,10 +242,10 @@ class Proxy:
         except ProcessLookupError:
             pass
         end = time.monotonic() + self._recorder_s
-        while self.voice.has_notes and not self._is_pressed:
+        while self.stderr_log.has_notes and not self._is_stop_repeated:
             left = end - time.monotonic()
             if left <= 0:
-                self.voice.say("the recorder is not done; the next mcpproxy command completes the trace")
+                self.stderr_log.say("the recorder is not done; the next mcpproxy command completes the trace")
                 return
             self._turn(left)
 
@@ -248,8 +256,8 @@ class Proxy:
         self._last_number += 1
         return self._last_number
 
-    def forget(self, tunnel: Stoppable) -> None:
-        """This tunnel is over."""
+    def forget(self, tunnel: StoppableTunnel) -> None:
+        """This tunnel has ended."""
         self._tunnels.discard(tunnel)
 
     # Readiness.
@@ -265,10 +273,10 @@ class Proxy:
                 if error.errno in _NO_DESCRIPTORS:
                     self._pause_accepting(error)
                     return
-                continue  # it has gone again
+                continue  # the client has closed already
             try:
                 self._admit(sock, address[:2])
-            except OSError:  # it has gone again, before we said a word
+            except OSError:  # the client has closed already
                 sock.close()
             except Exception as fault:
                 sock.close()
@@ -282,7 +290,7 @@ class Proxy:
         if self._tls is None:
             self._begin(sock, peer)
         else:
-            self._tls.shake(self.loop, self.timers, sock, lambda tls: self._begin(tls, peer))
+            self._tls.handshake(self.loop, self.timers, sock, lambda tls: self._begin(tls, peer))
 
     def _begin(self, sock: Sock, peer: str) -> None:
         tunnel = self.tunnel(self, sock, peer)
@@ -293,8 +301,8 @@ class Proxy:
             self._on_fault(tunnel.start, fault)
 
     def _pause_accepting(self, error: OSError) -> None:
-        """Clients wait in the backlog until others have left."""
-        self.voice.say(f"no more connections for now ({error.strerror}); raise the limit of open files")
+        """Let clients wait in the backlog until others have closed their connections."""
+        self.stderr_log.say(f"no more connections for now ({error.strerror}); raise the limit of open files")
         self.loop.change(self._listener.fileno(), 0)
         self.timers.start(_ACCEPT_AGAIN_S, self._go_on_accepting)
 
@@ -303,17 +311,16 @@ class Proxy:
             self.loop.change(self._listener.fileno(), READ)
 
     def _on_fault(self, work: Callable[..., None], fault: Exception) -> None:
-        """A fault of ours costs one connection, not all of them.
+        """Limit a fault of ours to one connection.
 
-        ``work``, which raised, is a method of what belongs to one connection and can be abandoned with it,
-        or of what serves all of them and goes on.
-        """
+        ``work``, which raised, is a method of an object that belongs to one connection and has ``abandon``,
+        or of one that serves all connections; then the proxy goes on."""
         why = f"a fault of mcpproxy: {fault!r}{_place(fault)}"
         abandon: Callable[[str], None] | None = getattr(getattr(work, "__self__", None), "abandon", None)
-        if why not in self._faults and len(self._faults) < _FAULTS_TOLD:
+        if why not in self._faults and len(self._faults) < _FAULTS_REPORTED:
             self._faults.add(why)
             what = "the proxy goes on after" if abandon is None else "a connection was closed,"
-            self.voice.say(f"{what} {why}; please report it")
+            self.stderr_log.say(f"{what} {why}; please report it")
         if abandon is None:
             note = f'{{"what":"fault","why":{journals.quoted(why)}}}'
             self.record(journals.NOTE, time.monotonic_ns(), note.encode("utf-8", "replace"), 0)
@@ -321,7 +328,7 @@ class Proxy:
         try:
             abandon(why)
         except Exception as second:
-            self._on_fault(_end_of_it, second)
+            self._on_fault(_no_connection, second)
 
     def _on_wakeup(self, events: int) -> None:
         del events
@@ -330,12 +337,12 @@ class Proxy:
         except BlockingIOError:
             return
         for number in numbers:
-            if number == _NEWS:
+            if number == _RESOLVED:
                 continue
             if number == signal.SIGCHLD:
                 self._reap()
             elif number in ENDING:
-                self._is_pressed = self._is_stopped
+                self._is_stop_repeated = self._is_stopped
                 self._is_stopped = True
                 self.record(journals.SIGNAL, time.monotonic_ns(), ENDING[number].encode(), 0)
         self._resolver.deliver()
@@ -348,25 +355,27 @@ class Proxy:
 
     def _on_recorder_gone(self) -> None:
         if not self._is_stopped:
-            self.voice.say("the recorder has stopped; the proxy goes on and the journal keeps the traffic")
+            self.stderr_log.say(
+                "the recorder has stopped; the proxy goes on and the journal keeps the traffic"
+            )
 
     def _wake(self) -> None:
         try:
-            os.write(self._written, bytes((_NEWS,)))
-        except BlockingIOError:  # so much is in the pipe already that the loop will wake up
+            os.write(self._written, bytes((_RESOLVED,)))
+        except BlockingIOError:  # the pipe is full, so the loop wakes up anyway
             pass
 
 
 def _forget(kind: int, at_ns: int, payload: bytes, number: int) -> None:
-    """In place of a journal, when there is none."""
+    """Used in place of a journal if there is none."""
 
 
-def _end_of_it() -> None:
-    """In place of a callback: a fault that was met while abandoning a connection concerns nothing else."""
+def _no_connection() -> None:
+    """Used in place of the callback for a fault while abandoning: there is no connection left to abandon."""
 
 
 def _place(fault: Exception) -> str:
-    """Where it happened, for who is to mend it."""
+    """File and line of a fault, for the report."""
     at = fault.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -374,14 +383,16 @@ def _place(fault: Exception) -> str:
 
 
 def _catch_signals() -> tuple[int, int]:
-    """Have signals written into a pipe, where the loop finds them; returns both its ends."""
+    """Have signals written into a pipe that the loop reads; returns both its ends."""
     wakeup, written = os.pipe()
     os.set_blocking(wakeup, False)
     os.set_blocking(written, False)
     signal.set_wakeup_fd(written, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _noted)
     for number in ENDING:
-        if signal.getsignal(number) != signal.SIG_IGN:  # one that whoever started us has us ignore stays so
+        if (
+            signal.getsignal(number) != signal.SIG_IGN
+        ):  # a signal that we were started to ignore stays ignored
             signal.signal(number, _noted)
     return wakeup, written
 
@@ -391,7 +402,7 @@ def _noted(number: int, frame: object) -> None:
 
 
 def _raise_limit() -> None:
-    """Allow ourselves as many descriptors as we may: each client takes two."""
+    """Raise the limit of open files as far as allowed: each client takes two descriptors."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -401,6 +412,6 @@ def _raise_limit() -> None:
         if wanted != soft:
             try:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            except (OSError, ValueError):  # macOS refuses what is beyond a limit of its own
+            except (OSError, ValueError):  # macOS has a lower limit of its own
                 continue
         return

@@ -1,6 +1,6 @@
-"""What we answer in the server's place: an HTTP response with a JSON-RPC error that says who speaks.
+"""Our answer in the server's place: an HTTP response with a JSON-RPC error that names mcpproxy.
 
-The error has no id: it answers the HTTP request, whose JSON-RPC requests, if any, were never looked at.
+The error has no id: it answers the HTTP request. We have not read the JSON-RPC messages in it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 CODE: Final = -32000
-"""The first code that JSON-RPC leaves to implementations."""
+"""The first of the codes that JSON-RPC reserves for implementations."""
 
 ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 """The answer to a CONNECT."""
@@ -31,7 +31,7 @@ _REASONS: Final = {
 def reply(status: int, why: str, *, has_body: bool = True, body: bytes = b"") -> bytes:
     """A whole response, after which the connection is closed. ``has_body`` is false for HEAD.
 
-    ``body`` stands in the place of the error that says ``why``.
+    ``body``, if given, replaces the error with ``why``.
     """
     if not body:
         message = quoted(f"mcpproxy: {why}")

@@ -1,8 +1,8 @@
-"""The head of a request, read strictly: what two parsers could read differently is refused.
+"""Parse the head of a request strictly: what two parsers could read differently is refused.
 
-We read a head to decide where it goes and where its body ends; the server reads it again. If we and the
-server could disagree, a client could hide one request inside another (request smuggling). So nothing is
-repaired and nothing is guessed: a head means one thing, or it gets a 400.
+We parse a head to decide where the request goes and where its body ends; the server parses it again. If the
+two could disagree, a client could hide one request inside another (request smuggling). So nothing is repaired
+and nothing is guessed: a head has exactly one meaning, or it is answered with 400.
 
 Source: RFC 9112, sections 2 to 6; RFC 9110, sections 5 and 7.
 """
@@ -19,7 +19,7 @@ LIMIT_BYTES: Final = 64 << 10
 """The longest head, blank line included. Common servers take 8 to 32 KiB."""
 
 CHUNKED: Final = -1
-"""In place of a length: the body is in chunked coding."""
+"""Used as a length: the body is in chunked coding."""
 
 _TCHAR = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 _REQUEST_LINE: Final = re.compile(rb"(" + _TCHAR + rb"+) ([\x21-\x7e]+) HTTP/([0-9])\.([0-9])\r\n")
@@ -33,8 +33,8 @@ _BARE_LINE_END: Final = re.compile(rb"(?<!\r)\n|\r(?=[^\n])")
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-class Refusal(Exception):  # noqa: N818 # not an error of ours: an answer
-    """A request that does not go on. ``why`` is one sentence fragment for the client and the record."""
+class Refusal(Exception):  # noqa: N818 # an answer, not an error
+    """A request that is not forwarded. ``why`` is a sentence fragment for the client and the recording."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(status, why)
@@ -42,9 +42,9 @@ class Refusal(Exception):  # noqa: N818 # not an error of ours: an answer
         self.why = why
 
 
-class RequestHead:
-    """What a head says. ``fields`` are its lines as they came: the name, the name in lower case, the value
-    without the white space around it, the whole line without its line end."""
+class ParsedHead:
+    """A parsed head. ``fields`` are its lines in order: the name in lower case, the value without the white
+    space around it, the whole line as it came, without its line end."""
 
     __slots__ = ("authority", "fields", "host", "length", "method", "options", "path", "target", "version")
 
@@ -56,7 +56,7 @@ class RequestHead:
         self.length = 0  # of the body in bytes, or CHUNKED
         self.host: bytes | None = None  # of the Host field; absent only in HTTP/1.0
         self.options: list[bytes] = []  # of the Connection field, in lower case
-        self.authority: bytes | None = None  # in a target that is a URL, or that is nothing else
+        self.authority: bytes | None = None  # of a target that is a URL, or the target of CONNECT
         self.path: bytes = target  # path and query; b"" when the target is an authority alone
 
     def value(self, name: bytes) -> bytes | None:
@@ -67,11 +67,11 @@ class RequestHead:
         return None
 
 
-def parse(raw: bytes) -> RequestHead:
-    """Read a whole head, blank line included.
+def parse(raw: bytes) -> ParsedHead:
+    """Parse a whole head, including its blank line.
 
     Raises:
-        Refusal: it cannot be read, or not in one way only.
+        Refusal: it cannot be parsed, or has more than one meaning.
     """
     if len(raw) > LIMIT_BYTES:
         raise _too_long()
@@ -84,7 +84,7 @@ def parse(raw: bytes) -> RequestHead:
     fields = _FIELDS.match(raw, line.end())
     if fields is None or fields.end() != len(raw):
         raise Refusal(400, _why_unreadable(raw))
-    head = RequestHead(method, target, b"1.0" if minor == b"0" else b"1.1")
+    head = ParsedHead(method, target, b"1.0" if minor == b"0" else b"1.1")
     for text in raw[line.end() : -4].split(b"\r\n"):
         if text:
             name, _, value = text.partition(b":")
@@ -95,10 +95,10 @@ def parse(raw: bytes) -> RequestHead:
 
 
 def check_beginning(raw: bytes) -> None:
-    """See whether ``raw`` may still become a head. It has no blank line yet.
+    """Check whether ``raw``, which has no blank line yet, may still become a valid head.
 
     Raises:
-        Refusal: whatever follows, it cannot.
+        Refusal: it cannot, whatever follows.
     """
     if len(raw) >= LIMIT_BYTES:
         raise _too_long()
@@ -112,7 +112,7 @@ def split_authority(text: bytes) -> tuple[str, int | None]:
     """Host in lower case, without brackets, and port of ``host:port``.
 
     Raises:
-        ValueError: it is no authority.
+        ValueError: it is not an authority.
     """
     match = _HOST.fullmatch(text)
     if match is None:
@@ -123,7 +123,7 @@ def split_authority(text: bytes) -> tuple[str, int | None]:
     return match[1].decode("ascii").lower().strip("[]"), int(port) if port else None
 
 
-def _read_fields(head: RequestHead) -> None:
+def _read_fields(head: ParsedHead) -> None:
     lengths: list[bytes] = []
     codings: list[bytes] = []
     hosts: list[bytes] = []
@@ -149,7 +149,7 @@ def _read_fields(head: RequestHead) -> None:
     head.length = _length(head, lengths, codings)
 
 
-def _length(head: RequestHead, lengths: list[bytes], codings: list[bytes]) -> int:
+def _length(head: ParsedHead, lengths: list[bytes], codings: list[bytes]) -> int:
     if codings:
         if lengths:
             raise Refusal(400, "there is a Content-Length and a Transfer-Encoding")
@@ -167,7 +167,7 @@ def _length(head: RequestHead, lengths: list[bytes], codings: list[bytes]) -> in
     return int(lengths[0])
 
 
-def _read_target(head: RequestHead) -> None:
+def _read_target(head: ParsedHead) -> None:
     target = head.target
     if head.method == b"CONNECT":
         match = _HOST.fullmatch(target)
@@ -193,7 +193,7 @@ def _too_long() -> Refusal:
 
 
 def _why_unreadable(raw: bytes) -> str:
-    """What is wrong with a head that does not match, the most telling reason first."""
+    """What is wrong with a head that does not match, the most helpful reason first."""
     if _BARE_LINE_END.search(raw):
         return "a line of the head does not end with CR LF"
     if _CONTROL.search(raw):

@@ -1,7 +1,7 @@
-"""Addresses of a host, without ever making the loop wait for a name server.
+"""Find the addresses of a host without making the loop wait for a name server.
 
-An address that is written out needs no looking up. A name is looked up in a thread of its own, once for
-all who ask meanwhile, and kept for a few seconds. Whatever happens there, all who asked hear of it.
+A literal address needs no look-up. A name is looked up in a thread of its own, once for all that ask for it
+in the meantime, and the answer is kept for a few seconds. Every caller gets an answer, also after a fault.
 """
 
 from __future__ import annotations
@@ -20,68 +20,68 @@ if TYPE_CHECKING:
 
     Address = tuple[int, "tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]"]  # family, address
     Answer = list[Address] | OSError
-    Hear = Callable[[Answer], None]
+    OnAnswer = Callable[[Answer], None]
 
 KEPT_S: Final = 10.0
-"""How long a name's addresses are believed."""
+"""How long the addresses of a name are kept."""
 
 _KEPT: Final = 1024
 
 
 class Resolver:
-    """Looks names up. ``wake`` is called, from another thread, when ``deliver`` has something to do.
+    """Looks names up. ``wake`` is called from another thread when ``deliver`` has something to do.
 
-    ``on_fault`` is told of one who asked and raises at the answer.
+    ``on_fault`` is called if an ``on_answer`` raises.
     """
 
     def __init__(self, wake: Callable[[], None], on_fault: OnFault) -> None:
         self._wake = wake
         self._on_fault = on_fault
-        self._waiting: dict[tuple[str, int], list[Hear]] = {}
+        self._waiting: dict[tuple[str, int], list[OnAnswer]] = {}
         self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
         self._found: list[tuple[tuple[str, int], Answer]] = []
 
-    def ask(self, host: str, port: int, hear: Hear) -> None:
-        """Have ``hear`` called with the addresses, or with why there are none; perhaps at once."""
+    def ask(self, host: str, port: int, on_answer: OnAnswer) -> None:
+        """Call ``on_answer`` with the addresses or with the error, now or later."""
         key = host, port
         known = self._known.get(key)
         if known is not None and known[0] > time.monotonic():
-            hear(known[1])
+            on_answer(known[1])
             return
         try:
             addresses = _look_up(host, port, socket.AI_NUMERICHOST)
-        except OSError:  # a name
+        except OSError:  # not an address but a name
             if key in self._waiting:
-                self._waiting[key].append(hear)
+                self._waiting[key].append(on_answer)
                 return
             try:
                 _thread.start_new_thread(self._work, (key,))
             except RuntimeError:
-                hear(OSError(errno.EAGAIN, "no thread is to be had for the look-up"))
+                on_answer(OSError(errno.EAGAIN, "no thread is to be had for the look-up"))
             else:
-                self._waiting[key] = [hear]
+                self._waiting[key] = [on_answer]
             return
         self._keep(key, addresses)
-        hear(addresses)
+        on_answer(addresses)
 
     def prefer(self, host: str, port: int, address: Address) -> None:
-        """Remember that this one of the host's addresses has answered."""
+        """Try this address of the host first from now on, because it has answered."""
         known = self._known.get((host, port))
         if known is not None and known[1][0] != address and address in known[1]:
             known[1].remove(address)
             known[1].insert(0, address)
 
     def deliver(self) -> None:
-        """Tell those who asked what was found."""
+        """Call ``on_answer`` of everybody whose look-up has finished."""
         while self._found:
             key, answer = self._found.pop(0)
             if isinstance(answer, list):
                 self._keep(key, answer)
-            for hear in self._waiting.pop(key):
+            for on_answer in self._waiting.pop(key):
                 try:
-                    hear(answer)
+                    on_answer(answer)
                 except Exception as fault:
-                    self._on_fault(hear, fault)
+                    self._on_fault(on_answer, fault)
 
     def _keep(self, key: tuple[str, int], addresses: list[Address]) -> None:
         if len(self._known) >= _KEPT:

@@ -1,22 +1,22 @@
-"""Addresses in answers that would lead the client past us, or that it would refuse.
+"""Rewrite addresses in answers that would lead the client past us, or that it would refuse.
 
-Behind a reverse proxy a server goes by another address than the one it knows. Where it names its own
-origin, the client leaves the proxy or, comparing the addresses, stops. Two places:
+Behind a reverse proxy a server is reached under another address than its own. Where the server names its own
+origin, the client goes there directly, or it compares the addresses and gives up. Two places are rewritten:
 
-- the ``endpoint`` event of the HTTP+SSE transport (2024-11-05), when it is a whole URL: always rewritten,
-  without it the transport cannot work here;
-- with ``--rewrite-origin``: ``WWW-Authenticate``, protected-resource metadata, and, for a server that is its
-  own authorization server, the metadata of that: its issuer and every endpoint on the same origin.
+- always: the ``endpoint`` event of the HTTP+SSE transport (2024-11-05), if it is an absolute URL. The
+  transport would not work otherwise;
+- with ``--rewrite-origin``: ``WWW-Authenticate``, protected resource metadata and, if the server is its own
+  authorization server, that metadata as well: its issuer and every endpoint on the same origin.
 
-A `Rewriter` stands in the way of one connection's answers, and only of those that may hold such a place.
-What it does not understand passes as it is. It holds back no more than one head, one event, one document.
+A `Rewriter` reads the answers of one connection, and only those that may hold such a place. What it does not
+understand is forwarded as it is. It holds back at most one head, one event or one document.
 """
 
 from __future__ import annotations
 
 import re
 
-from mcpproxy.relay.http.body_end import Body, Chunked, Length
+from mcpproxy.relay.http.body_end import BodyCounter, ChunkedCounter, LengthCounter
 from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.relay.http.request_head import LIMIT_BYTES, Refusal
 
@@ -32,7 +32,8 @@ DOCUMENT_BYTES: Final = 1 << 20
 _METADATA: Final = re.compile(
     rb"[^?]*/\.well-known/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)(?:[/?]|\Z)"
 )
-"""Where the documents are; the path of what they describe may stand before or behind (RFC 8414, RFC 9728)."""
+"""Paths of the metadata; the path of the described resource may stand before or behind (RFC 8414, RFC
+9728)."""
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
@@ -40,22 +41,22 @@ _BLOCK: Final = re.compile(rb"(.*?)(?:\r\n\r\n|\n\n|\r\r)", re.DOTALL)
 _ENDPOINT: Final = re.compile(rb"(?:\A|[\r\n])event:[ ]?endpoint(?=[\r\n]|\Z)")
 _COMMENTS: Final = re.compile(rb"(?:(?::[^\r\n]*)?(?:\r\n|\r|\n|\Z))*")
 
-# Where in the answers the next bytes are.
+# What the next bytes of the answers are.
 _HEAD: Final = 0
-_PASS: Final = 1  # in a body that passes
-_DOCUMENT: Final = 2  # in a body that is rewritten as a whole
-_EVENT: Final = 3  # before the event that may be rewritten
-_DONE: Final = 4  # in what does not concern us any more
+_PASS: Final = 1  # of a body that is forwarded as it is
+_DOCUMENT: Final = 2  # of a body that is rewritten as a whole
+_EVENT: Final = 3  # before or in the event that may be rewritten
+_DONE: Final = 4  # of answers that are not read any more
 
 
 class Rewriting:
     """What is rewritten, and into what.
 
     Args:
-        upstream: the server; where it is on loopback, all names of loopback are its own.
-        endpoint: path of the MCP endpoint here.
-        scheme: of our own address.
-        is_full: everything named above, not the event alone.
+        upstream: the server. If it is on loopback, all names of loopback count as its name.
+        endpoint: the path of the MCP endpoint on our side.
+        scheme: the scheme of our own address.
+        is_full: rewrite everything named above, not only the event.
     """
 
     def __init__(self, upstream: Upstream, endpoint: str, scheme: str, *, is_full: bool) -> None:
@@ -69,7 +70,7 @@ class Rewriting:
         port = f":{upstream.port}"
         if upstream.port == (443 if upstream.is_tls else 80):
             port = f"(?:{port})?"
-        # JSON may write a slash as \/, and some servers do.
+        # JSON may escape a slash as \/, and some servers do.
         path = re.escape(upstream.path).replace("/", "(?P=slash)")
         path = f"(?P<path>{path}(?![^\\s\"'?#,]))?" if path else "(?P<path>)"
         secure = "s" if upstream.is_tls else ""
@@ -77,11 +78,11 @@ class Rewriting:
         self._theirs = re.compile(theirs.encode("ascii"), re.IGNORECASE)
 
     def rewriter(self) -> Rewriter:
-        """One for a new connection."""
+        """A rewriter for a new connection."""
         return Rewriter(self)
 
     def apply(self, text: bytes, host: bytes) -> bytes:
-        """``text`` with upstream's origin replaced by ours, which the client knows by ``host``."""
+        """``text`` with upstream's origin replaced by ours. ``host`` is our name as the client sent it."""
         ours = f"{self._scheme}://".encode() + host
         endpoint = self._endpoint.encode("ascii")
 
@@ -92,7 +93,7 @@ class Rewriting:
 
 
 class Rewriter:
-    """The answers on one connection. ``is_done``: everything from here on passes as it is."""
+    """Rewrites the answers of one connection. Once ``is_done``, everything is to be forwarded as it is."""
 
     def __init__(self, rewriting: Rewriting) -> None:
         self.is_done = False
@@ -100,22 +101,24 @@ class Rewriter:
         self._expected: list[Route] = []
         self._stage = _HEAD
         self._held = b""
-        self._host = b""  # our name, to the client whose answer this is
-        self._head = b""  # of an answer whose body decides about it
-        self._body: Body | None = None  # counts the body; ``None`` if it lasts to the end of the connection
+        self._host = b""  # our name, as the client of this answer knows it
+        self._head = b""  # held back until the body is known
+        self._body: BodyCounter | None = (
+            None  # counts the body; ``None`` if it lasts to the end of the connection
+        )
         self._notes: list[str] = []
 
     def expect(self, route: Route) -> None:
-        """A request goes out: there will be an answer."""
+        """A request is forwarded, so an answer will come."""
         self._expected.append(route)
 
     def take_notes(self) -> list[str]:
-        """What was done since the last time, in sentences."""
+        """What was rewritten since the last call, in sentences."""
         notes, self._notes = self._notes, []
         return notes
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes of the server; what the client gets now."""
+        """Take the next bytes of the server; returns the bytes that the client gets now."""
         self._held += data
         out: list[bytes] = []
         while self._held and not self.is_done:
@@ -136,7 +139,7 @@ class Rewriter:
         return b"".join(out)
 
     def end(self) -> bytes:
-        """The server has ended: what was still held back."""
+        """The server has ended; returns what was still held back."""
         self.is_done = True
         held = self._take(len(self._held))
         if self._stage == _DOCUMENT and self._body is None:
@@ -165,14 +168,14 @@ class Rewriter:
         if status < 200:
             return head
         route = self._expected.pop(0)
-        self._host = route.asked.host or b""
+        self._host = route.request.host or b""
         fields = [(name.strip().lower(), value.strip()) for name, _, value in _fields(head)]
         values = dict(fields)
-        self._body, is_empty = _body_of(status, route.asked.method, values)
+        self._body, is_empty = _body_counter(status, route.request.method, values)
         is_plain = values.get(b"content-encoding", b"identity").lower() == b"identity"
         kind = values.get(b"content-type", b"").lower()
         has_event = route.has_stream and kind.startswith(b"text/event-stream") and not is_empty
-        if has_event and is_plain and not isinstance(self._body, Length):
+        if has_event and is_plain and not isinstance(self._body, LengthCounter):
             self._stage = _EVENT
             return self._new_head(head)
         if not self._rewriting.is_full or (self._body is None and not is_empty):
@@ -180,8 +183,8 @@ class Rewriter:
             return self._new_head(head)
         if is_empty:
             return self._new_head(head)
-        is_metadata = _METADATA.match(route.asked.path) is not None and is_plain
-        if is_metadata and not (isinstance(self._body, Length) and self._body.left > DOCUMENT_BYTES):
+        is_metadata = _METADATA.match(route.request.path) is not None and is_plain
+        if is_metadata and not (isinstance(self._body, LengthCounter) and self._body.left > DOCUMENT_BYTES):
             self._head = self._new_head(head)
             self._stage = _DOCUMENT
             return b""
@@ -201,19 +204,19 @@ class Rewriter:
         assert self._body is not None
         try:
             passed = self._take(self._body.feed(self._held, 0))
-        except Refusal:  # not what it said it was
+        except Refusal:  # it is not in the coding that its head names
             return self._give_up()
         if self._body.is_over:
             self._stage = _HEAD
         return passed
 
     def _on_document(self) -> bytes | None:
-        """The document is rewritten when all of it is there."""
+        """Rewrite the document once it is complete."""
         body = self._body
         head, size = self._head, len(self._held)
         if body is None:
             return None if size <= DOCUMENT_BYTES else head + self._give_up()
-        if isinstance(body, Length):
+        if isinstance(body, LengthCounter):
             if size < body.left:
                 return None
             document = self._rewritten(self._take(body.left), "the metadata")
@@ -232,11 +235,11 @@ class Rewriter:
         return head + document
 
     def _on_event(self) -> bytes | None:
-        """Look for the first event; comments before it pass."""
+        """Look for the first event; comments before it are forwarded."""
         content, stop = self._held, len(self._held)
         if self._body is not None:
             content, stop, is_whole = _content(self._held)
-            if is_whole:  # the stream is over before it began
+            if is_whole:  # the stream has ended without an event
                 return self._pass_rest()
         at = 0
         while block := _BLOCK.match(content, at):
@@ -262,7 +265,8 @@ class Rewriter:
         return None
 
     def _pass_rest(self) -> bytes:
-        """The rest of this answer passes as it is; of those after it too, if they do not concern us."""
+        """Forward the rest of this answer as it is, and later answers too if none of them can be
+        rewritten."""
         if self._rewriting.is_full and self._body is not None:
             self._stage = _PASS
         else:
@@ -280,21 +284,21 @@ def _fields(head: bytes) -> list[tuple[bytes, bytes, bytes]]:
     return [line.partition(b":") for line in head.split(b"\r\n")[1:]]
 
 
-def _body_of(status: int, method: bytes, values: dict[bytes, bytes]) -> tuple[Body | None, bool]:
-    """What counts the body of an answer, and whether there is none (RFC 9112, section 6.3)."""
+def _body_counter(status: int, method: bytes, values: dict[bytes, bytes]) -> tuple[BodyCounter | None, bool]:
+    """The counter of an answer's body, and whether there is no body (RFC 9112, section 6.3)."""
     if method == b"HEAD" or status in (204, 304):
         return None, True
     if b"transfer-encoding" in values:
-        return (Chunked() if values[b"transfer-encoding"].lower() == b"chunked" else None), False
+        return (ChunkedCounter() if values[b"transfer-encoding"].lower() == b"chunked" else None), False
     length = values.get(b"content-length", b"")
     if length.isdigit():
-        return (Length(int(length)), False) if int(length) else (None, True)
+        return (LengthCounter(int(length)), False) if int(length) else (None, True)
     return None, False
 
 
 def _content(raw: bytes) -> tuple[bytes, int, bool]:
-    """The content of the whole chunks at the beginning of ``raw``, where they stop, and whether the last
-    chunk comes there."""
+    """The content of the complete chunks at the beginning of ``raw``, where they end, and whether the last
+    chunk begins there."""
     parts: list[bytes] = []
     at = 0
     while line := _CHUNK.match(raw, at):

@@ -1,8 +1,8 @@
-"""Where a request goes, and what its head looks like there.
+"""Find where a request goes, and write its head for that server.
 
-A client connection is one upstream connection, so what a client says about the connection
-(``Connection: close`` or ``keep-alive``, ``TE``, ``Upgrade``) is as true upstream as it is here, and
-goes on. Changed are only:
+Each client connection has one upstream connection, so what a client says about its connection
+(``Connection: close`` or ``keep-alive``, ``TE``, ``Upgrade``) holds upstream too and is forwarded. Only these
+are changed:
 
 - ``Host``, which must name upstream;
 - the path of the endpoint, where upstream's has another name;
@@ -19,14 +19,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from mcpproxy.relay.http.guard import Guard, Targets
-from mcpproxy.relay.http.request_head import Refusal, RequestHead, parse, split_authority
+from mcpproxy.relay.http.request_head import ParsedHead, Refusal, parse, split_authority
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
 _OURS_TOO: Final = frozenset((b"close", b"keep-alive", b"te", b"upgrade", b"http2-settings", b""))
-"""Connection options that we would have to send ourselves, if the client had not."""
+"""Connection options that are forwarded."""
 
 _NEVER_HOP_BY_HOP: Final = frozenset(
     (b"host", b"content-length", b"transfer-encoding", b"authorization", b"origin", b"mcp-session-id")
@@ -37,7 +37,7 @@ _CACHED_BYTES: Final = 2 << 10
 
 
 class Upstream:
-    """A server: where it is, and what it calls itself."""
+    """A server: its address and the path of its endpoint."""
 
     __slots__ = ("authority", "host", "is_tls", "path", "port", "query")
 
@@ -47,8 +47,8 @@ class Upstream:
         self.is_tls = is_tls
         literal = f"[{host}]" if ":" in host else host
         self.authority = literal if port == (443 if is_tls else 80) else f"{literal}:{port}"
-        self.path = path  # of the endpoint; empty if paths are the same here and there
-        self.query = query  # that every request to the endpoint gets
+        self.path = path  # of the endpoint; empty if paths are the same on both sides
+        self.query = query  # added to every request to the endpoint
 
     @property
     def origin(self) -> str:
@@ -56,15 +56,14 @@ class Upstream:
 
     @property
     def address(self) -> str:
-        """``host:port``, the port always there."""
+        """``host:port``, always with the port."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Route:
-    """What becomes of one request. ``head`` is its head as it goes on; the same object may serve many."""
+    """Where one request goes. ``head`` is its head as it is forwarded. Equal requests share one object."""
 
     __slots__ = (
-        "asked",
         "has_stream",
         "has_tunnel",
         "has_upgrade",
@@ -72,41 +71,42 @@ class Route:
         "is_last",
         "length",
         "note",
+        "request",
         "upstream",
     )
 
-    def __init__(self, asked: RequestHead, upstream: Upstream) -> None:
-        self.asked = asked
+    def __init__(self, request: ParsedHead, upstream: Upstream) -> None:
+        self.request = request
         self.upstream = upstream
         self.head = b""
-        self.length = asked.length
-        self.has_upgrade = b"upgrade" in asked.options and asked.value(b"upgrade") is not None
-        self.has_tunnel = asked.method == b"CONNECT"  # no head goes on, and no HTTP
+        self.length = request.length
+        self.has_upgrade = b"upgrade" in request.options and request.value(b"upgrade") is not None
+        self.has_tunnel = request.method == b"CONNECT"  # no head is forwarded, and what follows is not HTTP
         self.is_last = self.has_upgrade or self.has_tunnel  # what follows may not be HTTP
-        self.has_stream = (  # it asks for one as clients of the first HTTP transport do
-            asked.method == b"GET"
-            and b"text/event-stream" in (asked.value(b"accept") or b"").lower()
-            and asked.value(b"mcp-session-id") is None
+        self.has_stream = (  # it asks for an event stream as clients of the HTTP+SSE transport do
+            request.method == b"GET"
+            and b"text/event-stream" in (request.value(b"accept") or b"").lower()
+            and request.value(b"mcp-session-id") is None
         )
-        self.note = ""  # what was done to the head beyond the usual
+        self.note = ""  # on an unusual change to the head
 
-    def leaves(self, last: Route) -> bool:
-        """Whether it needs another upstream connection than the request ``last``."""
+    def needs_new_connection(self, last: Route) -> bool:
+        """Whether it cannot use the upstream connection of the request ``last``."""
         here, there = last.upstream, self.upstream
         return self.has_tunnel or (here is not there and here.address != there.address)
 
 
 class Router(ABC):
-    """Reads heads and finds their routes. Clients repeat their heads, so the last short ones are kept."""
+    """Parses heads and finds their routes. Clients repeat their heads, so routes of short ones are cached."""
 
     def __init__(self) -> None:
         self._routes: dict[bytes, Route] = {}
 
     def route(self, raw: bytes) -> Route:
-        """The route of the request with this head, blank line included.
+        """The route of the request with this head, which includes its blank line.
 
         Raises:
-            Refusal: it goes nowhere.
+            Refusal: it is not to be forwarded.
         """
         route = self._routes.get(raw)
         if route is None:
@@ -118,16 +118,16 @@ class Router(ABC):
         return route
 
     @abstractmethod
-    def find(self, head: RequestHead) -> Route:
-        """The route of a request that has not been seen yet.
+    def find(self, head: ParsedHead) -> Route:
+        """The route of a request whose head is not in the cache.
 
         Raises:
-            Refusal: it goes nowhere.
+            Refusal: it is not to be forwarded.
         """
 
 
 class Reverse(Router):
-    """All requests go to one server. The path ``endpoint`` here is the path of ``upstream`` there."""
+    """All requests go to one server. Our path ``endpoint`` becomes the path of ``upstream`` there."""
 
     def __init__(self, upstream: Upstream, endpoint: str, guard: Guard) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class Reverse(Router):
         self._endpoint = endpoint.encode("ascii")
         self._guard = guard
 
-    def find(self, head: RequestHead) -> Route:
+    def find(self, head: ParsedHead) -> Route:
         if head.method == b"CONNECT":
             raise Refusal(400, "CONNECT is for a forward proxy; start one with --forward")
         if head.authority is not None and head.authority.lower() != (head.host or head.authority).lower():
@@ -159,14 +159,14 @@ class Reverse(Router):
 
 
 class Forward(Router):
-    """Requests say themselves where they go."""
+    """Each request names its server itself, as for a forward proxy."""
 
     def __init__(self, targets: Targets, guard: Guard) -> None:
         super().__init__()
         self._targets = targets
         self._guard = guard
 
-    def find(self, head: RequestHead) -> Route:
+    def find(self, head: ParsedHead) -> Route:
         if head.authority is None:
             raise Refusal(
                 400, "the target names no server; use this address as HTTP_PROXY, not as the server"
@@ -188,8 +188,8 @@ class Forward(Router):
 
 
 def _write(route: Route, target: bytes, authority: bytes | None = None) -> None:
-    """Write the head that goes on."""
-    head = route.asked
+    """Write the head that is forwarded."""
+    head = route.request
     named = {option for option in head.options if option not in _OURS_TOO}
     if not named.isdisjoint(_NEVER_HOP_BY_HOP):
         raise Refusal(400, "Connection names a field that is meant for the server")

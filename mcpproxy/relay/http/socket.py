@@ -1,4 +1,4 @@
-"""One of the two sockets of a tunnel: what it still has to take, what it is watched for, how it is closed."""
+"""One of the two sockets of a tunnel: what waits to be sent, what it is watched for, how it is closed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NOT_WATCHED: Final = -1
 _ABORT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
 
-def _nobody(events: int) -> None:
-    """The handler of an end that is closed."""
+def _ignore(events: int) -> None:
+    """The handler of an end that was closed."""
 
 
 class End:
-    """A connected socket that never waits. ``handler`` is called by ``loop`` when it is ready."""
+    """A connected socket that never blocks. ``loop`` calls ``handler`` when it is ready."""
 
     __slots__ = (
         "_handler",
@@ -47,15 +47,15 @@ class End:
         self.fd = sock.fileno()
         self.recv = sock.recv
         self.send = sock.send
-        self.rest: memoryview | None = None  # what it was sent and did not take yet
+        self.rest: memoryview | None = None  # what it has not taken yet
         self.events = _NOT_WATCHED  # what it is watched for
-        self.ended = False  # it sends nothing more
-        self.finishing = False  # it is sent nothing beyond its rest
-        self.finished = False  # and was told so
-        self.broken = False  # it takes nothing more
+        self.ended = False  # the peer sends nothing more
+        self.finishing = False  # nothing is sent after its rest
+        self.finished = False  # our sending side is closed
+        self.broken = False  # it takes no more bytes
 
     def watch(self, is_read: bool) -> None:
-        """Be told when its rest can go on, and when there is something to read if ``is_read``."""
+        """Watch for room for its rest, and for something to read if ``is_read``."""
         events = (READ if is_read else 0) | (WRITE if self.rest is not None else 0)
         if events == self.events:
             return
@@ -67,8 +67,8 @@ class End:
             return
         self.events = events
 
-    def look_away(self) -> None:
-        """Not even be told that it is broken."""
+    def unwatch(self) -> None:
+        """Stop watching it, even for a break."""
         if self.events != _NOT_WATCHED:
             self.events = _NOT_WATCHED
             self._loop.forget(self.fd)
@@ -78,22 +78,22 @@ class End:
         return self.events != _NOT_WATCHED
 
     def finish(self) -> None:
-        """Tell it that nothing more will come, once it has taken its rest."""
+        """Close our sending side, once it has taken its rest."""
         self.finishing = True
         if self.rest is None and not self.finished:
             self.finished = True
             try:
                 self._sock.shutdown(socket.SHUT_WR)
-            except OSError:  # it is gone; reading will tell
+            except OSError:  # it is gone; reading will show that
                 pass
 
     def close(self) -> None:
         try:
-            self.look_away()
+            self.unwatch()
         finally:
-            self._handler = _nobody  # it belongs to what belongs to us
+            self._handler = _ignore  # breaks the reference cycle with the tunnel
             self._sock.close()
 
     def abort(self) -> None:
-        """Have ``close`` break the connection off with a reset."""
+        """Let ``close`` reset the connection."""
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)

@@ -1,4 +1,4 @@
-"""What the proxy and its recorder have to say, on stderr, without ever waiting for who reads it."""
+"""Lines of the proxy and its recorder for stderr, written without ever waiting for the reader."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES: Final = 64 << 10
 _UNSAID_LINES: Final = 1000
-"""More lines than this that nobody reads are dropped."""
+"""How many lines wait for the reader; more are dropped."""
 
 
 class StderrLog:
-    """Writes lines of ours to stderr, and passes on the recorder's notes."""
+    """Writes our own lines to stderr, and forwards the recorder's notes."""
 
     def __init__(self, loop: Loop, is_quiet: bool) -> None:
         self._loop = loop
@@ -29,24 +29,24 @@ class StderrLog:
         self._sink = inherited_sink(2)
         self._unsaid: list[bytes] = []
         self._notes = -1
-        self._on_silence: Callable[[], None] = lambda: None
+        self._on_notes_end: Callable[[], None] = lambda: None
         self._is_waiting = False
 
     def say(self, text: str) -> None:
-        """One line, never in the middle of another."""
+        """Write one line, never in the middle of another."""
         if not self._is_quiet and len(self._unsaid) < _UNSAID_LINES:
             self._unsaid.append(f"mcpproxy: {visible(text)}\n".encode())
-            self._speak()
+            self._write_lines()
 
-    def pass_on(self, notes: int, on_silence: Callable[[], None]) -> None:
-        """Pass on what comes from the pipe ``notes``; ``on_silence`` is called at its end."""
+    def pass_on(self, notes: int, on_end: Callable[[], None]) -> None:
+        """Forward what comes from the pipe ``notes``; ``on_end`` is called at its end."""
         self._notes = notes
-        self._on_silence = on_silence
+        self._on_notes_end = on_end
         self._loop.watch(notes, READ, self._on_notes)
 
     @property
     def has_notes(self) -> bool:
-        """Whether there is still somebody who may say something."""
+        """Whether the recorder may still write notes."""
         return self._notes >= 0
 
     def _on_notes(self, events: int) -> None:
@@ -59,14 +59,14 @@ class StderrLog:
             data = b""
         if data:
             self._unsaid.append(data)
-            self._speak()
+            self._write_lines()
             return
         self._loop.forget(self._notes)
         os.close(self._notes)
         self._notes = -1
-        self._on_silence()
+        self._on_notes_end()
 
-    def _speak(self) -> None:
+    def _write_lines(self) -> None:
         sink = self._sink
         while self._unsaid:
             data = self._unsaid[0]
@@ -74,7 +74,7 @@ class StderrLog:
                 taken = sink.put(data)
             except BlockingIOError:
                 taken = 0
-            except OSError:  # nobody listens any more
+            except OSError:  # nobody reads it any more
                 sink.close()
                 continue
             if taken < len(data):
@@ -84,7 +84,7 @@ class StderrLog:
             del self._unsaid[0]
 
     def _wait(self) -> None:
-        """Stderr is full. Until it is not, the notes stay where they are."""
+        """Stderr is full. Until it has room, the notes are not read."""
         if not self._is_waiting:
             self._is_waiting = True
             self._loop.watch(self._sink.fd, WRITE, self._on_room)
@@ -97,4 +97,4 @@ class StderrLog:
         self._loop.forget(self._sink.fd)
         if self._notes >= 0:
             self._loop.watch(self._notes, READ, self._on_notes)
-        self._speak()
+        self._write_lines()

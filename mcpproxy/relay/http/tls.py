@@ -1,6 +1,6 @@
-"""TLS on either side, as sockets that never wait.
+"""TLS on either side, as sockets that never block.
 
-Only imported when asked for: the module ssl takes longer to load than the rest of the proxy.
+Imported only if TLS is used: the module ssl takes longer to load than the rest of the proxy.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PROTOCOLS: Final = ["http/1.1"]
 
 
 class TlsSocket:
-    """A socket with TLS on it that behaves like one without: what cannot be done now raises
-    ``BlockingIOError``, an end without ``close_notify`` is an end."""
+    """A TLS socket that behaves like a plain one: what would block raises ``BlockingIOError``, and an end
+    without ``close_notify`` counts as an end."""
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._sock = sock
 
-    def shake(self) -> int:
-        """Go on with the handshake: the event it waits for, 0 when it is done.
+    def handshake(self) -> int:
+        """Go on with the handshake; returns the event that it waits for, 0 when it is done.
 
         Raises:
             OSError: it failed.
@@ -57,14 +57,14 @@ class TlsSocket:
             raise BlockingIOError from None
 
     def shutdown(self, how: int) -> None:
-        # close_notify says to a client that the answer is whole. To a server a FIN alone says the same as
-        # the client's did; asking OpenSSL for more here could cost what the server has just sent.
+        # close_notify tells a client that the answer is complete. A server gets only a FIN, as its client did:
+        # unwrap() could discard what the server has just sent.
         if self._sock.server_side:
             try:
                 self._sock.unwrap()
             except (OSError, ValueError):  # sent, but not answered
                 pass
-        # SSLSocket.shutdown would forget the keys, and with them what is still to be read.
+        # SSLSocket.shutdown would discard the keys, and so everything that is still to be read.
         socket.socket.shutdown(self._sock, how)
 
     def setsockopt(self, level: int, option: int, value: bytes) -> None:
@@ -78,7 +78,7 @@ class TlsSocket:
 
 
 class TlsClient:
-    """TLS to upstream: trusts what the system trusts, or, told to be insecure, everybody."""
+    """TLS to upstream. Trusts what the system trusts, or any certificate if ``is_insecure``."""
 
     def __init__(self, *, is_insecure: bool) -> None:
         self._context = ssl.create_default_context()
@@ -96,7 +96,7 @@ class TlsClient:
         return TlsSocket(self._context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=host))
 
     def explain(self, error: OSError) -> str:
-        """Why a handshake failed, for people."""
+        """Why a handshake failed, for the user."""
         if isinstance(error, ssl.SSLCertVerificationError):
             return f"its certificate is not trusted: {error.verify_message}; --insecure would not look"
         if isinstance(error, ssl.SSLError):
@@ -116,20 +116,20 @@ class TlsServer:
         self._context.set_alpn_protocols(_PROTOCOLS)
         self._context.load_cert_chain(cert, key or None)
 
-    def shake(
+    def handshake(
         self, loop: Loop, timers: Timers, sock: socket.socket, done: Callable[[TlsSocket], None]
     ) -> None:
-        """Make the handshake with a client, then call ``done``; a client that cannot make it is dropped.
+        """Make the handshake with a client, then call ``done``. If it fails, the connection is closed.
 
         Raises:
-            OSError: the client has gone already.
+            OSError: the client has closed already.
         """
         tls = TlsSocket(self._context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False))
         _Handshake(loop, timers, tls, done)
 
 
 class _Handshake:
-    """A client's handshake, as far as it has got. The client begins it."""
+    """A handshake with a client, which sends first."""
 
     def __init__(self, loop: Loop, timers: Timers, tls: TlsSocket, done: Callable[[TlsSocket], None]) -> None:
         self._loop = loop
@@ -142,7 +142,7 @@ class _Handshake:
     def go_on(self, events: int) -> None:
         del events
         try:
-            wanted = self._tls.shake()
+            wanted = self._tls.handshake()
         except OSError:
             self._give_up()
             return
@@ -154,7 +154,7 @@ class _Handshake:
         self._done(self._tls)
 
     def abandon(self, why: str) -> None:
-        """After a fault of ours, in whatever state it is; nobody has said anything yet."""
+        """End it after a fault of ours; nothing is recorded of it yet."""
         del why
         try:
             self._give_up()

@@ -3,20 +3,19 @@
     client ──► heads are read and rewritten, bodies counted ──► upstream       journaled as CLIENT
     client ◄── as it comes ◄── upstream                                        journaled as SERVER
 
-*Order.* A chunk is read, its time is taken, it is sent on, and then it is journaled as it was read, all
-before anything else is read. So no answer stands before its question. The beginning of a head stays in
-``requests`` until the head is whole; it is journaled when it goes on.
+*Order.* A chunk is read, its time is taken, it is forwarded, and then it is journaled as it was read, all
+before anything else is read. So no answer stands before its request. The beginning of a head stays in the
+`RequestReader` until the head is complete; it is journaled when it is forwarded.
 
-*Back-pressure.* What one end does not take at once is its ``rest``, of one chunk at most, and the other
-end is not read until it is gone.
+*Back-pressure.* What one end does not take at once becomes its ``rest``, at most one chunk, and the other end
+is not read until that is sent.
 
-*Ends.* A FIN goes on as a FIN in its direction, a reset as a reset of the other connection. When upstream
-takes no more of a request (it may have answered early and closed), what it has said is still delivered.
-The tunnel is over when both directions are.
+*Ends.* A FIN is forwarded as a FIN in its direction, a reset as a reset of the other connection. When
+upstream takes no more of a request (it may have answered early and closed), what it has sent is still
+delivered. The tunnel is over when both directions are.
 
-*Our own answers* go out only where nobody else can be speaking: before upstream was asked anything, or
-when it has answered what it was asked. Otherwise the connection ends without one.
-"""
+*Our own answers* are sent only where no answer of the server can be under way: before any request was
+forwarded, or after the server has answered the last one. Otherwise the connection ends without an answer."""
 
 from __future__ import annotations
 
@@ -29,16 +28,16 @@ from mcpproxy.relay.http.pair import Pair
 from mcpproxy.relay.http.records import Records
 from mcpproxy.relay.http.reply import ESTABLISHED, reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES
-from mcpproxy.relay.http.requests import Requests
+from mcpproxy.relay.http.request_reader import RequestReader
 from mcpproxy.relay.http.socket import End
-from mcpproxy.relay.http.upgrade import Switch
+from mcpproxy.relay.http.upgrade import UpgradeResponse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
     from mcpproxy.relay.http.dial import Sock
-    from mcpproxy.relay.http.host import Host
+    from mcpproxy.relay.http.proxy_interface import ProxyInterface
     from mcpproxy.relay.http.request_head import Refusal
     from mcpproxy.relay.http.rewrite import Rewriter
     from mcpproxy.relay.http.route import Route
@@ -50,25 +49,25 @@ LONGEST_BYTES: Final = CHUNK_BYTES + LIMIT_BYTES
 """The longest payload of a journal record: a chunk and the beginning of a head that waited for it."""
 
 LINGER_S: Final = 5.0
-"""How long a client that got an answer of ours may take to read it; closing at once could cost it that."""
+"""How long a client may take to read an answer of ours. Closing at once could discard the answer."""
 
-# What the client's bytes are.
+# What the client's next bytes are.
 _HTTP: Final = 0
 _OPAQUE: Final = 1
 _UNWANTED: Final = 2
 
 
 class Tunnel(Pair):
-    """See the top of this file."""
+    """One client connection with its upstream connection; see the top of this file."""
 
-    __slots__ = ("_out", "_rewriter", "_stage", "_switch")
+    __slots__ = ("_out", "_rewriter", "_stage", "_upgrade")
 
-    def __init__(self, proxy: Host, sock: Sock, peer: str) -> None:
+    def __init__(self, proxy: ProxyInterface, sock: Sock, peer: str) -> None:
         client = End(proxy.loop, sock, self._on_client)
-        super().__init__(proxy, client, Records(proxy, peer), Requests(proxy.router, self._on_request))
-        self._out = b""  # what upstream gets as soon as there is one
+        super().__init__(proxy, client, Records(proxy, peer), RequestReader(proxy.router, self._on_request))
+        self._out = b""  # what upstream gets as soon as it is connected
         self._stage = _HTTP
-        self._switch: Switch | None = None  # waits for the answer to an upgrade
+        self._upgrade: UpgradeResponse | None = None  # reads the answer to an upgrade
         self._rewriter: Rewriter | None = None
 
     # From the client.
@@ -95,7 +94,7 @@ class Tunnel(Pair):
             self._record(journals.CLIENT, now, data)
 
     def _take(self, data: bytes, now: int) -> None:
-        """Send on what may go on."""
+        """Forward what may be forwarded."""
         passage = self._requests.take(data, now)
         if passage.data:
             self._pass_up(passage.out, passage.data, now)
@@ -103,7 +102,7 @@ class Tunnel(Pair):
             self._refuse(passage.refusal, now, passage.has_body)
 
     def _pass_up(self, out: list[bytes], data: bytes, now: int) -> None:
-        """Send ``out`` on for ``data``, which is what the client sent; there may be nothing to send on."""
+        """Forward ``out`` in the place of ``data``, which is what the client sent. ``out`` may be empty."""
         if not out:
             self._record(journals.CLIENT, now, data)
         elif self._upstream is None:
@@ -112,11 +111,11 @@ class Tunnel(Pair):
             self._send_up(out[0] if len(out) == 1 else b"".join(out), data, now)
 
     def _on_request(self, route: Route, leaves: bool, is_pipelined: bool, now: int) -> None:
-        """A request is about to go on."""
+        """A request is about to be forwarded."""
         if leaves:
             self._leave_upstream(now)
         if route.has_upgrade:
-            self._switch = Switch()
+            self._upgrade = UpgradeResponse()
         if route.note:
             self._note("rewrote-head", route.note, now)
         rewriting = self._proxy.rewriting
@@ -127,10 +126,10 @@ class Tunnel(Pair):
                 self._rewriter.expect(route)
 
     def _send_up(self, out: bytes, data: bytes, now: int) -> None:
-        """Send ``out`` to upstream for ``data``, which is what the client sent."""
+        """Send ``out`` to upstream in the place of ``data``, which is what the client sent."""
         upstream = self._upstream
         assert upstream is not None
-        self._proxy.hold(journals.CLIENT, now, data, self._records.number)
+        self._proxy.keep_until_journaled(journals.CLIENT, now, data, self._records.number)
         try:
             taken = upstream.send(out)
         except BlockingIOError:
@@ -177,9 +176,9 @@ class Tunnel(Pair):
             self._on_upstream_end(upstream, now)
             return
         self._requests.answers += 1
-        self._proxy.hold(journals.SERVER, now, data, self._records.number)
-        if self._rewriter is not None or self._switch is not None:
-            self._pass_watched(data, now)
+        self._proxy.keep_until_journaled(journals.SERVER, now, data, self._records.number)
+        if self._rewriter is not None or self._upgrade is not None:
+            self._pass_read(data, now)
             return
         try:
             taken = client.send(data)
@@ -194,8 +193,8 @@ class Tunnel(Pair):
             client.rest = memoryview(data)[taken:]
             self._watch()
 
-    def _pass_watched(self, data: bytes, now: int) -> None:
-        """Pass on bytes of upstream's that are looked into."""
+    def _pass_read(self, data: bytes, now: int) -> None:
+        """Forward bytes of upstream that the rewriter or the upgrade has to read."""
         out = data
         notes: list[str] = []
         if self._rewriter is not None:
@@ -209,12 +208,12 @@ class Tunnel(Pair):
             self._note("rewrote-response", note, now)
         if not is_delivered:
             self._on_broken(self._client)
-        elif self._switch is not None and (status := self._switch.feed(data)) is not None:
-            self._switch = None
+        elif self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
+            self._upgrade = None
             self._go_on(status == 101, now)
 
     def _send_down(self, out: bytes) -> bool:
-        """Send ``out`` to the client, which has no rest; false if it takes nothing any more."""
+        """Send ``out`` to the client, which has no rest; false if it takes no more bytes."""
         try:
             taken = self._client.send(out) if out else 0
         except BlockingIOError:
@@ -227,7 +226,7 @@ class Tunnel(Pair):
         return True
 
     def _on_upstream_end(self, upstream: End, now: int) -> None:
-        if upstream.broken:  # the error was told when we sent, here it looks like an end
+        if upstream.broken:  # sending has reported the error already; reading only shows an end
             self._on_reset(upstream)
             return
         if self._rewriter is not None:
@@ -242,8 +241,8 @@ class Tunnel(Pair):
         self._close_if_done()
 
     def _go_on(self, is_opaque: bool, now: int) -> None:
-        """It is known what follows a request that wanted to be the last one."""
-        held = self._requests.goes_on()
+        """The answer to a request that may end HTTP has decided what follows."""
+        held = self._requests.resume()
         if is_opaque:
             self._record(journals.OPAQUE, now)
             self._stage = _OPAQUE
@@ -261,7 +260,7 @@ class Tunnel(Pair):
         route = self._requests.route
         assert route is not None
         self._records.begin(now, self._where())
-        self._proxy.hold(journals.CLIENT, now, data, self._records.number)
+        self._proxy.keep_until_journaled(journals.CLIENT, now, data, self._records.number)
         self._out = out
         self._dial = dial = Dial(self._proxy.dialer, route.upstream, self._on_dialed, self.abandon)
         dial.start()
@@ -274,13 +273,13 @@ class Tunnel(Pair):
             self._watch()
 
     def _enter(self, sock: Sock) -> None:
-        """There is an upstream: send it what it is to get."""
+        """Upstream is connected: send it what waited for that."""
         upstream = self._upstream = End(self._proxy.loop, sock, self._on_upstream)
         self._requests.sent()
         out, self._out = self._out, b""
         try:
             taken = upstream.send(out) if out else 0
-        except OSError:  # if it is broken, reading will tell
+        except OSError:  # if it is broken, reading will show that
             taken = 0
         if taken < len(out):
             upstream.rest = memoryview(out)[taken:]
@@ -298,7 +297,7 @@ class Tunnel(Pair):
         if self._upstream is None:
             self._enter(dial.sock)
         assert self._upstream is not None
-        if self._client.ended or self._is_deaf:
+        if self._client.ended or self._is_client_unread:
             self._upstream.finish()
         route = self._requests.route
         if route is not None and route.has_tunnel:
@@ -310,21 +309,22 @@ class Tunnel(Pair):
         self._watch()
 
     def _leave_upstream(self, now: int) -> None:
-        """Let go of one server because the client, all of whose requests it has answered, turns to another.
+        """Close the connection to one server, because the next request is for another.
 
-        In the journal that is another connection.
+        The server has answered all requests. The journal records what follows as another connection.
         """
         self._records.close(now)
         self._drop_upstream()
 
     def _drop_upstream(self) -> None:
-        self._rewriter = self._switch = None
+        self._rewriter = self._upgrade = None
         super()._drop_upstream()
 
     # Our own answers.
 
     def _refuse(self, refusal: Refusal, now: int, has_body: bool) -> None:
-        """End the client's requests here, with an answer if it cannot be taken for somebody else's."""
+        """Forward no more requests of the client, and answer if the answer cannot be read as another
+        one's."""
         if self._is_over or self._stage == _UNWANTED:
             return
         self._note("refused", refusal.why, now)
@@ -339,7 +339,7 @@ class Tunnel(Pair):
         self._close_if_done()
 
     def _answer(self, status: int, why: str, now: int, has_body: bool) -> None:
-        """Answer in upstream's place, and end the connection."""
+        """Answer in upstream's place, then end the connection."""
         self._drop_upstream()
         self._stage = _UNWANTED
         out = self._reply(status, why, has_body=has_body)
@@ -352,9 +352,9 @@ class Tunnel(Pair):
         self._close_if_done()
 
     def _say(self, out: bytes, now: int) -> bool:
-        """Send the client something of our own; false if it takes nothing any more."""
+        """Send the client bytes of our own; false if it takes no more bytes."""
         self._records.begin(now, self._where())
-        self._records.hold(journals.OWN, now, out)
+        self._records.keep_until_journaled(journals.OWN, now, out)
         is_delivered = self._send_down(out)
         self._record(journals.OWN, now, out)
         return is_delivered

@@ -1,6 +1,7 @@
-"""Whether a server has agreed to an upgrade: the only reason to look into the answers of a server.
+"""Find out whether a server has agreed to an upgrade.
 
-The bytes of an answer go on as they come; this sees a copy, and only as much of it as one head.
+The bytes of an answer are forwarded as they come. This module reads a copy of them, up to the end of the
+head.
 
 Source: RFC 9110, sections 7.8 and 15.2.2.
 """
@@ -19,7 +20,7 @@ _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
-class Switch:
+class UpgradeResponse:
     """Reads the answer to a request with ``Upgrade`` up to the end of the head that decides."""
 
     __slots__ = ("_seen",)
@@ -28,8 +29,8 @@ class Switch:
         self._seen = b""
 
     def feed(self, data: bytes) -> int | None:
-        """Take the next bytes of the server: the status that decides, 0 if it is no HTTP, ``None`` if
-        it is not there yet."""
+        """Take the next bytes of the server; returns the final status, 0 if it is not HTTP, ``None`` if the
+        head is not complete yet."""
         self._seen += data
         while end := _HEAD_END.search(self._seen):
             line = _STATUS_LINE.match(self._seen)

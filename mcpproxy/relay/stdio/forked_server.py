@@ -1,8 +1,8 @@
-"""Starting the server by hand, where its environment or its signals are such that the system's call cannot.
+"""Start the server with fork and exec, where ``posix_spawn`` cannot reproduce its environment or its signals.
 
-An environment may have entries without a name or without ``=``, and the same name twice; a host may have its
-children ignored. Rare as that is, it costs the others nothing: this is imported where it is met. Forking
-takes half a millisecond longer than spawning.
+An environment may have entries without a name or without ``=``, or the same name twice, and a host may ignore
+the signal SIGCHLD. This is rare, so the module is imported only then. Forking takes half a millisecond longer
+than spawning.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.ENODEV, er
 
 
 def fork_server(command: list[str], streams: tuple[int, ...], signals: Signals) -> int:
-    """Start ``command`` on ``streams``; its process id.
+    """Start ``command`` with ``streams`` as its descriptors 0, 1 and 2; returns its process id.
 
     Raises:
-        OSError: the program is not there or cannot be run.
+        OSError: the program does not exist or cannot be run.
     """
     locale = _locale()
     failed, failure = os.pipe()
@@ -39,7 +39,7 @@ def fork_server(command: list[str], streams: tuple[int, ...], signals: Signals) 
     finally:
         os.close(failure)
     with open(failed, "rb") as said:
-        code = said.read()  # ends when the program runs
+        code = said.read()  # empty when the program runs: exec closes the pipe
     if code:
         os.waitpid(pid, 0)
         number = int.from_bytes(code, "little")
@@ -70,10 +70,10 @@ def _be_server(
 
 
 def _execute(command: list[str]) -> NoReturn:
-    """Become ``command``, searched in PATH as a shell does, with the environment that C has.
+    """Become ``command``, searched in PATH as a shell does, with the environment of the C library.
 
     Raises:
-        OSError: it is not there or cannot be run.
+        OSError: it does not exist or cannot be run.
     """
     program = os.fsencode(command[0])
     error = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -90,11 +90,10 @@ def _execute(command: list[str]) -> NoReturn:
 
 
 def _locale() -> bytes | None:
-    """LC_CTYPE as the host gave it; ``None`` if it did not.
+    """LC_CTYPE as the host set it; ``None`` if it did not.
 
-    In the C locale Python sets it for itself and its children (PEP 538); unwrapped, the server would not
-    have that.
-    """
+    In the C locale Python sets it for itself and its children (PEP 538). Without us, the server would not
+    have that value."""
     ours = os.environb.get(b"LC_CTYPE")
     if ours is not None:
         try:

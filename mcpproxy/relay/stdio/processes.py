@@ -1,8 +1,8 @@
 """The two processes beside the relay: the server it wraps, and the recorder that follows the journal.
 
 The server must start as if its host had started it: same environment, same inherited descriptors,
-same signal dispositions, its own standard streams. The recorder must start without holding anything
-that a peer waits on: a pipe's reader sees its end only when the last copy of the other end is closed.
+same signal dispositions, its own standard streams. The recorder must not keep any descriptor of a
+peer: the reader of a pipe sees its end only when the last copy of the writing end is closed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import errno
 import os
 import select
 
-from mcpproxy.relay.journal import LAST_WORDS, WAKE
+from mcpproxy.relay.journal import UNWRITTEN, WAKE
 from mcpproxy.relay.stdio.signals import ENDING, IGNORED
 from mcpproxy.relay.stdio.sinks import open_descriptors, release
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     RecorderMain = Callable[[int, "mmap.mmap"], None]
 else:
-    import _signal as signal  # what the module signal adds are enums, at 4 ms of start-up
+    import _signal as signal  # the module signal only adds enums, for 4 ms of start-up
 
 ORPHAN_S: Final = (0.5, 0.25)
-"""How long a server whose relay was killed may take to leave, before SIGTERM and again before SIGKILL."""
+"""How long a server whose relay was killed may take to exit, before SIGTERM and again before SIGKILL."""
 
 
-class Server:
+class WrappedServer:
     """The wrapped process and our ends of its three pipes."""
 
     __slots__ = ("pid", "stderr", "stdin", "stdout")
@@ -44,17 +44,17 @@ class Server:
         self.stderr = stderr
 
 
-def start_server(command: list[str], inherited: list[int], signals: Signals) -> Server:
+def start_server(command: list[str], inherited: list[int], signals: Signals) -> WrappedServer:
     """Start ``command`` with pipes for its standard streams.
 
     Args:
         command: program, searched in PATH, and arguments.
-        inherited: descriptors that the host handed down beside 0, 1 and 2. The server has them now,
-            and the relay lets go of them: their other ends must see the server close them.
-        signals: what it is to find of signals. All that the relay hears are blocked.
+        inherited: descriptors that the host handed down beside 0, 1 and 2. The server inherits them, and the
+            relay closes its own copies: the other ends must notice when the server closes them.
+        signals: the signal dispositions and the mask that the server is to start with.
 
     Raises:
-        OSError: the program is not there or cannot be run.
+        OSError: the program does not exist or cannot be run.
     """
     if not command[0]:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -85,14 +85,14 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
             os.close(fd)
     for fd in inherited:
         os.close(fd)
-    return Server(pid, to_server, from_server, errors)
+    return WrappedServer(pid, to_server, from_server, errors)
 
 
 def _environment() -> dict[bytes, bytes] | None:
     """The environment that we were started with; ``None`` if no mapping can hold it.
 
-    That is not what ``os.environ`` has: in the C locale Python sets LC_CTYPE for itself and its children
-    (PEP 538), and it leaves out what has no ``=`` and what comes twice.
+    ``os.environ`` may differ: in the C locale Python sets LC_CTYPE for itself and its children (PEP 538), and
+    it leaves out entries without ``=`` and repeated names.
     """
     try:
         with open("/proc/self/environ", "rb", buffering=0) as file:
@@ -105,12 +105,11 @@ def _environment() -> dict[bytes, bytes] | None:
 
 
 class Recorder:
-    """The relay's view of the recorder: how to wake it, and what it has to tell.
+    """The relay's view of the recorder: the pipe that wakes it and the pipe of its notes for stderr.
 
-    ``asleep`` is one byte of shared memory. The recorder sets it before it blocks on the wake pipe
-    and looks at the journal once more; the relay writes a byte into the pipe only if it finds it set.
-    The byte behind it is set when the server was reaped.
-    """
+    ``asleep`` are two bytes of shared memory. The recorder sets the first one before it blocks on the wake
+    pipe, and then looks at the journal once more; the relay writes into the pipe only if that byte is set.
+    The relay sets the second one when it has reaped the server."""
 
     __slots__ = ("asleep", "notes", "pid", "reaped", "wake_fd")
 
@@ -125,31 +124,32 @@ class Recorder:
         self.asleep[0] = 0
         try:
             os.write(self.wake_fd, WAKE)
-        except OSError:  # gone, or so far behind that the pipe is full: it will look by itself
+        except OSError:  # it is gone, or so far behind that the pipe is full; then it reads on by itself
             pass
 
     def leave(self, owed: bytes) -> None:
-        """The relay is done, and waits. ``owed`` are records that the journal had no room for."""
+        """Tell the recorder that the relay is done. ``owed`` are the records that the journal had no room
+        for."""
         from mcpproxy.relay import priority
 
         priority.restore(self.pid)
         if owed:
             try:
-                os.write(self.wake_fd, LAST_WORDS + owed)
+                os.write(self.wake_fd, UNWRITTEN + owed)
             except OSError:  # gone
                 pass
         os.close(self.wake_fd)
         self.wake_fd = -1
 
 
-def fork_recorder(main: RecorderMain, server: Server | None, grace_s: float) -> Recorder:
+def fork_recorder(main: RecorderMain, server: WrappedServer | None, grace_s: float) -> Recorder:
     """Fork the recorder, which runs ``main(wake_fd, asleep)``.
 
     Its stderr is a pipe to the relay, so that the host's stderr is closed when the relay exits,
     whatever the recorder does.
 
     Raises:
-        OSError: no process or no pipe could be had.
+        OSError: no process or pipe could be created.
     """
     import mmap
 
@@ -173,7 +173,7 @@ def _be_recorder(
     wake_fd: int,
     notes_fd: int,
     asleep: mmap.mmap,
-    server: Server | None,
+    server: WrappedServer | None,
     pidfd: int,
     grace_s: float,
 ) -> NoReturn:
@@ -195,59 +195,61 @@ def _be_recorder(
             if fd not in (wake_fd, pidfd):
                 try:
                     os.close(fd)
-                except OSError:  # the one that listed them
+                except OSError:  # the descriptor that was used to list them
                     pass
-        is_orphan_over = _thread.allocate_lock()
+        orphan_is_over = _thread.allocate_lock()
         if server is not None:
-            is_orphan_over.acquire()
+            orphan_is_over.acquire()
 
-            def watch_over(server: Server) -> None:
+            def watch_over(server: WrappedServer) -> None:
                 try:
                     _end_orphan(server, pidfd, wake_fd, asleep, grace_s)
                 finally:
-                    is_orphan_over.release()
+                    orphan_is_over.release()
 
             try:
-                # Whatever there is still to be filed, the end of the server does not wait for that.
+                # In a thread, so that ending the server does not wait for the recording to be completed.
                 _thread.start_new_thread(watch_over, (server,))
             except RuntimeError:  # no more threads for this user
-                is_orphan_over.release()
+                orphan_is_over.release()
         from mcpproxy.relay import priority
 
-        priority.lower()  # before it imports anything: the server starts meanwhile
-        gc.disable()  # until it has imported what it needs, of which nothing will ever be garbage
+        priority.lower()  # before the imports, which run while the server starts
+        gc.disable()  # until the imports are done: nothing of them ever becomes garbage
         try:
             main(wake_fd, asleep)
         except Exception as error:
             _complain(f"recorder: {type(error).__name__}: {error}")
-        release(2)  # the end of the notes: the relay waits for no more
+        release(2)  # ends the notes, so that the relay does not wait any longer
         while os.read(wake_fd, 4096):
             pass
-        is_orphan_over.acquire()
+        orphan_is_over.acquire()
     finally:
         os._exit(0)
 
 
 def _complain(line: str) -> None:
-    from mcpproxy.base.visible import visible  # of no use to a relay that has nothing to complain of
+    from mcpproxy.base.visible import visible  # imported late: it is rarely needed
 
     try:
         os.write(2, f"mcpproxy: {visible(line)}\n".encode())
-    except OSError:  # nobody is there to hear it
+    except OSError:  # nobody reads it
         pass
 
 
-def _end_orphan(server: Server, pidfd: int, wake_fd: int, is_reaped: mmap.mmap, grace_s: float) -> None:
-    """Wait until the relay is gone, and end the server if that did not see it off.
+def _end_orphan(
+    server: WrappedServer, pidfd: int, wake_fd: int, is_reaped: mmap.mmap, grace_s: float
+) -> None:
+    """Wait until the relay is gone, then end the server if it has not exited by itself.
 
-    Unwrapped, the kill that ended the relay would have ended the server. It has seen the end of its stdin;
-    most leave then. After an orderly end there is no server left.
+    Without us, the kill that ended the relay would have ended the server. The server has seen the end of its
+    stdin, and most servers exit then. After an orderly end of the relay there is no server left.
 
-    Where there are no pidfds, the process id is used. It was the server's until the relay died, which alone
-    could have reaped it and says so in shared memory, and no system gives a number out again within a second.
-    """
+    Where there are no pidfds, the process id is used. It belonged to the server until the relay died: only
+    the relay could have reaped the server, and it says so in shared memory. No system reuses a process id
+    within a second."""
     gone = select.poll()
-    gone.register(wake_fd, 0)  # its end is told although nothing is asked for
+    gone.register(wake_fd, 0)  # the end of the pipe is reported although no event is asked for
     gone.poll()
     leaving = select.poll()
     if pidfd >= 0:
@@ -267,5 +269,5 @@ def _end_orphan(server: Server, pidfd: int, wake_fd: int, is_reaped: mmap.mmap, 
 def _pidfd(pid: int) -> int:
     try:
         return os.pidfd_open(pid)
-    except (AttributeError, OSError):  # not Linux, or an old one
+    except (AttributeError, OSError):  # not Linux, or an old kernel
         return -1

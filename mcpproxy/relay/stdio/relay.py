@@ -5,29 +5,28 @@
     host's stderr 2 ◄── server's stderr       journaled
     host's stderr 2 ◄── recorder's notes      not journaled
 
-*Order.* A chunk is read, its time is taken, it is written on, and what the far side took is appended
-to the journal before anything else is read. Whoever answers it can only have read it after it was
-written, and we read the answer only after it was appended: so no answer stands before its question.
+*Order.* A chunk is read, its time is taken, it is forwarded, and the part that the receiver took is appended
+to the journal before anything else is read. A peer can answer only after the chunk was forwarded, and we read
+the answer only after the chunk was appended. So no answer stands before its request in the journal.
 
-*Back-pressure.* What a peer does not take at once is kept, one chunk at most, and its source is not
-read until it is gone. Nothing here waits for a peer except ``poll``, so both directions may be full.
+*Back-pressure.* What a peer does not take at once is kept, at most one chunk, and nothing more is read for it
+until that is delivered. Only ``poll`` waits for peers, so both directions may be full at once.
 
-*Kills.* What is written on is first held in shared memory (``hand.py``), so that a relay that is killed
-between forwarding and journaling leaves the chunk behind.
+*Kills.* A chunk is copied into shared memory before it is forwarded (``crash_buffer.py``), so that a relay
+which is killed between forwarding and journaling leaves the chunk behind.
 
-*Ends.* An end of stream travels on in its direction and nothing else ends with it: a client may close
-stdin and still wait for answers, for as long as it likes. When somebody stops *reading*, we stop
-reading too, so that the writer meets the same broken pipe as without us.
+*Ends.* An end of stream is forwarded in its direction, and nothing else ends with it: a client may close
+stdin and still wait for answers as long as it likes. When a peer stops *reading*, we stop reading for it too,
+so that the writer meets the same broken pipe as without us.
 
-*Leaving.* The relay leaves when the server has; ``life.py`` says when the server has to.
+*Exit.* The relay exits when the server has; ``server_life.py`` says when the server has to.
 
-A server's children may hold its pipes when it has gone. What was in the pipes by then is delivered,
-and they are given ``LINGER_S`` to finish; unwrapped, too, the host would have seen the server exit.
+The server's children may keep its pipes open after it has exited. What is in the pipes by then is delivered,
+and the children get ``LINGER_S`` to finish. Without us, too, the host would have seen the server exit.
 
-A host that does not read is waited for as the server would have waited in its last write, but never for
-lines of our own. On stderr those take room that the server would have had, so at the end room is made for
-as much, where the system lets us.
-"""
+When a host does not read, the relay waits for it as the server would have waited in its last write, but not
+for the sake of its own lines. On stderr those lines take room that the server would have had. At the end the
+relay therefore enlarges the buffer of stderr, where the system allows it."""
 
 from __future__ import annotations
 
@@ -38,9 +37,10 @@ import time
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.exit_status import GRACE_S, LINGER_S, RECORDER_S, exit_payload, refusal, shell_code
 from mcpproxy.relay.stdio.processes import fork_recorder, start_server
-from mcpproxy.relay.stdio.server_life import Life
+from mcpproxy.relay.stdio.server_life import ServerLife
 from mcpproxy.relay.stdio.signals import Signals
 from mcpproxy.relay.stdio.sinks import (
+    RelaySource,
     Sink,
     inherited_sink,
     occupy_standard,
@@ -58,31 +58,20 @@ if TYPE_CHECKING:
 
     from mcpproxy.relay.crash_buffer import CrashBuffer
     from mcpproxy.relay.journal import Journal
-    from mcpproxy.relay.stdio.processes import Recorder, RecorderMain, Server
+    from mcpproxy.relay.stdio.processes import Recorder, RecorderMain, WrappedServer
 else:
     import _signal as signal
 
 CHUNK_BYTES: Final = 64 << 10
-"""How much is read at once: all that a pipe holds, so that one read empties it."""
+"""How much is read at once. A pipe holds no more, so one read empties it."""
 
-NOT_JOURNALED: Final = journals.START  # the kind of what is passed on but not recorded
+NOT_JOURNALED: Final = journals.START  # the kind of bytes that are forwarded but not recorded
 _EOF_OF: Final = {
     journals.CLIENT: journals.CLIENT_EOF,
     journals.SERVER: journals.SERVER_EOF,
     journals.STDERR: journals.STDERR_EOF,
 }
 _BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
-
-
-class Source:
-    """A descriptor that is read, where its bytes go, and the kind of journal record they become."""
-
-    __slots__ = ("fd", "kind", "sink")
-
-    def __init__(self, fd: int, sink: Sink, kind: int) -> None:
-        self.fd = fd
-        self.sink = sink
-        self.kind = kind
 
 
 def run(
@@ -95,16 +84,16 @@ def run(
     greeting: str = "",
     make: Callable[[Journal | None, Signals, float, bool], Relay] | None = None,
 ) -> int:
-    """Start ``command``, relay until it has gone, and return its exit code as a shell would.
+    """Start ``command``, relay until it has exited, and return its exit code as a shell would.
 
     Args:
         command: program and arguments.
         journal: where to record, or ``None`` to relay only.
-        recorder_main: what the forked recorder runs; called with the wake pipe and the shared byte.
-        grace_s: how long the server may take to leave, once it has to.
-        quiet: say nothing of our own on stderr.
-        greeting: what to say there when the server has started.
-        make: makes another kind of ``Relay`` in its place.
+        recorder_main: what the forked recorder runs, called with the wake pipe and the shared memory.
+        grace_s: how long the server may take to exit, once it has to.
+        quiet: write no lines of our own to stderr.
+        greeting: the line to write there when the server has started.
+        make: makes the ``Relay``, if another class is to be used.
 
     Returns:
         The server's exit code, 128 + N when signal N ended it, 127 when there is no such command and
@@ -114,7 +103,7 @@ def run(
     inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
     signals = Signals()
     relay = (make or Relay)(journal, signals, grace_s, quiet)
-    server: Server | None = None
+    server: WrappedServer | None = None
     error: OSError | None = None
     try:
         server = start_server(command, inherited, signals)
@@ -128,13 +117,13 @@ def run(
             relay.say(f"no recorder ({fault.strerror}); the next mcpproxy command files the journal")
     if error is not None:
         fact, code = refusal(command[0], error)
-        relay.quiet = False  # a shell would not be quiet about it either
+        relay.quiet = False  # a shell would report it too
         relay.say(fact)
         relay.finish(None)
         return code
     if greeting:
         relay.say(greeting)
-    relay.hold()
+    relay.open_crash_buffer()
     signals.start()
     code = relay.pump()
     relay.finish(code)
@@ -144,12 +133,12 @@ def run(
 def _inheritable(fd: int) -> bool:
     try:
         return os.get_inheritable(fd)
-    except OSError:  # the one that listed them
+    except OSError:  # the descriptor that was used to list them
         return False
 
 
-class Relay(Life):
-    """One session. ``pump`` is its loop; the handlers below it take one kind of readiness each."""
+class Relay(ServerLife):
+    """One session. ``pump`` is its loop; each handler below it answers one kind of readiness."""
 
     def __init__(self, journal: Journal | None, signals: Signals, grace_s: float, quiet: bool) -> None:
         super().__init__(grace_s)
@@ -157,21 +146,21 @@ class Relay(Life):
         self.quiet = quiet
         self.finishing = False
         self.unsaid: list[bytes] = []
-        self.own_bytes = 0  # that passed unrecorded: ours, which stderr took and perhaps nobody read yet
+        self.own_bytes = 0  # bytes of our own that stderr took; perhaps nobody has read them yet
         self.has_widened = False
         self.poll = select.poll()
         self.handlers: dict[int, Callable[[int], None]] = {}
-        self.sources: list[Source] = []
+        self.sources: list[RelaySource] = []
         self.peers: list[Sink] = []
         self.to_stderr = inherited_sink(2)
         self._watch(self.to_stderr)
         self._handle(signals.fd, lambda _: self._on_signals(signals), select.POLLIN)
-        self.hand: CrashBuffer | None = None
+        self.crash_buffer: CrashBuffer | None = None
         if journal is not None:
-            journal.tell = self.say
+            journal.on_notice = self.say
 
-    def attach_server(self, server: Server) -> None:
-        """Connect the server's pipes with the host's streams."""
+    def attach_server(self, server: WrappedServer) -> None:
+        """Connect the server's pipes to the host's streams."""
         self.server = server
         to_server, to_client = own_sink(server.stdin), inherited_sink(1)
         self.peers = [to_server, to_client]
@@ -182,23 +171,23 @@ class Relay(Life):
         self._source(server.stderr, self.to_stderr, journals.STDERR)
 
     def attach_recorder(self, recorder: Recorder) -> None:
-        """Pass on what the recorder has to say."""
+        """Forward the lines of the recorder to stderr."""
         self.recorder = recorder
         self._source(recorder.notes, self.to_stderr, NOT_JOURNALED)
 
-    def hold(self) -> None:
-        """Keep each chunk where a kill does not reach it, until the journal has it."""
-        # Imported now: it costs what a server's start need not wait for.
+    def open_crash_buffer(self) -> None:
+        """From now on keep each chunk in the crash buffer until it is journaled."""
+        # Imported here, so that the server's start does not wait for it.
         from mcpproxy.relay.crash_buffer import CrashBuffer
 
         if self.journal is not None:
             try:
-                self.hand = CrashBuffer(self.journal, CHUNK_BYTES)
+                self.crash_buffer = CrashBuffer(self.journal, CHUNK_BYTES)
             except OSError:
-                pass  # a full disk: then a kill may cost the last chunk
+                pass  # the disk is full; then a kill may lose the last chunk
 
     def pump(self) -> int:
-        """Relay until the server has gone and what it said is delivered.
+        """Relay until the server has exited and its output is delivered.
 
         Returns:
             Its exit code, negative when a signal ended it.
@@ -208,56 +197,56 @@ class Relay(Life):
                 self._serve(None)
             else:
                 self._serve(self.deadline - time.monotonic())
-                self._press()
+                self._end_when_due()
         self._drain()
         return self.exit_code
 
     def _serve(self, timeout_s: float | None) -> None:
         handlers = self.handlers
         for fd, events in self.poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000):
-            if fd in handlers:  # an earlier one of this round may have closed it
+            if fd in handlers:  # an earlier handler of this round may have closed it
                 handlers[fd](events)
 
     def _drain(self) -> None:
-        """Deliver what the server left in its pipes."""
+        """Deliver what the server left in its pipes when it exited."""
         end = time.monotonic() + LINGER_S
         self.signalled = False
         while self._full() or any(source.fd != 0 and source.kind for source in self.sources):
-            self._make_room()
+            self._widen_stderr()
             full, rest = self._full(), self.to_stderr.rest
-            # A host that does not take its bytes is waited for, as the server would have waited.
+            # We wait for a host that does not take its bytes, as the server would have waited.
             self._serve(None if full else end - time.monotonic())
             if not full and rest is not None and self.to_stderr.rest is not rest:
-                end = time.monotonic() + LINGER_S  # it does not wait for us in vain: it reads
-            # One read empties a pipe, so a round that began with room has seen all there was.
+                end = time.monotonic() + LINGER_S  # the host reads, so more may be delivered
+            # One read empties a pipe, so a round that began with room has read all there was.
             if self.signalled or (not full and not self._full() and time.monotonic() >= end):
                 break
 
     def _full(self) -> bool:
-        """Whether the host owes us room that it would have owed the server."""
+        """Whether bytes of the server wait for the host, beyond what our own lines hold up."""
         stderr = self.to_stderr
         is_servers = stderr.rest is not None and stderr.kind != NOT_JOURNALED
         if is_servers and len(stderr.rest or b"") > self.own_bytes:
             return True
         return any(sink.rest is not None for sink in self.peers[1:])
 
-    def _make_room(self) -> None:
-        """Have stderr hold, beside what we said there ourselves, all that it would hold without us."""
+    def _widen_stderr(self) -> None:
+        """Enlarge the buffer of stderr once, to make up for the room that our own lines take."""
         if self.to_stderr.rest is not None and not self.has_widened:
             self.has_widened = True
             self.own_bytes = max(0, self.own_bytes - widen(self.to_stderr.fd))
 
     # The data path.
 
-    def _on_readable(self, source: Source) -> None:
+    def _on_readable(self, source: RelaySource) -> None:
         sink = source.sink
-        if sink.rest is not None:  # filled by another source in this same round
+        if sink.rest is not None:  # another source has filled it in this round
             return
         try:
             data = os.read(source.fd, CHUNK_BYTES)
         except BlockingIOError:
             return
-        except OSError:  # a reset socket, a terminal that hung up
+        except OSError:  # the socket was reset, or the terminal hung up
             data = b""
         now = time.monotonic_ns()
         if not data:
@@ -266,13 +255,13 @@ class Relay(Life):
             self._pause(sink)
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
-        """Write what fits, journal that, keep the rest in ``sink``; whether nothing is left to do.
+        """Write what fits, journal that and keep the rest in ``sink``; whether nothing is left.
 
-        ``data`` is a chunk at most.
+        ``data`` is at most one chunk.
         """
-        hand = self.hand if kind else None
-        if hand is not None:
-            hand.take(kind, read_ns, data)
+        crash_buffer = self.crash_buffer if kind else None
+        if crash_buffer is not None:
+            crash_buffer.store(kind, read_ns, data)
         try:
             taken = sink.put(data)
         except BlockingIOError:
@@ -282,13 +271,13 @@ class Relay(Life):
         if taken == len(data):
             self._record(kind, read_ns, data)
             return True
-        if taken <= 0 and hand is not None:
-            hand.drop()
+        if taken <= 0 and crash_buffer is not None:
+            crash_buffer.clear()
         if taken < 0:
             self._on_broken(sink)
             return True
         view = memoryview(data)
-        # Set before recording, which may have something to say: a line of ours must not come in between.
+        # Set before recording, which may write a line of ours: it must not come in between.
         sink.rest, sink.kind, sink.read_ns = view[taken:], kind, read_ns
         if taken:
             self._record(kind, read_ns, view[:taken])
@@ -330,8 +319,8 @@ class Relay(Life):
 
     # Ends.
 
-    def _on_end(self, source: Source, now_ns: int) -> None:
-        """Nothing more will come. The sink has no rest: with one, the source is not read."""
+    def _on_end(self, source: RelaySource, now_ns: int) -> None:
+        """``source`` has ended. Its sink has no rest, for otherwise the source would not have been read."""
         self._stop(source)
         if source.kind == NOT_JOURNALED:
             if not self.finishing:
@@ -339,14 +328,15 @@ class Relay(Life):
             return
         self._record(_EOF_OF[source.kind], now_ns)
         if source.kind == journals.STDERR:
-            return  # ours stays open: there may be something left to say
+            return  # our stderr stays open for lines of our own
         self._close(source.sink)
         if source.kind == journals.CLIENT:
             self.client_ended = True
             self._count_down()
 
     def _on_broken(self, sink: Sink) -> None:
-        """Nobody reads there any more. We read no more for it, so its sender meets a broken pipe too."""
+        """Nobody reads ``sink`` any more. We stop reading for it, so that its sender meets a broken pipe
+        too."""
         self._close(sink)
         for source in list(self.sources):
             if source.sink is sink:
@@ -364,7 +354,7 @@ class Relay(Life):
                 self._close(self.peers[0])
             self._count_down()
 
-    def _stop(self, source: Source) -> None:
+    def _stop(self, source: RelaySource) -> None:
         if source in self.sources:
             self.sources.remove(source)
             self._forget(source.fd)
@@ -379,7 +369,8 @@ class Relay(Life):
             sink.close()
 
     def finish(self, code: int | None) -> None:
-        """Close the journal and the peers' streams, then give the recorder a moment for the trace.
+        """Close the journal and the peers' streams, then wait a moment for the recorder to complete the
+        trace.
 
         ``code`` is the server's exit code, negative for a signal, ``None`` if it was never started.
         """
@@ -404,21 +395,21 @@ class Relay(Life):
         if not recorder.reaped:
             os.kill(recorder.pid, signal.SIGCONT)
         end = time.monotonic() + RECORDER_S
-        while self.sources:  # its notes are the last one, and end when it does
+        while self.sources:  # only its notes are left, and they end when it does
             left = end - time.monotonic()
             if left <= 0:
                 self.say("the recorder is not done; the next mcpproxy command completes the trace")
                 return
-            self._make_room()
+            self._widen_stderr()
             self._serve(left)
 
-    # What we have to say ourselves.
+    # Lines of our own.
 
     def say(self, text: str) -> None:
-        """One line on the host's stderr; never in the middle of a chunk, never waiting."""
+        """Write one line to the host's stderr, never in the middle of a chunk and without waiting."""
         if self.quiet:
             return
-        from mcpproxy.base.visible import visible  # by now the server runs
+        from mcpproxy.base.visible import visible  # imported late: the server has started by now
 
         self.unsaid.append(f"mcpproxy: {visible(text)}\n".encode())
         self._say_all()
@@ -430,8 +421,8 @@ class Relay(Life):
 
     # Readiness.
 
-    def _source(self, fd: int, sink: Sink, kind: int) -> Source:
-        source = Source(fd, sink, kind)
+    def _source(self, fd: int, sink: Sink, kind: int) -> RelaySource:
+        source = RelaySource(fd, sink, kind)
         self.sources.append(source)
         if fd != 0:
             os.set_blocking(fd, False)
@@ -441,7 +432,7 @@ class Relay(Life):
         return source
 
     def _watch(self, sink: Sink) -> None:
-        """Learn when nobody reads there any more: poll tells that even when asked for no event."""
+        """Learn when nobody reads ``sink`` any more: poll reports that even when no event is asked for."""
         self._handle(sink.fd, lambda events: self._on_sink(sink, events), 0)
 
     def _handle(self, fd: int, handler: Callable[[int], None], events: int) -> None:

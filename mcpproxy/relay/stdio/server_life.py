@@ -1,14 +1,13 @@
-"""The life of a wrapped server: the signals it gets, when it stops and goes on, when it has to leave.
+"""The life of a wrapped server: which signals it gets, when it is stopped and continued, when it has to exit.
 
 The relay ends the server in two cases only: the host is gone (nobody reads our stdout), or it has sent us a
-signal and closed stdin. Then the server gets a grace period, SIGTERM, another grace period, SIGKILL. A host
-that merely closed stdin is still there and in charge; to it a slow server and a stubborn one look alike, and
-they do to us.
+signal and closed stdin. Then the server gets a grace period, SIGTERM, another grace period and SIGKILL. A
+host that has only closed stdin is still there and decides by itself: neither it nor the relay can tell a slow
+server from one that will never exit.
 
-When the server stops because it was told to, by Ctrl-Z or by a signal to us alone, we stop as well: a shell
-sees us, and not the server. A server that somebody else stopped is left alone, for who stopped it will
-continue it, and not us.
-"""
+When the server stops because of Ctrl-Z or of a signal that was sent to us, we stop as well: a shell watches
+us, not the server. When somebody else has stopped the server, we go on: they will continue the server, and
+not us."""
 
 from __future__ import annotations
 
@@ -23,21 +22,21 @@ if TYPE_CHECKING:
     import signal
     from typing import Final
 
-    from mcpproxy.relay.stdio.processes import Recorder, Server
+    from mcpproxy.relay.stdio.processes import Recorder, WrappedServer
     from mcpproxy.relay.stdio.signals import Signals
 else:
     import _signal as signal
 
 STOP_S: Final = 1.0
-"""How long a server may take to stop when it is told to, for us to stop with it."""
+"""How long a server may take to stop after such a signal, for us to stop with it."""
 
 
-class Life:
-    """The server's part of a session; ``exit_code`` is ``None`` while it runs, below 0 for a signal."""
+class ServerLife:
+    """The server of a session. ``exit_code`` is ``None`` while it runs, and negative after a signal."""
 
     def __init__(self, grace_s: float) -> None:
         self.grace_s = grace_s
-        self.server: Server | None = None
+        self.server: WrappedServer | None = None
         self.recorder: Recorder | None = None
         self.exit_code: int | None = None
         self.host_gone = False
@@ -45,7 +44,7 @@ class Life:
         self.signalled = False
         self.stops_until = 0.0  # if the server stops before then, so do we
         self.terminated = False  # the server was sent SIGTERM, by the host or by us
-        self.deadline: float | None = None  # when a server that has to leave is pressed on
+        self.deadline: float | None = None  # when a server that has to exit is sent the next signal
 
     def _record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
         raise NotImplementedError
@@ -58,7 +57,8 @@ class Life:
                 self._forward(number, is_known)
 
     def _has_changed(self, how: int) -> bool:
-        """Notice if the server is over; whether it has stopped or gone on, as ``how`` asks of waitpid."""
+        """Notice the end of the server; whether it was stopped or continued, if ``how`` (for waitpid) asks
+        for that."""
         if self.server is None or self.exit_code is not None:
             return False
         pid, status = os.waitpid(self.server.pid, os.WNOHANG | how)
@@ -79,13 +79,13 @@ class Life:
             self.recorder.reaped = bool(pid)
 
     def _forward(self, number: int, is_known: bool) -> None:
-        """Pass on a signal, unless the server has got it as well."""
+        """Forward a signal to the server, unless it has received it already."""
         self._record(journals.SIGNAL, time.monotonic_ns(), name_of(number).encode())
         if number in LEAVING:
             self.signalled = True
         if number == signal.SIGTERM:
             self.terminated = True
-        # A shell continues a whole job; a server that went on already needs no telling.
+        # A shell continues a whole job, so the server may be running again already.
         if not is_known and not (number == signal.SIGCONT and self._has_changed(os.WCONTINUED)):
             self._kill(number)
         if number == signal.SIGTSTP:
@@ -94,16 +94,18 @@ class Life:
         self._count_down()
 
     def _count_down(self) -> None:
-        """Give the server its grace period, if it has to leave (see the top of this file)."""
+        """Begin the grace period, if the server has to exit (see the top of this file)."""
         if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
             self.deadline = time.monotonic() + self.grace_s
 
-    def _press(self) -> None:
+    def _end_when_due(self) -> None:
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self._kill(signal.SIGKILL if self.terminated else signal.SIGTERM)
             self.deadline = None if self.terminated else time.monotonic() + self.grace_s
             self.terminated = True
 
     def _kill(self, number: int) -> None:
-        if self.server is not None and self.exit_code is None:  # not reaped, so the number is still its own
+        if (
+            self.server is not None and self.exit_code is None
+        ):  # not reaped, so the process id is still its own
             os.kill(self.server.pid, number)

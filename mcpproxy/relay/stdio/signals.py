@@ -1,18 +1,19 @@
-"""The signals of a wrapped session: which are passed on to the server, and how the relay hears them.
+"""The signals of a wrapped session: which are forwarded to the server, and how the relay receives them.
 
-What the server does when it gets a signal is its own affair, so whatever could be meant for it is passed on.
-The exceptions are signals that report a fault of ours, and those of job control that the terminal sends to
-a process that reads or writes from the background.
+Every signal that could be meant for the server is forwarded, whatever the server does with it. The exceptions
+are signals that report a fault of our own process, and the job control signals that a terminal sends to a
+process that reads or writes from the background.
 
-*Who sent it* matters. What a terminal sends (Ctrl-C, Ctrl-\\, Ctrl-Z, a new window size) goes to its whole
-foreground group, so the server has it already; what somebody sends to our process alone it has not. A signal
-handler is not told. Therefore, where there is a terminal, the signals stay blocked, and a thread waits for
-them and writes what it learns into a pipe. Without a terminal there are handlers: a second thread makes every
-system call of the first a little slower. Where a thread is not told either, a signal that a terminal may have
-sent is taken for the terminal's while we are in its foreground.
+*The sender* matters. What a terminal sends (Ctrl-C, Ctrl-\\, Ctrl-Z, a new window size) goes to its whole
+foreground group, so the server has received it already. What somebody sends to our process alone it has not.
+A signal handler does not learn the sender. Therefore, where there is a terminal, the signals stay blocked,
+and a thread waits for them and writes number and sender into a pipe. Without a terminal there are handlers,
+because a second thread makes every system call of the first a little slower. Where a thread does not learn
+the sender either, a signal that a terminal may send counts as sent by it while we are in its foreground
+group.
 
-*Blocked signals.* A host may start us with signals blocked. The server is started with the same ones blocked;
-the relay needs to hear of its children all the same.
+*Blocked signals.* A host may start us with signals blocked. The server is started with the same ones blocked.
+The relay needs SIGCHLD all the same.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Final
 else:
-    import _signal as signal  # what the module signal adds are enums, at 4 ms of start-up
+    import _signal as signal  # the module signal only adds enums, for 4 ms of start-up
 
 ENDING: Final[dict[int, str]] = {
     signal.SIGINT: "SIGINT",
     signal.SIGTERM: "SIGTERM",
     signal.SIGHUP: "SIGHUP",
 }
-"""The signals by which a proxy is told to end, with the names they are recorded by."""
+"""The signals that ask a proxy to end, with the names they are recorded by."""
 
 _NAMES: Final = (
     *("SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR", "SIGURG"),
@@ -44,28 +45,28 @@ FORWARDED: Final[dict[int, str]] = {
     **ENDING,
     **{getattr(signal, name): name for name in _NAMES if hasattr(signal, name)},
 }
-"""The signals that are passed on to the server, but for real-time ones, with their names."""
+"""The signals that are forwarded to the server, except real-time ones, with their names."""
 
 LEAVING: Final = (*ENDING, signal.SIGQUIT)
-"""What a host sends when it wants the server to leave."""
+"""What a host sends when it wants the server to exit."""
 
 IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-"""What Python ignores; the server must not."""
+"""What Python ignores, and the server must not."""
 
 _GROUPS: Final = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGWINCH)
 """What a terminal sends to its whole foreground group."""
 
-_SI_KERNEL: Final = 0x80  # the sender of a signal that no process sent
+_SI_KERNEL: Final = 0x80  # the code of a signal that no process sent
 
 _HAS_SENDER: Final = hasattr(signal, "sigwaitinfo")
 
 
 class Signals:
-    """Hears signals from now on. ``fd`` is readable when some have come.
+    """Receives signals from the start of ``start`` on. ``fd`` is readable when some have come.
 
     Attributes:
         given: which signals were blocked when we were started.
-        is_child_ignored: whether the host has its children ignored, and so the server's.
+        is_child_ignored: whether the host had us ignore SIGCHLD; the server is to ignore it too.
     """
 
     def __init__(self) -> None:
@@ -75,14 +76,14 @@ class Signals:
         self.is_child_ignored = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
         if self.is_child_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        # One that the host has us ignore stays ignored.
+        # A signal that the host had us ignore stays ignored.
         numbers = [number for number in _forwarded() if signal.getsignal(number) != signal.SIG_IGN]
         self._numbers = {signal.SIGCHLD, *numbers}
         self._tells_sender = False
         self.given: Iterable[int] = signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)
 
     def start(self) -> None:
-        """Have them reported. To be called when all is forked: no thread goes along."""
+        """Begin to report them. Call it after the last fork, which would not copy the thread."""
         if _HAS_SENDER and _has_terminal():
             try:
                 _thread.start_new_thread(self._hear, ())
@@ -96,7 +97,7 @@ class Signals:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self._numbers)
 
     def read(self) -> Iterator[tuple[int, bool]]:
-        """What has come: the number, and whether the server has it already."""
+        """The signals that have come: the number, and whether the server has received it already."""
         data = os.read(self.fd, 64)
         if self._tells_sender:
             for number, is_kernels in zip(data[::2], data[1::2], strict=True):
@@ -110,7 +111,7 @@ class Signals:
             heard = signal.sigwaitinfo(self._numbers)
             try:
                 os.write(self._written, bytes((heard.si_signo, heard.si_code == _SI_KERNEL)))
-            except BlockingIOError:  # thousands were not looked at yet
+            except BlockingIOError:  # thousands wait in the pipe already
                 pass
 
 

@@ -1,15 +1,15 @@
-"""Writing to a descriptor that is not ours without ever waiting on it.
+"""Write to a descriptor that is not ours without ever waiting for it.
 
-Descriptors 0, 1 and 2 were handed down. Their open file description is shared with the host, so
-O_NONBLOCK set on it would turn up in the host as well, and often long after we have gone. Each kind of
-descriptor has another way to be written without waiting:
+Descriptors 0, 1 and 2 are inherited. Their open file description is shared with the host: O_NONBLOCK set on
+it would apply to the host as well, often long after our exit. Each kind of descriptor has its own way to be
+written without waiting:
 
-- a pipe is opened once more through /proc, which gives a description of our own (a regular file must
-  not be: it would be written from its start again);
-- a socket takes a flag per call (Node hands down sockets);
-- a regular file does not wait; neither does /dev/null;
-- anything else (a terminal, a pipe where there is no /proc) is asked whether it has room, and then
-  given no more than PIPE_BUF bytes, which it promises to take.
+- a pipe is opened once more through /proc, which gives a description of our own (a regular file must not be
+  opened again: it would be overwritten from its start);
+- a socket takes a flag for each call (Node passes sockets to its children);
+- a regular file never waits, nor does /dev/null;
+- anything else (a terminal, a pipe where there is no /proc) is polled for room and then written at most
+  PIPE_BUF bytes, which it takes without waiting.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     Put = Callable[[bytes | memoryview], int]
 
 WIDE_BYTES: Final = 1 << 20
-"""What every user may have a pipe hold."""
+"""The largest pipe that an unprivileged user may have on Linux by default."""
 
 
 class Sink:
-    """Where bytes go, and those that did not go yet.
+    """A descriptor that is written, and the bytes that it did not take yet.
 
-    ``put`` writes what fits and returns how much that was; it raises ``BlockingIOError`` or returns 0
-    when there is no room, and another ``OSError`` when nobody reads any more. ``number`` is the
-    inherited descriptor that ``fd`` stands for, -1 when it is our own.
+    ``put`` writes what fits and returns the number of bytes. It raises ``BlockingIOError`` or returns 0 when
+    there is no room, and raises another ``OSError`` when nobody reads any more. ``number`` is the inherited
+    descriptor that ``fd`` stands for, or -1 if ``fd`` is our own.
     """
 
     __slots__ = ("fd", "kind", "number", "open", "put", "read_ns", "rest", "shut")
@@ -46,12 +46,12 @@ class Sink:
         self.number = number
         self.put = put
         self.open = True
-        self.rest: memoryview | None = None  # the part of one chunk that found no room
+        self.rest: memoryview | None = None  # the part of a chunk that was not taken yet
         self.kind = 0  # of the journal record that the rest will become
         self.read_ns = 0
 
     def close(self) -> None:
-        """Let go of it. What is written from here on goes nowhere."""
+        """Close the descriptor. What is written from now on is discarded."""
         if self.open:
             self.open = False
             self.rest = None
@@ -62,8 +62,19 @@ class Sink:
                 release(self.number)
 
 
+class RelaySource:
+    """A descriptor that is read, where its bytes go, and the kind of journal record they become."""
+
+    __slots__ = ("fd", "kind", "sink")
+
+    def __init__(self, fd: int, sink: Sink, kind: int) -> None:
+        self.fd = fd
+        self.sink = sink
+        self.kind = kind
+
+
 def own_sink(fd: int) -> Sink:
-    """A sink for a pipe that we made: its end here may be non-blocking, the other is not touched."""
+    """A sink for a pipe that we made: our end becomes non-blocking, the other end is not affected."""
     os.set_blocking(fd, False)
     return Sink(fd, _writing(fd))
 
@@ -74,18 +85,18 @@ def inherited_sink(number: int) -> Sink:
     if stat.S_ISFIFO(mode):
         try:
             fd = os.open(f"/proc/self/fd/{number}", os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:  # no /proc, or the pipe belongs to another user, or nobody reads it any more
-            return Sink(number, _careful(number), number)
+        except OSError:  # no /proc, a pipe of another user, or a pipe that nobody reads
+            return Sink(number, _polling(number), number)
         return Sink(fd, _writing(fd), number)
     if stat.S_ISSOCK(mode):
         return _socket_sink(number)
     if stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not os.isatty(number)):
         return Sink(number, _writing(number), number)
-    return Sink(number, _careful(number), number)
+    return Sink(number, _polling(number), number)
 
 
 def widen(fd: int) -> int:
-    """Have a pipe or a socket hold more than it did; how many bytes more, 0 where that cannot be had."""
+    """Enlarge the buffer of a pipe or socket; by how many bytes, 0 where that is not possible."""
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISFIFO(mode):
@@ -95,16 +106,17 @@ def widen(fd: int) -> int:
             return fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, max(before, WIDE_BYTES)) - before
         if stat.S_ISSOCK(mode):
             return _widen_socket(fd)
-    except (OSError, AttributeError):  # more than this user may have; not Linux
+    except (OSError, AttributeError):  # above the limit of this user, or not Linux
         pass
     return 0
 
 
 def release(fd: int) -> None:
-    """Let go of descriptor 0, 1 or 2 without leaving its number free for the next file we open."""
+    """Point descriptor 0, 1 or 2 to /dev/null: if it were closed, the next file we open would get its
+    number."""
     try:
         null = os.open(os.devnull, os.O_RDWR)
-    except OSError:  # no descriptor to be had; then this one has to go without a successor
+    except OSError:  # no free descriptor; then it is closed without a replacement
         os.close(fd)
         return
     os.dup2(null, fd)
@@ -112,12 +124,12 @@ def release(fd: int) -> None:
 
 
 def occupy_standard() -> None:
-    """See to it that 0, 1 and 2 are open: a host may start us with any of them closed."""
+    """Make sure that 0, 1 and 2 are open: a host may start us with any of them closed."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_RDWR), fd)  # lands on fd itself: it is the lowest free one
+            os.dup2(os.open(os.devnull, os.O_RDWR), fd)  # opens as fd itself, the lowest free one
 
 
 def open_descriptors() -> list[int]:
@@ -135,7 +147,7 @@ def _writing(fd: int) -> Put:
 
 
 def _socket_sink(number: int) -> Sink:
-    import _socket  # the module socket imports too much for the start path
+    import _socket  # the module socket imports too much for the start of a server
 
     sock = _socket.socket(fileno=os.dup(number))
     flags = _socket.MSG_DONTWAIT
@@ -149,13 +161,13 @@ def _widen_socket(fd: int) -> int:
     try:
         before = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF)
         sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, WIDE_BYTES)
-        # Half of what it says is for the system's own use.
+        # The system keeps half of the reported size for itself.
         return (sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF) - before) // 2
     finally:
         sock.close()
 
 
-def _careful(fd: int) -> Put:
+def _polling(fd: int) -> Put:
     poller = select.poll()
     poller.register(fd, select.POLLOUT)
 

@@ -1,11 +1,10 @@
-"""The relay where there is no fork and no polling of pipes: three threads and blocking calls.
+"""The relay for systems without fork and without polling of pipes: three threads and blocking calls.
 
-Each thread owns one stream. Here a chunk is journaled *before* it is written on, the other way round
-than in the loop: with several threads that is what keeps an answer from standing before its question,
-for nobody can answer what was not written yet, and everything written has been journaled. A lock
-around the journal gives one order. The price is a few microseconds, and a last chunk that may be
-recorded although its reader had gone.
-"""
+Each thread owns one stream. Here a chunk is journaled *before* it is forwarded, unlike in the loop of
+``relay.py``. With several threads, that keeps an answer from standing before its request: a peer cannot
+answer what was not forwarded yet, and everything forwarded has been journaled. A lock around the journal
+gives one order. The price is a delay of a few microseconds, and that a last chunk may be recorded although
+nobody read it."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ CHUNK_BYTES: Final = 64 << 10
 
 
 def recorder_command(trace: str, live: str, quiet: bool) -> list[str]:
-    """What starts a recorder for ``trace``, with the wake pipe as stdin and the notes as stderr."""
+    """The command that starts a recorder for ``trace``: stdin is its wake pipe, stderr takes its notes."""
     return [sys.executable, "-m", "mcpproxy.recorder", trace, "--live", live, *(["--quiet"] if quiet else [])]
 
 
@@ -43,13 +42,12 @@ def run(
     quiet: bool = False,
     greeting: str = "",
 ) -> int:
-    """Start ``command``, relay until it has gone, and return its exit code as a shell would.
+    """Start ``command``, relay until it has exited, and return its exit code as a shell would.
 
-    Args and result are those of ``mcpproxy.relay.stdio.relay.run``, but for ``recorder``: the command that
-    follows the journal.
-    """
+    Arguments and result are those of ``mcpproxy.relay.stdio.relay.run``, except ``recorder``: the command
+    that starts the recorder."""
     _make_binary()
-    relay = Relay(journal, grace_s, quiet)
+    relay = ThreadedRelay(journal, grace_s, quiet)
     error: OSError | None = None
     try:
         relay.start_server(command)
@@ -70,7 +68,7 @@ def run(
     return shell_code(code)
 
 
-class Relay:
+class ThreadedRelay:
     """One session: the server, the threads between it and the host, and the journal they share."""
 
     def __init__(self, journal: Journal | None, grace_s: float, quiet: bool) -> None:
@@ -78,7 +76,7 @@ class Relay:
         self.grace_s = grace_s
         self.quiet = quiet
         self.lock = threading.RLock()  # say() may be called from inside an append
-        self.changed = threading.Event()  # the server has gone, or has to leave
+        self.changed = threading.Event()  # the server has exited, or has to
         self.appended = threading.Event()
         self.server: subprocess.Popen[bytes] | None = None
         self.recorder: subprocess.Popen[bytes] | None = None
@@ -91,13 +89,13 @@ class Relay:
         self.finished = False
         self.deadline: float | None = None
         if journal is not None:
-            journal.tell = self.say
+            journal.on_notice = self.say
 
     def start_server(self, command: list[str]) -> None:
         """Start the server and the threads between it and the host.
 
         Raises:
-            OSError: the program is not there or cannot be run.
+            OSError: the program does not exist or cannot be run.
         """
         pipe = subprocess.PIPE
         server = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, close_fds=False)
@@ -116,7 +114,7 @@ class Relay:
         ]
 
     def start_recorder(self, command: list[str]) -> None:
-        """Start the process that follows the journal, and the thread that passes on its notes."""
+        """Start the recorder, and the thread that forwards its notes to stderr."""
         pipe = subprocess.PIPE
         try:
             recorder = subprocess.Popen(
@@ -133,19 +131,20 @@ class Relay:
         self.notes = _thread(lambda: self._pass_notes(notes))
 
     def wait(self) -> int:
-        """Wait for the server, pressing it to leave when its host has gone; its exit code."""
+        """Wait for the server, ending it when its host is gone; returns its exit code."""
         assert self.server is not None
         while self.server.returncode is None:
             self.changed.wait(None if self.deadline is None else max(0, self.deadline - time.monotonic()))
             self.changed.clear()
-            self._press()
+            self._end_when_due()
         end = time.monotonic() + LINGER_S
         for thread in self.output:
             thread.join(max(0, end - time.monotonic()))
         return self.server.returncode
 
     def finish(self, code: int | None) -> None:
-        """Close the journal and the peers' streams, then give the recorder a moment for the trace."""
+        """Close the journal and the peers' streams, then wait a moment for the recorder to complete the
+        trace."""
         now = time.monotonic_ns()
         self._record(journals.EXIT, now, exit_payload(code))
         with self.lock:
@@ -153,14 +152,14 @@ class Relay:
             if self.journal is not None:
                 self.journal.close(now)
         _let_go(1)
-        self.appended.set()  # _wake closes the pipe, which is how the recorder learns of the end
+        self.appended.set()  # _wake then closes the pipe, which tells the recorder of the end
         if self.notes is not None:
             self.notes.join(RECORDER_S)
             if self.notes.is_alive():
                 self.say("the recorder is not done; the next mcpproxy command completes the trace")
 
     def say(self, text: str) -> None:
-        """One line on the host's stderr."""
+        """Write one line to the host's stderr."""
         if not self.quiet:
             _put(2, f"mcpproxy: {visible(text)}\n".encode())
 
@@ -171,7 +170,7 @@ class Relay:
             self._record(journals.CLIENT_EOF, time.monotonic_ns())
             self.client_ended = True
         else:
-            _let_go(0)  # the server reads no more: the client meets a broken pipe
+            _let_go(0)  # the server reads no more, so the client meets a broken pipe
         _close(stdin)
         self._count_down()
 
@@ -196,7 +195,7 @@ class Relay:
             self.say("the recorder has stopped; the session goes on and the journal keeps it")
 
     def _wake(self, wake: IO[bytes]) -> None:
-        """Tell the recorder that there is more; a recorder that hangs fills this pipe and stops no one."""
+        """Wake the recorder for each new record. If it hangs, only this thread waits for the full pipe."""
         while not self.finished:
             self.appended.wait()
             self.appended.clear()
@@ -205,7 +204,7 @@ class Relay:
         _close(wake)
 
     def _copy(self, source: int, sink: int, kind: int) -> bool:
-        """Until the source ends (true) or nobody reads the sink any more (false)."""
+        """Forward until ``source`` ends (true) or nobody reads ``sink`` any more (false)."""
         while data := _get(source):
             self._record(kind, time.monotonic_ns(), data)
             if not _put(sink, data):
@@ -230,7 +229,7 @@ class Relay:
         self.signalled = True
         self._record(journals.SIGNAL, time.monotonic_ns(), signal.Signals(number).name.encode())
         self.terminated = self.terminated or number == signal.SIGTERM
-        if sys.platform != "win32":  # there the console has told the server as well
+        if sys.platform != "win32":  # there the console has informed the server as well
             self._kill(number)
         self._count_down()
 
@@ -239,10 +238,10 @@ class Relay:
             self.deadline = time.monotonic() + self.grace_s
             self.changed.set()
 
-    def _press(self) -> None:
+    def _end_when_due(self) -> None:
         if self.deadline is None or time.monotonic() < self.deadline:
             return
-        # Windows has one way to end a process, and both names mean it.
+        # Windows has only one way to end a process; both signals mean it.
         self._kill(_SIGKILL if self.terminated else signal.SIGTERM)
         self.deadline = None if self.terminated else time.monotonic() + self.grace_s
         self.terminated = True
@@ -265,7 +264,7 @@ def _forwarded() -> list[int]:
 
 
 def _thread(work: Callable[[], None]) -> threading.Thread:
-    """Start a thread that does not keep the process: it may be blocked in a read for ever."""
+    """Start a daemon thread: it may be blocked in a read for ever, and must not keep the process alive."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread
@@ -279,7 +278,7 @@ def _get(fd: int) -> bytes:
 
 
 def _put(fd: int, data: bytes) -> bool:
-    """Write all of it, waiting as long as it takes; false if nobody reads there."""
+    """Write all of ``data``, however long that takes; false if nobody reads ``fd`` any more."""
     view = memoryview(data)
     try:
         while view:

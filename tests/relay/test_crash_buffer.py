@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.recorder.checkpoint import Checkpoint
 from mcpproxy.recorder.journal_reader import Entry, JournalReader
 from mcpproxy.relay import crash_buffer, journal
 from mcpproxy.relay.crash_buffer import CrashBuffer
@@ -32,21 +33,21 @@ def left_by(written: Journal) -> list[Entry]:
 
 def test_what_was_taken_last_is_held(written: Journal) -> None:
     holding = CrashBuffer(written, 64)
-    holding.take(journal.CLIENT, 5, b"a longer question")
-    holding.take(journal.SERVER, 7, b"answer", 3)
+    holding.store(journal.CLIENT, 5, b"a longer question")
+    holding.store(journal.SERVER, 7, b"answer", 3)
     assert left_by(written) == [(journal.SERVER, b"answer", 7, 3)]
 
 
 def test_an_empty_hand_holds_nothing(written: Journal) -> None:
-    assert crash_buffer.held(written.folder, 0) == []
+    assert crash_buffer.left_records(written.folder, 0) == []
     CrashBuffer(written, 64)
-    assert crash_buffer.held(written.folder, 0) == []
+    assert crash_buffer.left_records(written.folder, 0) == []
 
 
 def test_what_was_dropped_is_not_held(written: Journal) -> None:
     holding = CrashBuffer(written, 64)
-    holding.take(journal.CLIENT, 5, b"found no room")
-    holding.drop()
+    holding.store(journal.CLIENT, 5, b"found no room")
+    holding.clear()
     assert left_by(written) == []
 
 
@@ -67,7 +68,7 @@ def test_a_full_disk_is_refused_at_once(written: Journal, monkeypatch: pytest.Mo
 
 def test_a_chunk_that_was_forwarded_but_not_journaled_is_found(written: Journal) -> None:
     written.append(journal.CLIENT, 2, b"ask")
-    CrashBuffer(written, 64).take(journal.SERVER, 3, b"answer")
+    CrashBuffer(written, 64).store(journal.SERVER, 3, b"answer")
     assert left_by(written) == [(journal.CLIENT, b"ask", 2, 0), (journal.SERVER, b"answer", 3, 0)]
 
 
@@ -75,13 +76,13 @@ def test_a_rest_is_found_although_the_journal_is_younger(written: Journal) -> No
     """Its chunk was read before the answer that passed while it waited for room."""
     written.append(journal.CLIENT, 2, b"first half, ")
     written.append(journal.SERVER, 9, b"answer")
-    CrashBuffer(written, 64).take(journal.CLIENT, 2, memoryview(b"second half"))
+    CrashBuffer(written, 64).store(journal.CLIENT, 2, memoryview(b"second half"))
     assert left_by(written)[-1] == (journal.CLIENT, b"second half", 2, 0)
 
 
 @pytest.mark.parametrize("journaled", [b"answer", b"ans"], ids=["whole", "in part"])
 def test_a_chunk_that_was_journaled_is_not_found_again(written: Journal, journaled: bytes) -> None:
-    CrashBuffer(written, 64).take(journal.SERVER, 3, b"answer")
+    CrashBuffer(written, 64).store(journal.SERVER, 3, b"answer")
     written.append(journal.SERVER, 3, journaled)
     assert left_by(written) == [(journal.SERVER, journaled, 3, 0)]
 
@@ -92,7 +93,7 @@ def test_a_chunk_at_the_end_of_a_segment(
 ) -> None:
     """The next record begins another segment, which a killed relay may have made and left empty."""
     monkeypatch.setattr(journal, "SEGMENT_BYTES", 8)
-    CrashBuffer(written, 64).take(journal.SERVER, 3, b"answer")
+    CrashBuffer(written, 64).store(journal.SERVER, 3, b"answer")
     if is_journaled:
         written.append(journal.SERVER, 3, b"answer")
     else:
@@ -102,17 +103,17 @@ def test_a_chunk_at_the_end_of_a_segment(
 
 def test_no_checkpoint_hides_what_was_in_hand(written: Journal) -> None:
     """The recorder that files it may be killed, too."""
-    CrashBuffer(written, 64).take(journal.SERVER, 3, b"answer")
+    CrashBuffer(written, 64).store(journal.SERVER, 3, b"answer")
     reader = JournalReader(written.folder)
     reader.end()
     while reader.read():
-        reader.clear_filed(1000)
+        reader.checkpoint_and_clear(Checkpoint(trace_bytes=1000))
     reader.close()
     assert left_by(written) == [(journal.SERVER, b"answer", 3, 0)]
 
 
 def test_last_words_come_after_the_journal_and_instead_of_the_hand(written: Journal) -> None:
-    CrashBuffer(written, 64).take(journal.CLIENT, 8, b"lost")
+    CrashBuffer(written, 64).store(journal.CLIENT, 8, b"lost")
     written.close(9)
     reader = JournalReader(written.folder)
     gap = b'{"reason":"full","client":4,"server":0,"stderr":0}'
@@ -148,9 +149,9 @@ def test_a_kill_does_not_take_the_count_of_what_a_full_disk_lost(
     with monkeypatch.context() as disk:
         fail(disk)
         for number in range(3):
-            holding.take(journal.SERVER, 2 + number, b"answer")
+            holding.store(journal.SERVER, 2 + number, b"answer")
             written.append(journal.SERVER, 2 + number, b"answer")
-        holding.take(journal.CLIENT, 5, b"next")
+        holding.store(journal.CLIENT, 5, b"next")
         (gap, chunk) = left_by(written)
     assert (gap[0], b'"client":0,"server":18,' in gap[1]) == (journal.GAP, True)
     assert chunk == (journal.CLIENT, b"next", 5, 0)

@@ -13,9 +13,9 @@ from mcpproxy.errors import TraceError
 from mcpproxy.opening import open_trace
 from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.recorder.lock import Lock
-from mcpproxy.recorder.pipeline import Recording
-from mcpproxy.recorder.recovery import fold
-from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.pipeline import RecordingPipeline
+from mcpproxy.recorder.recovery import recover
+from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Finding, Frame
 from mcpproxy.trace.writer import TraceWriter
@@ -61,15 +61,15 @@ def is_gone(trace: Path) -> bool:
 
 
 def test_without_a_journal_there_is_nothing_to_do(trace: Path) -> None:
-    assert not fold(str(trace))
+    assert not recover(str(trace))
 
 
 def test_a_journal_alone_becomes_the_trace(trace: Path, tmp_path: Path) -> None:
     JournalFolder(trace, SESSION)
-    assert fold(str(trace), Accuser)
+    assert recover(str(trace), Accuser)
     assert trace.read_bytes() == live_result(tmp_path, SESSION)
     assert is_gone(trace)
-    assert not fold(str(trace), Accuser)
+    assert not recover(str(trace), Accuser)
 
 
 class KilledError(BaseException):
@@ -92,7 +92,7 @@ class MortalWriter(TraceWriter):
         return super().flush()
 
 
-def run_until_terminated(session: Recording) -> None:
+def run_until_terminated(session: RecordingPipeline) -> None:
     session.drain()
     session.finish()
 
@@ -101,7 +101,7 @@ def record_until_killed(folder: Path, writer: TraceWriter) -> None:
     """Record what a journal in ``folder`` holds until ``writer`` is killed, which it is."""
     reader = JournalReader(str(folder))
     with pytest.raises(KilledError):
-        run_until_terminated(Recording(reader, writer, Accuser, Live(None)))
+        run_until_terminated(RecordingPipeline(reader, writer, Accuser, StderrNotes(None)))
     writer.close()
     reader.close()
 
@@ -116,7 +116,7 @@ def test_killed_anywhere_the_trace_is_the_same(trace: Path, tmp_path: Path) -> N
         folder = JournalFolder(trace, *SEGMENTS)
         record_until_killed(folder.path, MortalWriter(str(trace), life))
         assert trace.stat().st_size == life
-        assert fold(str(trace), Accuser)
+        assert recover(str(trace), Accuser)
         assert trace.read_bytes() == whole
         assert is_gone(trace)
         trace.unlink()
@@ -126,7 +126,7 @@ def test_a_fold_that_is_killed_is_done_again(trace: Path, tmp_path: Path) -> Non
     whole = live_result(tmp_path, *SEGMENTS)
     folder = JournalFolder(trace, *SEGMENTS)
     writer = TraceWriter(str(trace))
-    session = Recording(JournalReader(str(folder.path)), writer, Accuser, Live(None))
+    session = RecordingPipeline(JournalReader(str(folder.path)), writer, Accuser, StderrNotes(None))
     session.drain()
     writer.close()
     assert "checkpoint" in folder.names()
@@ -137,7 +137,7 @@ def test_a_fold_that_is_killed_is_done_again(trace: Path, tmp_path: Path) -> Non
         trace.write_bytes(whole[:size])
         shutil.rmtree(folder.path, ignore_errors=True)
         shutil.copytree(kept, folder.path)
-        assert fold(str(trace), Accuser)
+        assert recover(str(trace), Accuser)
         assert trace.read_bytes() == whole
 
 
@@ -148,7 +148,7 @@ def test_killed_while_the_journal_was_deleted(trace: Path, tmp_path: Path) -> No
         folder = JournalFolder(trace)
         for name in left:
             (folder.path / name).touch()
-        assert fold(str(trace), Accuser)
+        assert recover(str(trace), Accuser)
         assert trace.read_bytes() == whole
         assert is_gone(trace)
 
@@ -174,9 +174,9 @@ def test_a_judge_that_broke_breaks_again(trace: Path, tmp_path: Path) -> None:
     record(other, Fragile)
     JournalFolder(trace, *SEGMENTS)
     writer = TraceWriter(str(trace))
-    Recording(JournalReader(journal.folder(str(trace))), writer, Fragile, Live(None)).drain()
+    RecordingPipeline(JournalReader(journal.folder(str(trace))), writer, Fragile, StderrNotes(None)).drain()
     writer.close()
-    assert fold(str(trace), Fragile)
+    assert recover(str(trace), Fragile)
     assert trace.read_bytes() == other.read_bytes()
 
 
@@ -184,9 +184,9 @@ def test_a_recorder_that_lives_is_left_alone(trace: Path) -> None:
     folder = JournalFolder(trace, SESSION[:-1])
     lock = Lock.take(str(folder.path))
     assert lock
-    assert not fold(str(trace))
+    assert not recover(str(trace))
     writer = TraceWriter(str(trace))
-    session = Recording(JournalReader(str(folder.path)), writer, Accuser, Live(None))
+    session = RecordingPipeline(JournalReader(str(folder.path)), writer, Accuser, StderrNotes(None))
     session.drain()
     opened = open_trace(trace)
     for _ in opened.events():
@@ -221,7 +221,7 @@ def test_a_line_that_is_being_written_is_not_torn(trace: Path) -> None:
 def test_a_relay_that_lives_is_left_alone(trace: Path, process: "subprocess.Popen[bytes]") -> None:
     """Its recorder was killed or is not born yet: the journal still grows."""
     JournalFolder(trace, [start(process.pid, time.monotonic_ns()), client(b"1\n")])
-    assert not fold(str(trace))
+    assert not recover(str(trace))
     assert not is_gone(trace)
 
 
@@ -230,7 +230,7 @@ def test_a_process_that_has_got_the_number_of_the_relay_is_not_taken_for_it(
 ) -> None:
     """In a container the relay is number 1 before it starts again, and after."""
     JournalFolder(trace, [start(process.pid, time.monotonic_ns() - 5_000_000_000), client(b"1\n")])
-    assert fold(str(trace))
+    assert recover(str(trace))
     [frame] = [event for event in open_trace(trace).events() if isinstance(event, Frame)]
     assert frame.raw == b"1"
 
@@ -239,24 +239,24 @@ def test_a_relay_that_is_gone_is_known_to_be(trace: Path) -> None:
     pid = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(pid, 0)
     JournalFolder(trace, [start(pid), client(b"1\n")])
-    assert fold(str(trace))
+    assert recover(str(trace))
 
 
 def test_no_process_is_older_than_the_machine(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic_ns", lambda: 0)
     JournalFolder(trace, [start(os.getppid()), client(b"1\n")])
-    assert fold(str(trace))
+    assert recover(str(trace))
 
 
 def test_a_journal_that_has_not_begun_is_left_alone(trace: Path) -> None:
     JournalFolder(trace)
-    assert not fold(str(trace))
+    assert not recover(str(trace))
 
 
 def test_a_journal_without_its_beginning_is_damaged(trace: Path) -> None:
     folder = JournalFolder(trace, [client(b"1\n")])
     with pytest.raises(TraceError, match="does not begin with a START record"):
-        fold(str(trace))
+        recover(str(trace))
     assert folder.names() == ["00000001", "lock"]
 
 
@@ -264,7 +264,7 @@ def test_another_file_keeps_its_content(trace: Path) -> None:
     JournalFolder(trace, SESSION)
     trace.write_bytes(b"my diary\n")
     with pytest.raises(TraceError, match="is not the trace of the journal beside it"):
-        fold(str(trace))
+        recover(str(trace))
     assert trace.read_bytes() == b"my diary\n"
     assert not is_gone(trace)
 
@@ -272,7 +272,7 @@ def test_another_file_keeps_its_content(trace: Path) -> None:
 def test_a_trace_that_was_shortened_is_not_filled_with_zeros(trace: Path) -> None:
     JournalFolder(trace, *SEGMENTS)
     writer = TraceWriter(str(trace))
-    Recording(JournalReader(journal.folder(str(trace))), writer, Accuser, Live(None)).drain()
+    RecordingPipeline(JournalReader(journal.folder(str(trace))), writer, Accuser, StderrNotes(None)).drain()
     writer.close()
     os.truncate(trace, trace.stat().st_size // 2)
     opened = open_trace(trace)
@@ -289,9 +289,9 @@ def test_a_full_disk_is_said_and_the_journal_stays(trace: Path, tmp_path: Path) 
     for room in (len(whole) - 1, len(whole) // 2, 0):
         folder = JournalFolder(trace, *SEGMENTS)
         with file_size_limit(room), pytest.raises(TraceError, match="cannot be completed: File too large"):
-            fold(str(trace), Accuser)
+            recover(str(trace), Accuser)
         assert folder.path.exists()
-        assert fold(str(trace), Accuser)
+        assert recover(str(trace), Accuser)
         assert trace.read_bytes() == whole
         trace.unlink()
 
@@ -307,7 +307,7 @@ def test_a_folder_that_cannot_be_written_is_said(trace: Path, monkeypatch: pytes
     with pytest.raises(
         TraceError, match="cannot be completed: Read-only file system; see to it and try again"
     ):
-        fold(str(trace))
+        recover(str(trace))
 
 
 def test_a_lock_that_cannot_be_made_is_a_note(trace: Path, tmp_path: Path) -> None:

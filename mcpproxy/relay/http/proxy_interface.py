@@ -1,4 +1,4 @@
-"""What a tunnel needs of the proxy that it belongs to: types, which nothing imports at run time."""
+"""What a tunnel needs of its proxy. Only types: nothing imports this module at run time."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from mcpproxy.relay.http.rewrite import Rewriting
 from mcpproxy.relay.http.route import Router
 
 Record: TypeAlias = Callable[[int, int, bytes, int], None]
-"""Takes ``(kind, at_ns, payload, connection)``."""
+"""Appends a record to the journal, or keeps one: ``(kind, at_ns, payload, connection)``."""
 
 
-class Stoppable(Protocol):
-    """A tunnel, as the proxy sees it."""
+class StoppableTunnel(Protocol):
+    """What the proxy needs of a tunnel."""
 
     def stop(self, why: str) -> None:
         """End it from our side."""
         ...
 
     def abandon(self, why: str) -> None:
-        """End it after a fault of ours, in whatever state that has left it."""
+        """End it after a fault of ours, whatever state it is in."""
         ...
 
 
-class Host(Protocol):
-    """What all tunnels share."""
+class ProxyInterface(Protocol):
+    """What a tunnel needs of its proxy; all tunnels share it."""
 
     loop: Loop
     timers: Timers
@@ -36,12 +36,12 @@ class Host(Protocol):
     upstream: str
     rewriting: Rewriting | None
     record: Record
-    hold: Record
+    keep_until_journaled: Record
 
     def next_number(self) -> int:
         """A number for a connection that has something to record."""
         ...
 
-    def forget(self, tunnel: Stoppable) -> None:
-        """This tunnel is over."""
+    def forget(self, tunnel: StoppableTunnel) -> None:
+        """Called by a tunnel that has ended."""
         ...

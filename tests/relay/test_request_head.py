@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.relay.http.body_end import Chunked, Length
+from mcpproxy.relay.http.body_end import ChunkedCounter, LengthCounter
 from mcpproxy.relay.http.request_head import (
     CHUNKED,
     LIMIT_BYTES,
@@ -183,13 +183,13 @@ BODIES: dict[str, bytes] = {
 @pytest.mark.parametrize("raw", BODIES.values(), ids=BODIES)
 def test_the_end_of_a_chunked_body_is_found_however_it_is_cut(raw: bytes) -> None:
     for size in range(1, len(raw) + 1):
-        body = Chunked()
+        body = ChunkedCounter()
         for at in range(0, len(raw), size):
             piece = raw[at : at + size]
             assert not body.is_over
             assert body.feed(piece, 0) == len(piece)
         assert body.is_over
-    body = Chunked()
+    body = ChunkedCounter()
     assert body.feed(b"ahead" + raw + b"GET", 5) == 5 + len(raw)
 
 
@@ -215,11 +215,11 @@ BROKEN: dict[str, bytes] = {
 @pytest.mark.parametrize("raw", BROKEN.values(), ids=BROKEN)
 def test_chunks_that_two_could_read_differently_are_refused(raw: bytes) -> None:
     with pytest.raises(Refusal):
-        Chunked().feed(raw, 0)
+        ChunkedCounter().feed(raw, 0)
 
 
 def test_the_end_of_a_body_of_known_length() -> None:
-    body = Length(5)
+    body = LengthCounter(5)
     assert body.feed(b"xxabc", 2) == 5
     assert not body.is_over
     assert body.feed(b"deGET", 0) == 2

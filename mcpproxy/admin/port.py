@@ -50,7 +50,7 @@ class AdminPort:
             import uvicorn
 
             from mcpproxy.admin.app import guarded, make_app
-            from mcpproxy.admin.connections import BriefConnection
+            from mcpproxy.admin.brief_connection import BriefConnection
 
             app = make_app(self._metrics)
             config = uvicorn.Config(

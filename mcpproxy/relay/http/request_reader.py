@@ -1,28 +1,29 @@
-"""What the client of a tunnel sends, read as far as it must be: heads found and rewritten, bodies counted.
+"""Read what the client of a tunnel sends, as far as necessary: find and rewrite heads, count bodies.
 
-No socket is touched here. The beginning of a head stays here until the head is whole, and what follows a
-request that may end HTTP stays until that is known.
+This module does no I/O. The beginning of a head is held until the head is complete. After a request that may
+end HTTP (CONNECT, an upgrade), the following bytes are held until the answer decides.
 """
 
 from __future__ import annotations
 
-from mcpproxy.relay.http.body_end import body_of
+from mcpproxy.relay.http.body_end import body_counter
 from mcpproxy.relay.http.request_head import LIMIT_BYTES, Refusal, check_beginning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpproxy.relay.http.body_end import Body
+    from mcpproxy.relay.http.body_end import BodyCounter
     from mcpproxy.relay.http.route import Route, Router
 
     OnRequest = Callable[[Route, bool, bool, int], None]
 
 
-class Passage:
-    """What may go on: ``out`` for ``data``, which is what the client sent; there may be nothing to send on.
+class Forwardable:
+    """What may be forwarded: ``out`` in the place of ``data``, which is what the client sent. ``out`` may be
+    empty.
 
-    With a ``refusal`` nothing goes on after it; ``has_body`` is false if it answers a HEAD.
+    After a ``refusal`` nothing more is forwarded; ``has_body`` is false if it answers a HEAD.
     """
 
     __slots__ = ("data", "has_body", "out", "refusal")
@@ -36,13 +37,14 @@ class Passage:
         self.has_body = has_body
 
 
-class Requests:
-    """The requests of one connection, and how often upstream has spoken between them.
+class RequestReader:
+    """Reads the requests of one connection, and counts how often upstream has sent something between them.
 
     Args:
-        router: finds where each goes.
-        begins: told of each before it goes on: its route, whether it goes to another server than the one
-            before, whether it is pipelined (sent before the one in front of it was answered), and when.
+        router: finds the route of each request.
+        begins: called for each request before it is forwarded, with its route, whether it goes to another
+            server than the request before, whether it is pipelined (sent before that one was answered), and
+            the time.
     """
 
     __slots__ = (
@@ -61,16 +63,16 @@ class Requests:
     def __init__(self, router: Router, begins: OnRequest) -> None:
         self._router = router
         self._begins = begins
-        self.held = b""  # what did not go on yet
+        self.held = b""  # bytes that were not forwarded yet
         self.route: Route | None = None  # of the last request
-        self.waits = False  # for the answer to that, which may end HTTP
-        self._body: Body | None = None  # of the request that is passing
+        self.waits = False  # for the answer to the last request, which may end HTTP
+        self._body: BodyCounter | None = None  # of the request that is being forwarded
         self._is_pipelined = False
-        # How often upstream has spoken: ever, up to our last bytes for it, up to the last head among them.
+        # How often upstream has sent something: in all, before our last bytes for it, before the last head.
         self.answers = self._answers_at_bytes = self._answers_at_head = 0
 
-    def take(self, data: bytes, at_ns: int) -> Passage:
-        """Find the heads in what the client sent at ``at_ns``; what may go on now."""
+    def take(self, data: bytes, at_ns: int) -> Forwardable:
+        """Find the heads in what the client sent at ``at_ns``; returns what may be forwarded now."""
         held = self.held
         buffer = held + data if held else data
         size = len(buffer)
@@ -86,9 +88,9 @@ class Requests:
                     if body.is_over:
                         self._body = None
                 elif self.waits:
-                    break  # what these bytes are depends on the answer
+                    break  # the answer decides what these bytes are
                 elif buffer.startswith(b"\r\n", at):
-                    at += 2  # an old client's, behind a body (RFC 9112, section 2.2)
+                    at += 2  # old clients send it after a body (RFC 9112, section 2.2)
                 else:
                     stop = buffer.find(b"\r\n\r\n", max(at, len(held) - 3)) + 4
                     if stop < 4:
@@ -100,44 +102,47 @@ class Requests:
                     at = stop
         except Refusal as refusal:
             self.held = b""
-            return Passage(out, buffer, refusal, has_body=not buffer.startswith(b"HEAD ", at))
+            return Forwardable(out, buffer, refusal, has_body=not buffer.startswith(b"HEAD ", at))
         self.held = buffer[at:]
-        return Passage(out, buffer[:at])
+        return Forwardable(out, buffer[:at])
 
     def _begin(self, route: Route, is_behind_another: bool, at_ns: int) -> None:
-        """A request begins. ``is_behind_another``: it came together with the end of the one before it."""
+        """A request begins. ``is_behind_another``: it came in one read with the end of the request before."""
         last = self.route
         is_pipelined = last is not None and (is_behind_another or self.answers == self._answers_at_bytes)
         if is_pipelined and route.is_last:
             raise Refusal(400, "HTTP may end here, but the requests before are not answered yet")
-        leaves = last is not None and route.leaves(last)
+        leaves = last is not None and route.needs_new_connection(last)
         if leaves and is_pipelined:
             raise Refusal(400, "this goes to another server, but the requests before are not answered yet")
         self.route = route
         self._is_pipelined = is_pipelined
         self._answers_at_head = self.answers
-        self._body = body_of(route.length)
+        self._body = body_counter(route.length)
         self.waits = route.is_last
         self._begins(route, leaves, is_pipelined, at_ns)
 
     def sent(self) -> None:
-        """Bytes went to upstream."""
+        """Called when bytes were sent to upstream."""
         self._answers_at_bytes = self.answers
 
-    def goes_on(self) -> bytes:
-        """It is known what follows a request that might have ended HTTP; the bytes that waited for that."""
+    def resume(self) -> bytes:
+        """The answer has decided whether HTTP ends; returns the bytes that were held until then."""
         self.waits = False
         held, self.held = self.held, b""
         return held
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is held that no more is to be read."""
+        """Whether so much is held that the client is not to be read."""
         return len(self.held) >= LIMIT_BYTES
 
     @property
     def may_be_answered(self) -> bool:
-        """Whether an answer of ours, now, could not be taken for somebody else's, nor stand within one."""
+        """Whether the client would read an answer of ours as the answer to its last request.
+
+        Otherwise it could be read as the answer to an earlier request, or as part of an answer of the server.
+        """
         if self.route is None:
             return True
         if self._body is None:
@@ -147,4 +152,4 @@ class Requests:
     @property
     def wants_body(self) -> bool:
         """Whether an answer to the last request may have a body."""
-        return self.route is None or self.route.asked.method != b"HEAD"
+        return self.route is None or self.route.request.method != b"HEAD"

@@ -181,7 +181,7 @@ def _between_characters(raw: bytes, start: int, stop: int) -> int:
 Body = WholeBody | EventBody
 
 
-class Coded:
+class ContentDecoder:
     """The content coding of one body, undone. ``why`` says why it cannot be, empty while it can."""
 
     TRANSIENT = ("_decoder",)

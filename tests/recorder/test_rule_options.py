@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.recorder.journal_reader import read_checkpoint
-from mcpproxy.recorder.recovery import fold
-from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.checkpoint import read_checkpoint
+from mcpproxy.recorder.recovery import recover
+from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
 from mcpproxy.ruleset.rule_options import RuleOptions
 from mcpproxy.session.frame import Finding
@@ -59,7 +59,7 @@ def judge_error(trace: Path) -> str:
 def record(trace: Path, terms: RuleOptions, entries: list[Entry]) -> None:
     """Record a session from its start to its end; what is to be said goes to stderr."""
     JournalFolder(trace, [start(terms), *entries, EXIT])
-    live = Live(2, "off")
+    live = StderrNotes(2, "off")
     session, writer = recording(trace, live=live)
     session.drain()
     assert session.finish()
@@ -134,7 +134,7 @@ def test_a_journal_is_judged_by_the_rules_of_its_session(
     terms = RuleOptions((house.build(tmp_path),), extend=("EXT",)).sealed()
     entries = [start(terms), *OPENED, *listing(2), EXIT]
     JournalFolder(trace, entries)
-    assert fold(str(trace))
+    assert recover(str(trace))
     assert capsys.readouterr() == ("", "imported\nasked\n")  # stdout is for the results of whoever folds
     record(tmp_path / "live.jsonl", terms, [*OPENED, *listing(2)])
     assert ("HOUSE-001", 4) in found(trace)
@@ -152,7 +152,7 @@ def test_so_is_the_rest_of_one_whose_beginning_is_filed(trace: Path, tmp_path: P
     assert checkpoint.terms == terms
     assert "000001" not in "".join(folder.names())
     folder.append(2, journals.packed(*listing(3), EXIT))
-    assert fold(str(trace))
+    assert recover(str(trace))
     assert found(trace) == [("HOUSE-002", 2), ("EXT-001", 2), ("HOUSE-001", 4), ("HOUSE-001", 6)]
     assert judge_error(trace) == ""
 
@@ -182,7 +182,7 @@ def test_code_that_is_not_what_was_named_is_not_run(
     terms = RuleOptions((house.build(tmp_path),)).sealed()
     UNFIT[reason](tmp_path / "house")
     JournalFolder(trace, [start(terms), *OPENED, EXIT])
-    assert fold(str(trace))
+    assert recover(str(trace))
     assert found(trace) == []
     assert reason in judge_error(trace)
     assert str(tmp_path / "house") in judge_error(trace)
@@ -196,13 +196,18 @@ def test_without_a_key_there_is_no_seal_and_the_code_is_not_run_later(
     terms = RuleOptions((house.build(tmp_path),)).sealed()
     assert terms.seal == ""
     JournalFolder(trace, [start(terms), *OPENED, EXIT])
-    assert fold(str(trace))
+    assert recover(str(trace))
     assert "from elsewhere" in judge_error(trace)
 
 
 def test_what_runs_no_code_needs_no_seal(trace: Path) -> None:
+<<<<<<< HEAD:tests/recorder/test_terms.py
     JournalFolder(trace, [start(RuleOptions(extend=("EXT",)).sealed()), *OPENED, EXIT])
     assert fold(str(trace))
+=======
+    JournalFolder(trace, [start(RuleOptions(extend=("EXT",)).sealed()), *OPENED, EXIT])
+    assert recover(str(trace))
+>>>>>>> w1:tests/recorder/test_rule_options.py
     assert found(trace) == [("EXT-001", 2)]
     assert judge_error(trace) == ""
 

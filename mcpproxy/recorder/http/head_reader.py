@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.base.slotted import slotted
 from mcpproxy.framing.heads import USUAL_HEAD_BYTES
 from mcpproxy.framing.http1 import RequestStart, ResponseStart
-from mcpproxy.recorder.http.bodies import coding_of
+from mcpproxy.recorder.http.body_frames import coding_of
 from mcpproxy.recorder.masking import ID_LENGTH, Masker
 from mcpproxy.session.exchanges import SESSION, Fields
 from mcpproxy.session.frame import Headers
@@ -17,7 +17,7 @@ _REMEMBERED: Final = 256
 
 
 @slotted()
-class Head:
+class MaskedHead:
     """What is known of a head.
 
     ``headers`` and ``target`` (of a request) are masked; ``ids`` are the session ids in them that are looked
@@ -35,16 +35,16 @@ class Head:
     resumes: bool = False
 
 
-class Heads:
+class HeadReader:
     """Reads the heads of one recording, for an ``endpoint`` behind a reverse proxy or in forward mode."""
 
     def __init__(self, mask: Masker, endpoint: str, *, is_forward: bool) -> None:
         self._mask = mask
         self._endpoint = endpoint
         self._is_forward = is_forward
-        self._known: dict[bytes, Head] = {}
+        self._known: dict[bytes, MaskedHead] = {}
 
-    def read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> Head:
+    def read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> MaskedHead:
         """What is known of a head on a connection whose session ids up to now are ``ids``."""
         if self._mask.has_learned:  # what of a URL is masked hangs on more than its bytes
             return self._read(start, ids)
@@ -57,7 +57,7 @@ class Heads:
                 self._known[start.raw] = head
         return head
 
-    def _read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> Head:
+    def _read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> MaskedHead:
         mask, fields = self._mask, Fields(start.headers)
         own = fields.all(SESSION)
         target, endpoint, streams = "", True, False
@@ -67,7 +67,7 @@ class Heads:
         else:
             streams = fields.media_type == "text/event-stream"
         own = tuple(id for id in own if len(id) >= ID_LENGTH)
-        return Head(
+        return MaskedHead(
             mask.headers(start.headers, (*ids, *own)),
             own,
             streams,

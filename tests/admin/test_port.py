@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.admin import connections
+from mcpproxy.admin import brief_connection
 from mcpproxy.admin.metrics import Metrics
-from mcpproxy.admin.server import AdminPort
+from mcpproxy.admin.port import AdminPort
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.commands import http
 from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.pipeline import Recording
-from mcpproxy.recorder.stderr_notes import Live
+from mcpproxy.recorder.pipeline import RecordingPipeline
+from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Event
 from mcpproxy.trace.reader import read_trace
@@ -40,7 +40,7 @@ def test_what_the_port_answers() -> None:
     port = AdminPort("127.0.0.1", 0, metrics, said.append)
     assert ask(port, "/healthz") == (200, "ok\n")
     assert ask(port, "/readyz") == (200, "ok\n")
-    metrics.passed(1, "the trace cannot be written: No space left on device")
+    metrics.count_lag(1, "the trace cannot be written: No space left on device")
     assert ask(port, "/readyz") == (503, "the trace cannot be written: No space left on device\n")
     assert ask(port, "/healthz") == (200, "ok\n")
     status, text = ask(port, "/metrics")
@@ -96,12 +96,12 @@ def test_idle_connections_keep_nobody_from_asking() -> None:
             half.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc")
         for _ in range(10):
             assert ask(port, "/healthz") == (200, "ok\n")
-        gone = [one for one in idle[: -connections.MOST] if hears_its_end(one)]
-        assert len(gone) == 300 - connections.MOST
+        gone = [one for one in idle[: -brief_connection.MOST] if hears_its_end(one)]
+        assert len(gone) == 300 - brief_connection.MOST
 
 
 def test_a_request_that_takes_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections.BriefConnection, "life_s", 0.05)
+    monkeypatch.setattr(brief_connection.BriefConnection, "life_s", 0.05)
     port = AdminPort("127.0.0.1", 0, Metrics(), print)
     for begun in (b"", b"GET /healthz HTTP/1.1\r\n", b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"):
         number = int(port.address.rpartition(":")[2])
@@ -123,12 +123,12 @@ def test_a_port_that_is_taken() -> None:
         AdminPort("127.0.0.1", taken.getsockname()[1], Metrics(), print)
 
 
-def recorded(tmp_path: Path, watching: Metrics, live: Live) -> Path:
+def recorded(tmp_path: Path, watching: Metrics, live: StderrNotes) -> Path:
     trace = tmp_path / "h.jsonl"
     JournalFolder(trace, CONVERSATION)
     writer = TraceWriter(str(trace))
     reader = JournalReader(journal.folder(str(trace)))
-    session = Recording(reader, writer, Accuser, live, watching=watching)
+    session = RecordingPipeline(reader, writer, Accuser, live, watcher=watching)
     session.drain()
     assert session.finish()
     writer.close()
@@ -138,7 +138,7 @@ def recorded(tmp_path: Path, watching: Metrics, live: Live) -> Path:
 
 def test_a_recording_is_counted(tmp_path: Path) -> None:
     metrics = Metrics()
-    trace = recorded(tmp_path, metrics, Live(None))
+    trace = recorded(tmp_path, metrics, StderrNotes(None))
     port = AdminPort("127.0.0.1", 0, metrics, print)
     tally = read_trace(str(trace))
     list(tally.events())
@@ -150,12 +150,12 @@ def test_a_recording_is_counted(tmp_path: Path) -> None:
 
 
 class Broken(Metrics):
-    def saw(self, event: Event) -> None:
+    def count_event(self, event: Event) -> None:
         raise RuntimeError("no more")
 
 
 def test_metrics_that_break_stop_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    live = Live(2)
+    live = StderrNotes(2)
     trace = recorded(tmp_path, Broken(), live)
     live.flush()
     opened = read_trace(str(trace))

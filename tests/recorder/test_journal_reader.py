@@ -6,18 +6,13 @@ import pytest
 
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder import journal_reader
-from mcpproxy.recorder.journal_reader import (
-    Checkpoint,
-    Held,
-    JournalReader,
-    read_checkpoint,
-    write_checkpoint,
-)
+from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine, read_checkpoint, write_checkpoint
+from mcpproxy.recorder.journal_reader import JournalReader
 from mcpproxy.relay import journal
 from mcpproxy.relay.journal import SEGMENT_BYTES, Journal
 from tests.recorder.journals import EXIT, SESSION, START, Entry, JournalFolder, client, packed
 
-NOTHING = Held(b"", 0)
+NO_LINE = PartialLine(b"", 0)
 
 
 @pytest.fixture
@@ -61,7 +56,7 @@ def test_a_segment_follows_the_other(trace: Path) -> None:
         assert reader.has_more()
         assert everything(reader) == [entry]
         assert not reader.has_more()
-    assert reader.filed_segments == len(SESSION) - 1
+    assert reader.read_segments == len(SESSION) - 1
     reader.close()
 
 
@@ -104,14 +99,14 @@ def test_reading_goes_on_at_a_checkpoint(trace: Path) -> None:
     reader.read()
     reader.read()
     folder.append(2, packed(EXIT))
-    reader.clear_filed(77, (NOTHING, Held(b"half", 5), NOTHING))
+    reader.checkpoint_and_clear(Checkpoint(trace_bytes=77, held=(NO_LINE, PartialLine(b"half", 5), NO_LINE)))
     reader.close()
     assert folder.names() == ["00000002", "checkpoint"]
     start = read_checkpoint(str(folder.path))
-    assert start == Checkpoint(2, len(packed(*SESSION[3:])), 77, (NOTHING, Held(b"half", 5), NOTHING))
+    assert start == Checkpoint(2, len(packed(*SESSION[3:])), 77, (NO_LINE, PartialLine(b"half", 5), NO_LINE))
     again = JournalReader(str(folder.path), start)
     assert everything(again) == [EXIT]
-    assert again.filed_segments == 0
+    assert again.read_segments == 0
     again.close()
 
 
@@ -121,7 +116,7 @@ def test_a_checkpoint_that_cannot_be_written_deletes_nothing(trace: Path) -> Non
     everything(reader)
     (folder.path / "checkpoint.new").mkdir()
     with pytest.raises(OSError, match="directory"):
-        reader.clear_filed(0, (NOTHING, NOTHING, NOTHING))
+        reader.checkpoint_and_clear(Checkpoint())
     reader.close()
     assert folder.names() == ["00000001", "00000002", "checkpoint.new"]
 

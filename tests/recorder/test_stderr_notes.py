@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from mcpproxy.recorder.stderr_notes import Live, Mode
+from mcpproxy.recorder.stderr_notes import Mode, StderrNotes
 from mcpproxy.session.frame import Finding
 from mcpproxy.trace.format import Tally
 
@@ -45,7 +45,7 @@ def pipe() -> Generator[Pipe]:
 
 
 def told(pipe: Pipe, mode: Mode, *findings: Finding) -> list[str]:
-    live = Live(pipe.writer, mode)
+    live = StderrNotes(pipe.writer, mode)
     for finding in findings:
         live.found(finding)
     live.summarize("/t/s.jsonl", TALLY)
@@ -92,7 +92,7 @@ def test_off_leaves_the_summary(pipe: Pipe) -> None:
 
 
 def test_a_clean_session_says_so(pipe: Pipe) -> None:
-    live = Live(pipe.writer)
+    live = StderrNotes(pipe.writer)
     live.summarize("s.jsonl", Tally(), "the trace is incomplete")
     live.flush()
     assert pipe.text() == (
@@ -102,7 +102,7 @@ def test_a_clean_session_says_so(pipe: Pipe) -> None:
 
 
 def test_quiet_says_nothing() -> None:
-    live = Live(None)
+    live = StderrNotes(None)
     live.say("anything")
     live.drain(1)
 
@@ -119,7 +119,7 @@ def test_what_peers_send_stays_on_its_line(pipe: Pipe) -> None:
     ("lag_ns", "told"), [(5_951_000_000, "; judged up to 6.0 s late; "), (900_000_000, "")]
 )
 def test_how_late_it_was_judged_is_told_if_people_could_notice(pipe: Pipe, lag_ns: int, told: str) -> None:
-    live = Live(pipe.writer)
+    live = StderrNotes(pipe.writer)
     live.summarize("s.jsonl", Tally(), lag_ns=lag_ns)
     live.flush()
     (line,) = pipe.text().splitlines()
@@ -128,7 +128,7 @@ def test_how_late_it_was_judged_is_told_if_people_could_notice(pipe: Pipe, lag_n
 
 
 def test_a_full_pipe_is_not_waited_for(pipe: Pipe) -> None:
-    live = Live(pipe.writer)
+    live = StderrNotes(pipe.writer)
     for number in range(1000):
         live.say(f"{number:04d} " + "x" * 1000)
         live.flush()
@@ -144,7 +144,7 @@ def test_a_full_pipe_is_not_waited_for(pipe: Pipe) -> None:
 
 
 def test_the_last_words_are_waited_for_but_not_for_ever(pipe: Pipe) -> None:
-    live = Live(pipe.writer)
+    live = StderrNotes(pipe.writer)
     live.say("x" * 200_000)
     live.drain(0.01)
     first = pipe.text()
@@ -153,7 +153,7 @@ def test_the_last_words_are_waited_for_but_not_for_ever(pipe: Pipe) -> None:
 
 
 def test_nobody_listening_is_no_trouble(pipe: Pipe) -> None:
-    live = Live(pipe.writer)
+    live = StderrNotes(pipe.writer)
     os.close(pipe.reader)
     live.say("hello")
     live.flush()

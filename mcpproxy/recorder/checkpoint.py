@@ -1,0 +1,189 @@
+"""The checkpoint of a journal: from where a recorder, or recovery, goes on.
+
+Every record before the place that it names is recorded in the first ``trace_bytes`` bytes of the trace. The
+only exceptions are the beginnings of lines that had not ended yet; the checkpoint holds their bytes itself.
+So a segment can be deleted as soon as its records are in the trace, even if a peer leaves a line open for
+hours.
+
+The file is one line of JSON. Long runs of bytes follow it as they are: beginnings of lines and, over HTTP, of
+bodies.
+"""
+
+import base64
+import binascii
+import errno
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+from mcpproxy.base.files import Folder
+from mcpproxy.errors import TraceError
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.recorder.payloads import terms_from
+from mcpproxy.recorder.rotation import Rotation
+
+if TYPE_CHECKING:
+    from mcpproxy.ruleset.rule_options import Terms
+
+NAME: Final = "checkpoint"
+DRAFT_NAME: Final = "checkpoint.new"
+"""The next checkpoint while it is written; it then replaces the one before."""
+
+_STATE_BYTES: Final = 16 << 20
+"""The longest line of JSON in a checkpoint."""
+_LONG_BYTES: Final = 4 << 10
+"""A run of bytes that is longer than this stands behind the JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialLine:
+    """The beginning of a line that was not over at a checkpoint, and the time of its last chunk.
+
+    Times are as in the trace: since the recording started.
+    """
+
+    raw: bytes
+    at_ns: int
+
+
+@dataclass(slots=True)
+class SavedAssembly:
+    """The state of an HTTP assembly, see ``mcpproxy.recorder.checkpoint_state``.
+
+    ``long`` are the runs of bytes that ``state`` names by their place.
+    """
+
+    state: JSON = None
+    long: list[bytes | memoryview] = field(default_factory=list[bytes | memoryview])
+
+    def release(self) -> None:
+        """Let the assembly have its bytes back."""
+        for run in self.long:
+            if isinstance(run, memoryview):
+                run.release()
+
+
+NO_PARTIAL_LINES: Final = (PartialLine(b"", 0), PartialLine(b"", 0), PartialLine(b"", 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where filing goes on: at ``offset`` of ``segment``, with the trace cut to ``trace_bytes``."""
+
+    segment: int = 1
+    offset: int = 0
+    trace_bytes: int = 0
+    held: tuple[PartialLine, PartialLine, PartialLine] = NO_PARTIAL_LINES
+    """For the client's stream, the server's, and the server's stderr."""
+    assembly: JSON = None
+    """Over HTTP, the state of all connections; see ``mcpproxy.recorder.checkpoint_state``."""
+    long: Sequence[bytes | memoryview] = ()
+    """The runs of bytes that belong to that state."""
+    file: str = ""
+    """The name of the file that is written, if it may not be the first."""
+    rotation: Rotation | None = None
+    terms: "Terms | None" = None
+    """By which rules the session is judged, if somebody said so."""
+
+
+def read_checkpoint(folder: str) -> Checkpoint | None:
+    """The checkpoint of a journal, if it has one.
+
+    Raises:
+        TraceError: it is damaged.
+        OSError: it cannot be read.
+    """
+    try:
+        with open(Folder(folder).open(NAME), "rb") as file:
+            line = file.readline(_STATE_BYTES)
+            members = cast("dict[str, Any]", json.loads(line if line.endswith(b"\n") else b""))
+            left = os.fstat(file.fileno()).st_size - len(line)
+            long = [_exactly(file, size, left) for size in members.get("long", ())]
+        client, server, stderr = (
+            PartialLine(_run(raw, long), _count(at_ns)) for raw, at_ns in members["held"]
+        )
+        return Checkpoint(
+            _count(members["segment"]),
+            _count(members["offset"]),
+            _count(members["trace_bytes"]),
+            (client, server, stderr),
+            members.get("assembly"),
+            tuple(long),
+            str(members.get("file", "")),
+            Rotation(*map(_count, members["rotation"])) if members.get("rotation") else None,
+            terms_from(members),
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise TraceError(
+            os.path.join(folder, NAME),
+            None,
+            "the checkpoint is damaged",
+            "the trace is whole up to its last line",
+        ) from None
+
+
+def _count(value: object) -> int:
+    """A number of bytes, segments or nanoseconds, as such numbers are."""
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError(value)
+    return value
+
+
+def _exactly(file: BinaryIO, size: object, left: int) -> bytes:
+    size = _count(size)
+    if size > left or len(data := file.read(size)) != size:
+        raise ValueError(size)
+    return data
+
+
+def _run(raw: object, long: list[bytes]) -> bytes:
+    """The beginning of a line: as base64, or the place of the run that it is."""
+    if type(raw) is int:
+        return long[_count(raw)]
+    return binascii.a2b_base64(cast("str", raw), strict_mode=True)
+
+
+def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
+    """Replace the checkpoint of a journal, all at once.
+
+    Raises:
+        OSError: it could not be written; the one before still stands.
+    """
+    long = list(checkpoint.long)
+    held: list[JSON] = []
+    for one in checkpoint.held:
+        if len(one.raw) > _LONG_BYTES:
+            long.append(one.raw)
+            held.append([len(long) - 1, one.at_ns])
+        else:
+            held.append([base64.b64encode(one.raw).decode("ascii"), one.at_ns])
+    members: dict[str, JSON] = {
+        "segment": checkpoint.segment,
+        "offset": checkpoint.offset,
+        "trace_bytes": checkpoint.trace_bytes,
+        "held": held,
+        "long": [len(run) for run in long],
+    }
+    if checkpoint.assembly is not None:
+        members["assembly"] = checkpoint.assembly
+    if checkpoint.rotation is not None:
+        members["file"] = checkpoint.file
+        members["rotation"] = [checkpoint.rotation.file_bytes, checkpoint.rotation.file_ns]
+    if checkpoint.terms is not None:
+        members["judged_by"] = checkpoint.terms.to_json()
+    line = json.dumps(members).encode("ascii") + b"\n"
+    if len(line) > _STATE_BYTES:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    place = Folder(folder)
+    try:
+        place.unlink(DRAFT_NAME)  # of a recorder that was killed meanwhile
+    except FileNotFoundError:
+        pass
+    with open(place.create(DRAFT_NAME), "wb") as file:
+        file.write(line)
+        file.writelines(long)
+    place.replace(DRAFT_NAME, NAME)
