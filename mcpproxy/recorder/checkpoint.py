@@ -25,7 +25,7 @@ from mcpproxy.recorder.payloads import terms_from
 from mcpproxy.recorder.rotation import Rotation
 
 if TYPE_CHECKING:
-    from mcpproxy.ruleset.rule_options import Terms
+    from mcpproxy.ruleset.rule_options import RuleOptions
 
 NAME: Final = "checkpoint"
 DRAFT_NAME: Final = "checkpoint.new"
@@ -84,7 +84,7 @@ class Checkpoint:
     file: str = ""
     """The name of the file that is written, if it may not be the first."""
     rotation: Rotation | None = None
-    terms: "Terms | None" = None
+    terms: "RuleOptions | None" = None
     """By which rules the session is judged, if somebody said so."""
 
 

@@ -201,13 +201,8 @@ def test_without_a_key_there_is_no_seal_and_the_code_is_not_run_later(
 
 
 def test_what_runs_no_code_needs_no_seal(trace: Path) -> None:
-<<<<<<< HEAD:tests/recorder/test_terms.py
-    JournalFolder(trace, [start(RuleOptions(extend=("EXT",)).sealed()), *OPENED, EXIT])
-    assert fold(str(trace))
-=======
     JournalFolder(trace, [start(RuleOptions(extend=("EXT",)).sealed()), *OPENED, EXIT])
     assert recover(str(trace))
->>>>>>> w1:tests/recorder/test_rule_options.py
     assert found(trace) == [("EXT-001", 2)]
     assert judge_error(trace) == ""
 
