@@ -8,11 +8,11 @@ from typing import Final
 from mcpproxy.cli.http_sessions import called
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.protocol.jsonrpc import Request
-from mcpproxy.replay.diff.outcome import Comparison
-from mcpproxy.replay.diff.sessions import Pairing, contrast, paired
+from mcpproxy.replay.diff.comparison import Comparison
+from mcpproxy.replay.diff.session_diff import Pairing, contrast, paired
 from mcpproxy.replay.diff.values import MATCHERS, Rules
 from mcpproxy.replay.recording import Session
-from mcpproxy.replay.server.source import Material, merged
+from mcpproxy.replay.server.replay_source import Material, merged
 from mcpproxy.reports import comparison as reports
 
 EPILOG: Final = """\

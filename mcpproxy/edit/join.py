@@ -12,10 +12,10 @@ from mcpproxy.base import files
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import Notification, Request, RequestId
 from mcpproxy.protocol.raw_json import spliced, written
+from mcpproxy.replay.message_paths import ID, REQUEST_ID
 from mcpproxy.replay.recording import Said, Session, from_trace, load
 from mcpproxy.replay.server.matching import Matcher
-from mcpproxy.replay.server.source import merged
-from mcpproxy.replay.server.translate import ID, REQUEST_ID
+from mcpproxy.replay.server.replay_source import merged
 from mcpproxy.session.frame import Close, Finding, Frame
 from mcpproxy.trace.format import Tally, encode, encode_close, encode_finding, encode_frame, encode_header
 from mcpproxy.trace.reader import Trace

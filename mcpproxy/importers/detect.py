@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
 from mcpproxy.importers import har, mcp_rec, mcpsnoop
-from mcpproxy.importers.source import ForeignTrace, Source
+from mcpproxy.importers.import_source import ForeignTrace, Source
 from mcpproxy.trace.members import NotARecordError, read_object
 
 FORMATS: Final[Mapping[str, Callable[[str, int], Source]]] = {

@@ -22,7 +22,7 @@ import orjson
 from mcpproxy.base.files import open_regular
 from mcpproxy.checks.engine.context import member
 from mcpproxy.errors import TraceError
-from mcpproxy.importers.source import Clock, Source, choose, refuse, unix_ns
+from mcpproxy.importers.import_source import Clock, Source, choose, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Batch,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.importers.source import Clock, Source, choose, lines, refuse, unix_ns
+from mcpproxy.importers.import_source import Clock, Source, choose, lines, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.raw_json import taken
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender

@@ -8,7 +8,7 @@ messages of all connections in one row, batches taken apart. How the session end
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.importers.source import Clock, Source, choose, lines, refuse, unix_ns
+from mcpproxy.importers.import_source import Clock, Source, choose, lines, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.raw_json import taken
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender, Stderr

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Malformed, Notification, Request, Response
+from mcpproxy.replay.message_paths import SUBSCRIPTION_ID
 from mcpproxy.replay.recording import Said, Session
-from mcpproxy.replay.server.translate import SUBSCRIPTION_ID
 from mcpproxy.session.frame import CLIENT
 
 _Named: TypeAlias = tuple[type, int | str]

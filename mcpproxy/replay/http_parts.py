@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.replay.recording import Exchange
-from mcpproxy.replay.server.source import Material
+from mcpproxy.replay.server.replay_source import Material
 
 SESSION_ID: Final = "mcp-session-id"
 

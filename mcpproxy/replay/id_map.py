@@ -11,9 +11,9 @@ from uuid import uuid4
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, RequestId
 from mcpproxy.protocol.raw_json import spliced
+from mcpproxy.replay.message_paths import ID, PROGRESS_TOKEN, REQUEST_ID, SUBSCRIPTION_ID
 from mcpproxy.replay.recording import Said, Session
-from mcpproxy.replay.server.messages import Live
-from mcpproxy.replay.server.translate import ID, PROGRESS_TOKEN, REQUEST_ID, SUBSCRIPTION_ID
+from mcpproxy.replay.server.live_messages import Live
 
 Key: TypeAlias = tuple[type, RequestId]
 """An id with its JSON type: 1 and "1" are two."""

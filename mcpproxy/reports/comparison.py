@@ -11,7 +11,7 @@ from typing import Final
 from mcpproxy.base.json_values import dumps
 from mcpproxy.base.style import PLAIN, Colour, Style
 from mcpproxy.base.visible import visible
-from mcpproxy.replay.diff.outcome import Change, Comparison, Item, Verdict
+from mcpproxy.replay.diff.comparison import Change, Comparison, Item, Verdict
 from mcpproxy.reports import junit as xml
 from mcpproxy.reports.junit import Case, Suite
 

@@ -18,7 +18,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import TIMEOUT_S
-from mcpproxy.validate.context import Bench, Options
+from mcpproxy.validate.probe_context import Bench, Options
 from mcpproxy.validate.recordings import Recordings, Target
 
 __all__ = ["Client", "connected_http", "connected_stdio"]

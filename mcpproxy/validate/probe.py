@@ -14,7 +14,7 @@ from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.validate.outcome import Category, Conclusion
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.context import Bench
+    from mcpproxy.validate.probe_context import Bench
 
 Transport = Literal["stdio", "http"]
 Run: TypeAlias = "Callable[[Bench], Awaitable[Conclusion | None]]"

@@ -13,9 +13,9 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe_context import Bench
 
 if TYPE_CHECKING:  # brings the HTTP library, which stdio does not need
     from mcpproxy.validate.exchange import Exchange

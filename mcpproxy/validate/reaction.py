@@ -12,8 +12,8 @@ from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, JSONObject, Response
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.answers import Pending
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import GoneError, HttpStatusError, TimedOutError
+from mcpproxy.validate.probe_context import Bench
 
 JSON_RPC: Final = "https://www.jsonrpc.org/specification#error_object"
 """Where JSON-RPC defines its codes."""

@@ -16,7 +16,7 @@ from mcpproxy.base import paths
 from mcpproxy.recorder.secret_arguments import masked, shown
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.trace.format import ARGUMENTS, Header
-from mcpproxy.validate.recorded_session import Tape
+from mcpproxy.validate.session_recording import Tape
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcpproxy.session.frame import Frame
-from mcpproxy.validate.recorded_session import Tape
+from mcpproxy.validate.session_recording import Tape
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from mcpproxy.replay.client.player import Player, Send
-from mcpproxy.replay.diff.outcome import Item
-from mcpproxy.replay.diff.sessions import contrast
+from mcpproxy.replay.diff.comparison import Item
+from mcpproxy.replay.diff.session_diff import contrast
 from mcpproxy.replay.diff.values import Rules
 from tests.replay.scripts import Line, session
 

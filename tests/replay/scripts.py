@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mcpproxy.replay.recording import Recording, Session, load
 from mcpproxy.replay.server.engine import Engine, Options
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.server.replay_source import material
 from tests.cli.recordings import HEADER, close, frame
 
 C: Final = "client"

@@ -9,10 +9,10 @@ import pytest
 
 from mcpproxy.errors import TraceError
 from mcpproxy.replay.client.player import Player
-from mcpproxy.replay.diff.sessions import contrast
+from mcpproxy.replay.diff.session_diff import contrast
 from mcpproxy.replay.diff.values import Rules
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.server.replay_source import material
 from tests.replay.plays import TIMEOUT_NS, Play
 from tests.replay.scripts import HELLO, C, Line, S, ask, call, give, tell, text, trace
 from tests.replay.test_server_process import STRANGE, mangled

@@ -11,11 +11,11 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.replay.client.headers import HeaderWriter
 from mcpproxy.replay.client.player import Send
+from mcpproxy.replay.client.request_headers import HeaderWriter
 from mcpproxy.replay.client.script import steps
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.server.replay_source import material
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
 from tests.replay.scripts import HELLO, ask, call, give, tell, text
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.replay.diff.outcome import Item
-from mcpproxy.replay.diff.sessions import contrast, paired
+from mcpproxy.replay.diff.comparison import Item
+from mcpproxy.replay.diff.session_diff import contrast, paired
 from mcpproxy.replay.diff.values import Rules
 from tests.replay.plays import told
 from tests.replay.scripts import C, Line, S, ask, call, give, session, tell, text

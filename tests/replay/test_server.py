@@ -8,7 +8,7 @@ import pytest
 
 from mcpproxy.replay.recording import load
 from mcpproxy.replay.server.engine import Engine
-from mcpproxy.replay.server.messages import MISS_CODE
+from mcpproxy.replay.server.live_messages import MISS_CODE
 from tests.replay.scripts import HELLO, C, Line, Player, S, ask, call, give, tell, text, trace
 
 SESSIONS: dict[str, tuple[tuple[Line, ...], tuple[tuple[Any, list[Any]], ...]]] = {

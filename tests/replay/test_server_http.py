@@ -11,7 +11,7 @@ import httpx
 
 from mcpproxy.replay.recording import load
 from mcpproxy.replay.server.engine import Engine
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.server.replay_source import material
 from tests.cli.recordings import frame
 from tests.peers.processes import Process
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape

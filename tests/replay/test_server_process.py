@@ -15,7 +15,7 @@ from mcpproxy.errors import TraceError
 from mcpproxy.replay.recording import load
 from mcpproxy.replay.server.engine import Engine, Options
 from mcpproxy.replay.server.matching import LEVELS
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.server.replay_source import material
 from tests.replay.http_scripts import JSON, Tape
 from tests.replay.scripts import HELLO, C, Line, S, ask, call, give, tell, text, trace
 

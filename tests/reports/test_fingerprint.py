@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.importers.source import ForeignTrace, Source
+from mcpproxy.importers.import_source import ForeignTrace, Source
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.reports.fingerprint import fingerprint, lasting, shape

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 import xmlschema
 
-from mcpproxy.replay.diff.outcome import Change, Comparison, Item
+from mcpproxy.replay.diff.comparison import Change, Comparison, Item
 from mcpproxy.reports import comparison, junit
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.suites import suites

@@ -8,7 +8,6 @@ import pytest
 
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.validate import Client, connected_stdio
-from mcpproxy.validate.context import Bench, Options
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
     CouldNotStartError,
@@ -23,8 +22,9 @@ from mcpproxy.validate.errors import (
     UnsupportedVersionError,
     ValidateError,
 )
+from mcpproxy.validate.probe_context import Bench, Options
 from mcpproxy.validate.recordings import Recordings
-from mcpproxy.validate.stdio import GRACE_S, HASTE_S, StdioWire
+from mcpproxy.validate.stdio_wire import GRACE_S, HASTE_S, StdioWire
 from tests.validate.trial import command, rules, target
 
 Story = Callable[[Client], Awaitable[None]]
@@ -218,7 +218,7 @@ def test_who_is_known_to_run_on_is_not_waited_for_again(
         return wire.grace_s
 
     assert patience_s(asyncio.run(closed(""))) == GRACE_S
-    monkeypatch.setattr("mcpproxy.validate.context.GRACE_S", 0.2)
+    monkeypatch.setattr("mcpproxy.validate.probe_context.GRACE_S", 0.2)
     assert patience_s(asyncio.run(closed("deaf-to-eof"))) == HASTE_S
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.validate.context import Options
 from mcpproxy.validate.outcome import Status, Validation
+from mcpproxy.validate.probe_context import Options
 from mcpproxy.validate.probes import authorization, chosen, headers, http, rounds, sessions, stateless
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.run import validate
+from mcpproxy.validate.runner import validate
 from tests.validate import http_flaws
 from tests.validate.http_server import FLAWS, Kind, Site, serving
 from tests.validate.trial import check, rules, target, tried

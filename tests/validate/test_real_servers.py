@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.validate.context import Options
 from mcpproxy.validate.outcome import Validation
+from mcpproxy.validate.probe_context import Options
 from mcpproxy.validate.probes import PROBES, chosen
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.run import validate
+from mcpproxy.validate.runner import validate
 from tests.peers.fixtures import Peers
 from tests.peers.processes import server
 from tests.validate.trial import check, rules

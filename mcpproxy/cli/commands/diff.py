@@ -6,9 +6,9 @@ from typing import Final
 from mcpproxy.cli import comparison_options, find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.errors import TraceError
-from mcpproxy.replay.diff.outcome import Comparison
+from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.replay.recording import Session, load
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.server.replay_source import material
 
 DESCRIPTION: Final = """\
 Compares what the server said in recording B with what it said in recording A: answers to the same requests

@@ -14,10 +14,10 @@ from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
 from mcpproxy.replay.recording import Recording, load
 from mcpproxy.replay.server.engine import Engine, summary
+from mcpproxy.replay.server.live_messages import Options
 from mcpproxy.replay.server.matching import LEVELS
-from mcpproxy.replay.server.messages import Options
-from mcpproxy.replay.server.source import Material, material, one_after_another
-from mcpproxy.replay.server.stdio import StdioServer
+from mcpproxy.replay.server.replay_source import Material, material, one_after_another
+from mcpproxy.replay.server.stdio_server import StdioServer
 
 PARTS: Final = {
     "server": "answer a live client from a recording",
@@ -115,7 +115,7 @@ def ended(engines: Sequence[Engine], passed: int) -> int:
 
 def _over_http(where: str, found: Material, how: Options, command: Sequence[str]) -> int:
     host, port = split_listen(where, "--http")
-    from mcpproxy.replay.server.http import HttpServer  # a web server, which stdio has no use for
+    from mcpproxy.replay.server.http_server import HttpServer  # a web server, which stdio has no use for
 
     try:
         server = HttpServer(host, port, found, how, tell, command)

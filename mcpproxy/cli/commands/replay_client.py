@@ -12,10 +12,10 @@ from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.recorder.secret_arguments import shown
 from mcpproxy.replay.client.driver import TIMEOUT_S, Link, play
 from mcpproxy.replay.client.player import Player
-from mcpproxy.replay.client.stdio import StdioLink
-from mcpproxy.replay.diff.outcome import Comparison
+from mcpproxy.replay.client.stdio_link import StdioLink
+from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.replay.recording import Recording, Session, load
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.server.replay_source import material
 
 DESCRIPTION: Final = """\
 Plays the recorded client against a live server, and compares what the server says now with what it said then.
@@ -85,7 +85,7 @@ def _play_all(
 
 
 def _http(url: str, session: Session, headers: Sequence[tuple[str, str]]) -> Link:
-    from mcpproxy.replay.client.http import HttpLink  # httpx, which stdio has no use for
+    from mcpproxy.replay.client.http_link import HttpLink  # httpx, which stdio has no use for
 
     return HttpLink(url, session, headers)
 

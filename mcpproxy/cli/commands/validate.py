@@ -18,12 +18,12 @@ from mcpproxy.reports.baseline import Entry
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.validate.connection import TIMEOUT_S
-from mcpproxy.validate.context import Options
 from mcpproxy.validate.outcome import CheckResult, Validation
 from mcpproxy.validate.probe import Probe
+from mcpproxy.validate.probe_context import Options
 from mcpproxy.validate.probes import chosen
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.run import Progress, validate
+from mcpproxy.validate.runner import Progress, validate
 
 DESCRIPTION: Final = """\
 Connects to an MCP server as a client, walks through what it has, tries what good clients do and what bad ones

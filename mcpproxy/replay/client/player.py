@@ -3,7 +3,7 @@
 The player knows no transport and no clock. A step of the script is due when everything that the recorded
 client had seen before it has been seen again, or given up: the driver waits for ``patience_ns`` after the
 last progress and then calls ``give_up``. What was said on both sides is kept as a session of its own
-(``live``), to be compared with the recorded one by ``mcpproxy.replay.diff.sessions``.
+(``live``), to be compared with the recorded one by ``mcpproxy.replay.diff.session_diff``.
 """
 
 from collections import deque
@@ -24,16 +24,16 @@ from mcpproxy.protocol.jsonrpc import (
     parse,
 )
 from mcpproxy.protocol.raw_json import put, spliced
+from mcpproxy.replay.client.live_transcript import Asked, Played
 from mcpproxy.replay.client.script import Step, awaited, is_masked_anywhere, steps
 from mcpproxy.replay.client.server_names import Handed, WithheldError
-from mcpproxy.replay.client.transcript import Asked, Played
 from mcpproxy.replay.dependencies import causes
-from mcpproxy.replay.diff.listings import LISTS
-from mcpproxy.replay.diff.sessions import Pairing, named
+from mcpproxy.replay.diff.listing_diff import LISTS
+from mcpproxy.replay.diff.session_diff import Pairing, named
 from mcpproxy.replay.diff.values import equal
+from mcpproxy.replay.message_paths import CURSOR, ID, REQUEST_ID
 from mcpproxy.replay.recording import Said, Session, singles
 from mcpproxy.replay.server.matching import Matcher
-from mcpproxy.replay.server.translate import CURSOR, ID, REQUEST_ID
 from mcpproxy.session.frame import CLIENT, SERVER, Headers, SseEvent
 
 _MS: Final = 1_000_000

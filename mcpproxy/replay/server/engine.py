@@ -28,9 +28,9 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.replay.dependencies import Cause, causes
 from mcpproxy.replay.diff.values import Difference, equal
 from mcpproxy.replay.id_map import Key, Names, request_id
+from mcpproxy.replay.message_paths import ID, OWN_TOKEN
 from mcpproxy.replay.recording import Said, Session, singles
-from mcpproxy.replay.server.matching import Matcher
-from mcpproxy.replay.server.messages import (
+from mcpproxy.replay.server.live_messages import (
     MISS_CODE,
     Heard,
     Live,
@@ -41,8 +41,8 @@ from mcpproxy.replay.server.messages import (
     named,
     result,
 )
+from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.replay.server.schedule import Schedule
-from mcpproxy.replay.server.translate import ID, OWN_TOKEN
 from mcpproxy.session.frame import CLIENT, SERVER
 
 _METHOD_NOT_FOUND: Final = -32601

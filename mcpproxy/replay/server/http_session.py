@@ -15,9 +15,9 @@ from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.replay.http_parts import resumes
 from mcpproxy.replay.recording import Exchange, Session
 from mcpproxy.replay.server.engine import Engine
-from mcpproxy.replay.server.messages import Heard, Live, Out
+from mcpproxy.replay.server.event_stream import Stream, event
+from mcpproxy.replay.server.live_messages import Heard, Live, Out
 from mcpproxy.replay.server.passthrough import Passing, Server
-from mcpproxy.replay.server.streams import Stream, event
 from mcpproxy.session.frame import SERVER
 
 

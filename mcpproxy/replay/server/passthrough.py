@@ -17,8 +17,8 @@ from mcpproxy.framing.lines import LineFramer
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, RequestId, Response, parse
 from mcpproxy.protocol.raw_json import spliced
-from mcpproxy.replay.server.messages import MISS_CODE, Live, Out, error
-from mcpproxy.replay.server.translate import ID
+from mcpproxy.replay.message_paths import ID
+from mcpproxy.replay.server.live_messages import MISS_CODE, Live, Out, error
 
 _CHUNK_BYTES: Final = 1 << 16
 _GRACE_S: Final = 2.0

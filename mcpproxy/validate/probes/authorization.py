@@ -16,10 +16,10 @@ from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import since
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.raw_requests import LOOPBACK, posted, streamable
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.revisions import STATEFUL, since
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.probes.walk import walk_prompts, walk_resources
 
 _NOBODYS: Final = "mcpproxy-no-such-thing"

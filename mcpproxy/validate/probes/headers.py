@@ -15,10 +15,10 @@ from mcpproxy.protocol.mirrors import Mirrors, Path, argument
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.probes.walk import to_call
 from mcpproxy.validate.raw_requests import Headers, Said, ask, changed, sentence, speaks_both, streamable
 from mcpproxy.validate.sample import sample

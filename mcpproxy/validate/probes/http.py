@@ -13,10 +13,10 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import STATEFUL, since, span
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.raw_requests import LOOPBACK, answers, changed, harmless, posted, streamable
 from mcpproxy.validate.reaction import still_there
 

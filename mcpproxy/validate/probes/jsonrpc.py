@@ -20,10 +20,10 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.probes.walk import to_call, walk_tools
 from mcpproxy.validate.reaction import JSON_RPC, reaction, still_there
 

@@ -12,10 +12,10 @@ from typing import Final
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import HttpStatusError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.probes.jsonrpc import harmless
 from mcpproxy.validate.reaction import answered, still_there
 

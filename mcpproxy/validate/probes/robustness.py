@@ -8,10 +8,10 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.probes.jsonrpc import harmless
 from mcpproxy.validate.reaction import answered, reaction, still_there
 

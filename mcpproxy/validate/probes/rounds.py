@@ -18,10 +18,10 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.probes.walk import to_call
 from mcpproxy.validate.raw_requests import sentence
 from mcpproxy.validate.sample import sample

@@ -10,10 +10,10 @@ from uuid import uuid4
 
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.raw_requests import changed, harmless, posted, said, sentence, streamable
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, S
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.raw_requests import Said, ask, posted, said, sentence, speaks_both, streamable
 
 UNSUPPORTED: Final = -32022

@@ -12,12 +12,12 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.probes.jsonrpc import NOBODYS
-from mcpproxy.validate.stdio import StdioWire
+from mcpproxy.validate.stdio_wire import StdioWire
 
 _PROMPT_S: Final = 5.0
 """A server that runs on for so long after the sign to end did not end promptly."""

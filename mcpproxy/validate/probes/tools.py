@@ -10,10 +10,10 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.probes.walk import to_call, walk_tools
 
 _NOBODYS: Final = "mcpproxy-no-such-thing"

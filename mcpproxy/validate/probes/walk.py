@@ -9,7 +9,6 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import (
     CouldNotStartError,
     HttpStatusError,
@@ -20,6 +19,7 @@ from mcpproxy.validate.errors import (
 )
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
+from mcpproxy.validate.probe_context import Bench
 from mcpproxy.validate.sample import sample
 
 _SOME: Final = 5

@@ -18,10 +18,10 @@ import orjson
 from mcpproxy.base.style import duration
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request
 from mcpproxy.protocol.wording import shown
-from mcpproxy.replay.diff import listings
-from mcpproxy.replay.diff.answers import answer_changes, settled, there
-from mcpproxy.replay.diff.listings import Listing
-from mcpproxy.replay.diff.outcome import Change, Item, judged, of_difference
+from mcpproxy.replay.diff import listing_diff
+from mcpproxy.replay.diff.answer_diff import answer_changes, settled, there
+from mcpproxy.replay.diff.comparison import Change, Item, judged, of_difference
+from mcpproxy.replay.diff.listing_diff import Listing
 from mcpproxy.replay.diff.values import Rules, differences
 from mcpproxy.replay.recording import Said, Session
 from mcpproxy.replay.server.matching import Matcher
@@ -97,10 +97,10 @@ class _Contrast:
 
     def _asked(self, leaves_out: frozenset[str]) -> tuple[list[tuple[int, Item]], list[tuple[int, Item]]]:
         there: list[tuple[int, Item]] = []
-        were, are = listings.listings(self._expected), listings.listings(self._found)
+        were, are = listing_diff.listings(self._expected), listing_diff.listings(self._found)
         were_first = {listing.first.index: listing for listing in were}
         are_first = {listing.first.index: listing for listing in are}
-        pages, found_pages = listings.pages(were), listings.pages(are)
+        pages, found_pages = listing_diff.pages(were), listing_diff.pages(are)
         taken = set(self._pairing.requests.values())
         for said in self._expected.messages:
             if not _is_asked(said) or said.method in leaves_out:
@@ -126,7 +126,7 @@ class _Contrast:
         return there, new
 
     def _listed(self, expected: Listing, found: Listing) -> Item:
-        changes = tuple(listings.changes(expected, found, self._rules))
+        changes = tuple(listing_diff.changes(expected, found, self._rules))
         return Item(named(expected.first), judged(changes), expected.first.seq, found.first.seq, changes)
 
     def _answered(self, said: Said, twin: Said | None) -> Item:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
 from mcpproxy.protocol.wording import shown, token
-from mcpproxy.replay.diff.outcome import Change, Kind, of_difference
+from mcpproxy.replay.diff.comparison import Change, Kind, of_difference
 from mcpproxy.replay.diff.values import Rules, differences
 from mcpproxy.replay.recording import Said, Session
 from mcpproxy.session.frame import CLIENT

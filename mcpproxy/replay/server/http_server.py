@@ -37,10 +37,10 @@ from mcpproxy.replay.http_parts import (
 )
 from mcpproxy.replay.recording import Exchange, Session
 from mcpproxy.replay.server.engine import Engine
+from mcpproxy.replay.server.event_stream import Stream
 from mcpproxy.replay.server.http_session import LiveSession, Post
-from mcpproxy.replay.server.messages import Options
-from mcpproxy.replay.server.source import Beside, Material
-from mcpproxy.replay.server.streams import Stream
+from mcpproxy.replay.server.live_messages import Options
+from mcpproxy.replay.server.replay_source import Beside, Material
 from mcpproxy.session.masked_values import is_masked
 
 _METHODS: Final = ("GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS")

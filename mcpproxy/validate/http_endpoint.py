@@ -23,7 +23,7 @@ from mcpproxy.session.frame import CLIENT, Close, ExchangeEnd, Frame, RequestHea
 from mcpproxy.trace.format import Recorded
 from mcpproxy.validate.errors import CouldNotStartError, GoneError, TimedOutError
 from mcpproxy.validate.exchange import Exchange, Headers
-from mcpproxy.validate.recorded_session import Tape
+from mcpproxy.validate.session_recording import Tape
 
 CONNECT_S: Final = 10.0
 _LONGEST_RETRY_S: Final = 3.0

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
-from mcpproxy.replay.server.messages import Out
+from mcpproxy.replay.server.live_messages import Out
 from mcpproxy.session.frame import SseEvent
 
 

@@ -15,10 +15,10 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.session.frame import Finding
 from mcpproxy.validate import passive
-from mcpproxy.validate.context import Bench, Options
 from mcpproxy.validate.errors import CouldNotStartError, Skipped, TimedOutError, ValidateError
 from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, Judged, Status, Validation
 from mcpproxy.validate.probe import Probe
+from mcpproxy.validate.probe_context import Bench, Options
 from mcpproxy.validate.recordings import Recordings, Target
 
 _ENOUGH_SILENCE: Final = 3
@@ -52,7 +52,7 @@ async def validate(
     options = options or Options()
     started = time.monotonic()
     if target.url:
-        from mcpproxy.validate.http import reachable
+        from mcpproxy.validate.http_endpoint import reachable
 
         await reachable(target.url)
     run = _Run(target, probes, recordings, options, progress or Progress(), started + options.limit_s)

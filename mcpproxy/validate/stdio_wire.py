@@ -18,7 +18,7 @@ from mcpproxy.recorder.http.bodies import in_pieces
 from mcpproxy.recorder.http.cost import BUDGET_BYTES, Budget
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, Frame, Sender, Signal, Stderr
 from mcpproxy.validate.errors import CouldNotStartError, GoneError
-from mcpproxy.validate.recorded_session import Tape
+from mcpproxy.validate.session_recording import Tape
 from mcpproxy.validate.wire import Came, Gone, Hear, News
 
 _CHUNK_BYTES: Final = 1 << 16

@@ -5,7 +5,7 @@ from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.wording import shown
-from mcpproxy.replay.diff.outcome import Change, of_difference
+from mcpproxy.replay.diff.comparison import Change, of_difference
 from mcpproxy.replay.diff.values import Rules, differences
 from mcpproxy.replay.recording import Said
 

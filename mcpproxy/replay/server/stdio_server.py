@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from mcpproxy.framing.lines import LineFramer
 from mcpproxy.replay.server.engine import Engine
-from mcpproxy.replay.server.messages import Out
+from mcpproxy.replay.server.live_messages import Out
 from mcpproxy.replay.server.passthrough import Passing, Server
 
 _CHUNK_BYTES: Final = 1 << 16

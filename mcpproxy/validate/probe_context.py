@@ -11,12 +11,12 @@ from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import TIMEOUT_S
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
-from mcpproxy.validate.recorded_session import Tape
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.stdio import GRACE_S, HASTE_S, StdioWire
+from mcpproxy.validate.session_recording import Tape
+from mcpproxy.validate.stdio_wire import GRACE_S, HASTE_S, StdioWire
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.http import HttpServer
+    from mcpproxy.validate.http_endpoint import HttpServer
     from mcpproxy.validate.http_wire import HttpWire
 
 
@@ -117,7 +117,9 @@ class Bench:
         """
         if not self.target.url:
             raise Skipped("only over HTTP")
-        from mcpproxy.validate.http import HttpServer  # brings the HTTP library, which stdio does not need
+        from mcpproxy.validate.http_endpoint import (
+            HttpServer,  # brings the HTTP library, which stdio does not need
+        )
 
         if self._http is None:
             tape = self._tape("session")

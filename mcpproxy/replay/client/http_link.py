@@ -16,8 +16,8 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.sse import SseBlock, SseFramer
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, Response, parse
 from mcpproxy.replay.client.driver import Came, Gone, Head, News, Over
-from mcpproxy.replay.client.headers import SESSION_ID, HeaderWriter, negotiated
 from mcpproxy.replay.client.player import Send
+from mcpproxy.replay.client.request_headers import SESSION_ID, HeaderWriter, negotiated
 from mcpproxy.replay.recording import Session
 from mcpproxy.session.frame import SseEvent
 
