@@ -16,7 +16,7 @@ def converse(server: subprocess.Popen[bytes]) -> None:
     """Shake hands, look at the tools, call two of them, say good-bye and wait for the server to leave."""
     assert server.stdin
     assert server.stdout
-    session = Client(server.stdin, server.stdout)
+    session = DemoClient(server.stdin, server.stdout)
     about = {"name": "demo-client", "version": "1.0.0"}
     session.request("initialize", {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": about})
     session.notify("notifications/initialized")
@@ -29,7 +29,7 @@ def converse(server: subprocess.Popen[bytes]) -> None:
     server.wait()
 
 
-class Client:
+class DemoClient:
     """One request at a time over a pair of pipes."""
 
     def __init__(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:

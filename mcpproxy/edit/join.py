@@ -13,7 +13,7 @@ from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import Notification, Request, RequestId
 from mcpproxy.protocol.raw_json import spliced, written
 from mcpproxy.replay.message_paths import ID, REQUEST_ID
-from mcpproxy.replay.recording import Said, Session, from_trace, load
+from mcpproxy.replay.recording import RecordedSession, SessionMessage, from_trace, load
 from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.replay.server.replay_source import merged
 from mcpproxy.session.frame import Close, Finding, Frame
@@ -51,53 +51,53 @@ def lacks(kept: str, added: str) -> bool:
     return bool(_wanted(known.messages, asked.messages))
 
 
-def _wanted(known: Iterable[Said], asked: Iterable[Said]) -> set[int]:
+def _wanted(known: Iterable[SessionMessage], asked: Iterable[SessionMessage]) -> set[int]:
     """The places of the client's requests in ``asked`` that are not in ``known``, or not so often."""
-    matcher = Matcher(said for said in known if said.sender == "client")
+    matcher = Matcher(entry for entry in known if entry.sender == "client")
     return {
-        said.index
-        for said in asked
-        if said.sender == "client" and isinstance(said.message, Request) and not matcher.take(said.message)
+        entry.index
+        for entry in asked
+        if entry.sender == "client" and isinstance(entry.message, Request) and not matcher.take(entry.message)
     }
 
 
-def _only(trace: Trace) -> Session:
-    return next(iter(from_trace(trace).sessions), Session())
+def _only(trace: Trace) -> RecordedSession:
+    return next(iter(from_trace(trace).sessions), RecordedSession())
 
 
-def _extra(kept: Session, added: Session) -> list[Frame]:
+def _extra(kept: RecordedSession, added: RecordedSession) -> list[Frame]:
     """The frames that go behind, in the order in which they passed, numbered from 1."""
     wanted = _wanted(kept.messages, added.messages)
     ids = _Ids(kept)
-    answered = {said.answers for said in added.messages}
+    answered = {entry.answers for entry in added.messages}
     waiting: set[int] = set()
     frames: dict[int, Frame] = {}
-    for said in added.messages:
-        if said.answers is None:
-            asks = said.sender == "client" and isinstance(said.message, Request)
-            belongs = said.index in wanted if asks else bool(waiting)
+    for entry in added.messages:
+        if entry.answers is None:
+            asks = entry.sender == "client" and isinstance(entry.message, Request)
+            belongs = entry.index in wanted if asks else bool(waiting)
         else:
-            belongs = said.answers in wanted or ids.has(said.answers)
-            waiting.discard(said.answers)
-        if said.index in wanted and said.index in answered:
-            waiting.add(said.index)
+            belongs = entry.answers in wanted or ids.has(entry.answers)
+            waiting.discard(entry.answers)
+        if entry.index in wanted and entry.index in answered:
+            waiting.add(entry.index)
         if belongs:
-            raw = said.raw if said.batch else ids.renamed(said)
-            frames[said.seq] = Frame(said.seq, said.sender, raw, said.at_ns, event=None)
-    return [_whole(frame, added) for frame in frames.values()]
+            raw = entry.raw if entry.batch else ids.renamed(entry)
+            frames[entry.seq] = Frame(entry.seq, entry.sender, raw, entry.at_ns, event=None)
+    return [_as_batch(frame, added) for frame in frames.values()]
 
 
-def _whole(frame: Frame, session: Session) -> Frame:
+def _as_batch(frame: Frame, session: RecordedSession) -> Frame:
     """A batch has passed as one, whichever of its elements was lacking."""
-    parts = [said.raw for said in session.messages if said.batch == frame.seq]
+    parts = [entry.raw for entry in session.messages if entry.batch == frame.seq]
     return replace(frame, raw=b"[" + b",".join(parts) + b"]") if parts else frame
 
 
 class _Ids:
     """Gives requests ids that the earlier recording does not have."""
 
-    def __init__(self, kept: Session) -> None:
-        known = [said.message.id for said in kept.messages if isinstance(said.message, Request)]
+    def __init__(self, kept: RecordedSession) -> None:
+        known = [entry.message.id for entry in kept.messages if isinstance(entry.message, Request)]
         self._next = max((id for id in known if isinstance(id, int)), default=0) + 1
         self._of_request: Final[dict[int, bytes]] = {}
         self._of_id: Final[dict[tuple[type, RequestId], bytes]] = {}
@@ -106,21 +106,21 @@ class _Ids:
         """Whether the request at this place was given one."""
         return request in self._of_request
 
-    def renamed(self, said: Said) -> bytes:
+    def renamed(self, entry: SessionMessage) -> bytes:
         """The message with the ids that it and what it speaks of have here."""
-        match said.message:
+        match entry.message:
             case Request(id=id) if id is not None:
                 new = written(self._next)
                 self._next += 1
-                self._of_request[said.index] = self._of_id[type(id), id] = new
-                return spliced(said.raw, {ID: new})
+                self._of_request[entry.index] = self._of_id[type(id), id] = new
+                return spliced(entry.raw, {ID: new})
             case Notification(params={"requestId": int() | str() as id}):
                 new = self._of_id.get((type(id), id))
-                return spliced(said.raw, {REQUEST_ID: new}) if new else said.raw
-            case _ if said.answers is not None and (new := self._of_request.get(said.answers)):
-                return spliced(said.raw, {ID: new})
+                return spliced(entry.raw, {REQUEST_ID: new}) if new else entry.raw
+            case _ if entry.answers is not None and (new := self._of_request.get(entry.answers)):
+                return spliced(entry.raw, {ID: new})
             case _:
-                return said.raw
+                return entry.raw
 
 
 def _records(trace: Trace, extra: list[Frame]) -> "list[bytes]":

@@ -62,7 +62,7 @@ _NESTED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class What:
+class RedactionScope:
     """What is to be masked.
 
     ``keys`` are names of members, headers and parameters, in any case. Of a match of ``values``, the first
@@ -82,7 +82,7 @@ class What:
 class Redaction:
     """Masks the records of one trace, in order."""
 
-    def __init__(self, what: What) -> None:
+    def __init__(self, what: RedactionScope) -> None:
         self.masked = 0
         """How many values were masked."""
         self.in_pieces = 0
@@ -268,7 +268,7 @@ class Redaction:
         parts: list[str] = []
         copied = 0
         names: list[str | int] = []  # where we are: of each container, the member or the element
-        called: list[str] = [""]  # of each container, the closest name around what stands in it
+        key_names: list[str] = [""]  # of each container, the closest name around what stands in it
         hidden: int | None = None  # how deep what is masked as a whole begins
         is_name = False  # the next string is the name of a member
         for found in _TOKEN.finditer(text):
@@ -276,7 +276,7 @@ class Redaction:
                 case "}" | "]":
                     if names:
                         names.pop()
-                        called.pop()
+                        key_names.pop()
                     hidden = None if hidden is not None and len(names) <= hidden else hidden
                     is_name = False
                 case ",":
@@ -286,15 +286,17 @@ class Redaction:
                 case ":":
                     is_name = False
                 case '"' if is_name:
-                    names[-1] = called[-1] = unescaped(found[1])
+                    names[-1] = key_names[-1] = unescaped(found[1])
                 case first:
                     safe = _protected(names, protected)
-                    whole = not safe and (hidden is not None or self._is_named(called[-1], names, pointers))
+                    whole = not safe and (
+                        hidden is not None or self._is_named(key_names[-1], names, pointers)
+                    )
                     if first in "{[":
                         if whole and hidden is None and not _is_described(names):
                             hidden = len(names)
                         names.append("" if first == "{" else 0)
-                        called.append("" if first == "{" else called[-1])
+                        key_names.append("" if first == "{" else key_names[-1])
                         is_name = first == "{"
                         continue
                     if safe or (new := self._value(found, whole, depth)) == found[0]:

@@ -51,7 +51,7 @@ from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.session_labels import exchanges_of
 
-Wanted: TypeAlias = Callable[[int], bool]
+FrameFilter: TypeAlias = Callable[[int], bool]
 """Whether the frame or head with this number was asked for."""
 
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
@@ -255,7 +255,9 @@ class _Index:
         return kept, exchanges
 
 
-def trimmed(trace: Trace, wanted: Wanted) -> tuple[Header, Iterator[tuple[Event | Finding | Encoded, bytes]]]:
+def trimmed(
+    trace: Trace, wanted: FrameFilter
+) -> tuple[Header, Iterator[tuple[Event | Finding | Encoded, bytes]]]:
     """The header and the records, each with its line, of a recording with what is wanted and what it needs.
 
     The trace is read while the iterator is.

@@ -12,10 +12,10 @@ from typing import Final
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
 from mcpproxy.importers import har, mcp_rec, mcpsnoop
-from mcpproxy.importers.import_source import ForeignTrace, Source
+from mcpproxy.importers.import_source import ForeignTrace, ImportedSource
 from mcpproxy.trace.members import NotARecordError, read_object
 
-FORMATS: Final[Mapping[str, Callable[[str, int], Source]]] = {
+FORMATS: Final[Mapping[str, Callable[[str, int], ImportedSource]]] = {
     "mcpsnoop": mcpsnoop.read,
     "mcp-rec": mcp_rec.read,
     "har": har.read,

@@ -22,7 +22,7 @@ import orjson
 from mcpproxy.base.files import open_regular
 from mcpproxy.checks.engine.context import member
 from mcpproxy.errors import TraceError
-from mcpproxy.importers.import_source import Clock, Source, choose, refuse, unix_ns
+from mcpproxy.importers.import_source import Clock, ImportedSource, choose, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Batch,
@@ -83,7 +83,7 @@ class _Entry:
         return isinstance(kind, str) and kind.lower().startswith("text/event-stream")
 
 
-def read(path: str, session: int) -> Source:
+def read(path: str, session: int) -> ImportedSource:
     """Open an archive. Its sessions are told by their ids, as in any recording of HTTP.
 
     Raises:
@@ -116,7 +116,7 @@ def read(path: str, session: int) -> Source:
         imported=_LOST + (f"; {left_out} exchanges that are no MCP were left out" if left_out else ""),
     )
     key = os.urandom(32)
-    return Source(header, lambda: _events(kept, addresses, Masker(key)))
+    return ImportedSource(header, lambda: _events(kept, addresses, Masker(key)))
 
 
 def _entries(path: str) -> list[_Entry]:

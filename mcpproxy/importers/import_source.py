@@ -18,7 +18,7 @@ _LINE_LIMIT: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ImportedSource:
     """A foreign recording: its header, and its events as often as they are asked for."""
 
     header: Header
@@ -28,7 +28,7 @@ class Source:
 class ForeignTrace(Trace):
     """A foreign recording as a trace."""
 
-    def __init__(self, path: str, source: Source) -> None:
+    def __init__(self, path: str, source: ImportedSource) -> None:
         super().__init__(path, source.header)
         self._source: Final = source
 

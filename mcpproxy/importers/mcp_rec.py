@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.importers.import_source import Clock, Source, choose, lines, refuse, unix_ns
+from mcpproxy.importers.import_source import Clock, ImportedSource, choose, lines, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.raw_json import taken
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
@@ -22,7 +22,7 @@ _SENDERS: Final[dict[str, Sender]] = {"client->server": CLIENT, "server->client"
 _LOST: Final = "from mcp-rec: messages written anew; stderr, what was no text, and the end are not in it"
 
 
-def read(path: str, session: int) -> Source:
+def read(path: str, session: int) -> ImportedSource:
     """Open one session of a file.
 
     Raises:
@@ -44,7 +44,7 @@ def read(path: str, session: int) -> Source:
         started_at=clock.started_at,
         imported=_LOST,
     )
-    return Source(header, lambda: _events(path, chosen))
+    return ImportedSource(header, lambda: _events(path, chosen))
 
 
 def _events(path: str, chosen: int) -> Iterator[Recorded]:

@@ -8,7 +8,7 @@ messages of all connections in one row, batches taken apart. How the session end
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.importers.import_source import Clock, Source, choose, lines, refuse, unix_ns
+from mcpproxy.importers.import_source import Clock, ImportedSource, choose, lines, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.raw_json import taken
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender, Stderr
@@ -26,7 +26,7 @@ _LOST: Final = "from mcpsnoop: spaces between tokens and the end are not in it"
 _NO_HTTP: Final = "mcpsnoop keeps no HTTP: no heads, no streams, messages of all connections in one row"
 
 
-def read(path: str, session: int) -> Source:
+def read(path: str, session: int) -> ImportedSource:
     """Open one session of a file.
 
     Raises:
@@ -68,7 +68,7 @@ def read(path: str, session: int) -> Source:
         partial=_NO_HTTP if is_http else "",
         imported=_LOST,
     )
-    return Source(header, lambda: _events(path, id, is_http))
+    return ImportedSource(header, lambda: _events(path, id, is_http))
 
 
 def _id(path: str, number: int, members: JSONObject) -> str:

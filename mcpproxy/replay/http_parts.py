@@ -6,11 +6,11 @@ from urllib.parse import urlsplit
 
 from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.replay.recording import Exchange
-from mcpproxy.replay.server.replay_source import Material
+from mcpproxy.replay.server.replay_source import ReplaySource
 
 SESSION_ID: Final = "mcp-session-id"
 
-_NEVER: Final = frozenset(
+_NOT_REPLAYED: Final = frozenset(
     {
         "connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "date",
         "server", "set-cookie", "www-authenticate", SESSION_ID,
@@ -25,7 +25,7 @@ def headers_of(exchange: Exchange | None) -> dict[str, str]:
     return {
         name.lower(): value
         for name, value in recorded
-        if name.lower() not in _NEVER and "masked(" not in value
+        if name.lower() not in _NOT_REPLAYED and "masked(" not in value
     }
 
 
@@ -37,21 +37,21 @@ def path_of(exchange: Exchange) -> str:
         return "/"
 
 
-def resumes(exchange: Exchange) -> bool:
+def is_resumption(exchange: Exchange) -> bool:
     """Whether it was a GET for the rest of another stream."""
     return any(name.lower() == "last-event-id" for name, _ in exchange.request.headers)
 
 
-def speaks_the_first_transport(material: Material) -> bool:
+def uses_http_sse(replay_source: ReplaySource) -> bool:
     """Whether the recording is of the transport before Streamable HTTP."""
     return any(
-        said.event is not None and said.event.name == "endpoint"
-        for session in (material.unnamed, *material.sessions)
-        for said in session.messages
+        entry.event is not None and entry.event.name == "endpoint"
+        for session in (replay_source.unnamed, *replay_source.sessions)
+        for entry in session.messages
     )
 
 
-def next_of(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
+def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
     """The first that was not used yet, else the last; it is used now."""
     found = None
     for exchange in exchanges:
@@ -63,7 +63,7 @@ def next_of(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
     return found
 
 
-def stranger(origin: str, host: str) -> str | None:
+def foreign_site(origin: str, host: str) -> str | None:
     """The foreign site that a request to loopback comes from or was meant for, if any.
 
     A browser lets any page send requests to 127.0.0.1, and a name can be made to point there.

@@ -41,7 +41,7 @@ from mcpproxy.trace.session_labels import exchanges_of
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SessionMessage:
     """One message of a session, or one line of it that is none.
 
     ``index`` is its place in the session; ``answers`` the place of the request that it answers.
@@ -92,7 +92,7 @@ class Exchange:
 
 
 @dataclass(slots=True)
-class Session:
+class RecordedSession:
     """One MCP session: its messages in the order they passed, and over HTTP its exchanges.
 
     ``name`` is empty on stdio and for what came over HTTP without a session id. ``server_left``: the server
@@ -100,7 +100,7 @@ class Session:
     """
 
     name: str = ""
-    messages: list[Said] = field(default_factory=list[Said])
+    messages: list[SessionMessage] = field(default_factory=list[SessionMessage])
     exchanges: dict[int, Exchange] = field(default_factory=dict[int, Exchange])
     server_left: bool = False
 
@@ -119,17 +119,19 @@ class Session:
                     return value
         return ""
 
-    def answers_to(self, request: Said) -> Said | None:
+    def answers_to(self, request: SessionMessage) -> SessionMessage | None:
         """The recorded answer to ``request``, the first if there were several."""
-        return next((said for said in self.messages[request.index :] if said.answers == request.index), None)
+        return next(
+            (entry for entry in self.messages[request.index :] if entry.answers == request.index), None
+        )
 
-    def latency_ns(self, answer: Said) -> int | None:
+    def latency_ns(self, answer: SessionMessage) -> int | None:
         """How long after its request ``answer`` came."""
         return None if answer.answers is None else answer.at_ns - self.messages[answer.answers].at_ns
 
 
 @dataclass(slots=True)
-class Recording:
+class LoadedTrace:
     """All sessions of one trace, in the order in which they began.
 
     ``notes`` say what of it cannot be replayed; ``complete`` is false if anything is missing.
@@ -137,7 +139,7 @@ class Recording:
 
     path: str
     header: Header
-    sessions: list[Session]
+    sessions: list[RecordedSession]
     complete: bool
     notes: list[str]
 
@@ -147,7 +149,7 @@ class Recording:
         return self.header.transport
 
 
-def load(path: str | os.PathLike[str]) -> Recording:
+def load(path: str | os.PathLike[str]) -> LoadedTrace:
     """Read a trace for replay.
 
     Raises:
@@ -156,19 +158,19 @@ def load(path: str | os.PathLike[str]) -> Recording:
     return from_trace(open_trace(path))
 
 
-def from_trace(trace: Trace) -> Recording:
+def from_trace(trace: Trace) -> LoadedTrace:
     """The same, from a trace that is open already."""
-    reading = _Reading({x: name for name, xs in exchanges_of(trace.events()).items() for x in xs})
+    reading = _SessionReader({x: name for name, xs in exchanges_of(trace.events()).items() for x in xs})
     for event in trace.events():
         reading.take(event)
     notes = [*trace.notes, *reading.trouble()]
     sessions = [s for s in reading.sessions.values() if s.messages or s.exchanges]
-    return Recording(trace.path, trace.header, sessions, trace.complete, notes)
+    return LoadedTrace(trace.path, trace.header, sessions, trace.complete, notes)
 
 
-class _Reading:
+class _SessionReader:
     def __init__(self, names: Mapping[int, str]) -> None:
-        self.sessions: Final[dict[str, Session]] = {}
+        self.sessions: Final[dict[str, RecordedSession]] = {}
         self._names = names
         self._conversation = Conversation()
         self._index_of: Final[dict[int, list[int]]] = {}
@@ -210,9 +212,9 @@ class _Reading:
             case _:
                 pass
 
-    def _session(self, exchange: int) -> Session:
+    def _session(self, exchange: int) -> RecordedSession:
         name = self._names.get(exchange, "")
-        return self.sessions.setdefault(name, Session(name))
+        return self.sessions.setdefault(name, RecordedSession(name))
 
     def _frame(self, frame: Frame) -> None:
         stream = (frame.exchange, frame.sender)
@@ -230,7 +232,7 @@ class _Reading:
             answers = self._asked(session, turn.answers, single)
             index = len(session.messages)
             session.messages.append(
-                Said(
+                SessionMessage(
                     index,
                     frame.seq,
                     frame.sender,
@@ -246,7 +248,7 @@ class _Reading:
             places.append(index)
         self._index_of[frame.seq] = places
 
-    def _asked(self, session: Session, frame: int | None, answer: Single) -> int | None:
+    def _asked(self, session: RecordedSession, frame: int | None, answer: Single) -> int | None:
         """The place of the request in that frame which has this answer's id."""
         if frame is None or not isinstance(answer, Response | ErrorResponse):
             return None

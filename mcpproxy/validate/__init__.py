@@ -18,7 +18,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import TIMEOUT_S
-from mcpproxy.validate.probe_context import Bench, Options
+from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.recordings import Recordings, Target
 
 __all__ = ["Client", "connected_http", "connected_stdio"]
@@ -62,8 +62,8 @@ async def connected_http(
 async def _connected(target: Target, revision: str, timeout_s: float, trace: str) -> AsyncGenerator[Client]:
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
         recordings = Recordings(ruleset.load(), trace or os.path.join(folder, "session.jsonl"), "client")
-        bench = Bench(target, Options(timeout_s=timeout_s), recordings, revision)
+        context = ProbeContext(target, ValidateOptions(timeout_s=timeout_s), recordings, revision)
         try:
-            yield await bench.start()
+            yield await context.start()
         finally:
-            await bench.close()
+            await context.close()

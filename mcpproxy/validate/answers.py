@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, RequestId, Response
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
-from mcpproxy.validate.wire import Gone, Over
+from mcpproxy.validate.wire import RequestOver, ServerLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +71,6 @@ class Pending:
     method: str
     seq: int = 0
     before: int = 0
-    news: "asyncio.Queue[Answer | Over | Gone | Frame]" = field(default_factory=lambda: asyncio.Queue())
+    news: "asyncio.Queue[Answer | RequestOver | ServerLost | Frame]" = field(
+        default_factory=lambda: asyncio.Queue()
+    )

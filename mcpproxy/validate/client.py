@@ -20,7 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.connection import Talk
+from mcpproxy.validate.connection import Connection
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
     GoneError,
@@ -40,7 +40,7 @@ _OLDER: Final = (400, 404, 405)
 """What a server that speaks HTTP+SSE alone may say to a message at the address of its stream."""
 
 
-class Client(Talk):
+class Client(Connection):
     """An MCP client: opens the session as its revision asks for, and does what clients do every day."""
 
     async def connect(self) -> Answer:

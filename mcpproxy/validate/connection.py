@@ -37,13 +37,13 @@ from mcpproxy.validate.errors import (
     MalformedAnswerError,
     TimedOutError,
 )
-from mcpproxy.validate.wire import Came, Gone, News, Over, Wire
+from mcpproxy.validate.wire import FrameReceived, RequestOver, ServerLost, Wire, WireEvent
 
 TIMEOUT_S: Final = 10.0
 _CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 
 
-class Talk:
+class Connection:
     """Talks over ``wire``. ``timeout_s`` is how long an answer may take unless a call says otherwise.
 
     ``revision`` is the one it asks for, until the server has settled one. ``heard`` are all frames of the
@@ -187,7 +187,7 @@ class Talk:
         if isinstance(news, Frame):
             said = f"the answer to {pending.method} (id {shown(pending.id)}) came under another id"
             raise self._wrong(pending) or IdMismatchError(said, (pending.seq, news.seq))
-        if isinstance(news, Gone):
+        if isinstance(news, ServerLost):
             raise GoneError(f"no answer to {pending.method}: {news.why}", (pending.seq,))
         if news.status >= 300:
             raise HttpStatusError(
@@ -230,7 +230,7 @@ class Talk:
         except TimeoutError:
             raise TimedOutError(
                 f"the server did not read {len(raw):,} bytes within {self.timeout_s:g} s",
-                (self.wire.tape.seq,),
+                (self.wire.recording.seq,),
             ) from None
 
     async def next_stray(self, timeout_s: float, after: int = 0) -> Frame | None:
@@ -251,12 +251,12 @@ class Talk:
 
     # Hearing
 
-    def _hear(self, news: News) -> None:
-        if isinstance(news, Gone):
+    def _hear(self, news: WireEvent) -> None:
+        if isinstance(news, ServerLost):
             self.gone = self.gone or news.why
             for pending in tuple(self._pending.values()):
                 pending.news.put_nowait(news)
-        elif isinstance(news, Over):
+        elif isinstance(news, RequestOver):
             for pending in tuple(self._pending.values()):
                 if pending.seq == news.seq:
                     pending.news.put_nowait(news)
@@ -264,7 +264,7 @@ class Talk:
             self._hear_frame(news)
         self._background(self._tell())
 
-    def _hear_frame(self, came: Came) -> None:
+    def _hear_frame(self, came: FrameReceived) -> None:
         frame = came.frame
         self.heard.append(frame)
         if frame.continues:

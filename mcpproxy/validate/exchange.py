@@ -24,7 +24,7 @@ class Listener(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Exchange:
+class ClientExchange:
     """One exchange as the tape saw it. ``number`` and ``status`` are 0 while there is none.
 
     ``seq`` is the frame number of what we said, or of the request's head if that had no body; ``frames`` are

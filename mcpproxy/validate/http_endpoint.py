@@ -22,29 +22,31 @@ from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.format import Recorded
 from mcpproxy.validate.errors import CouldNotStartError, GoneError, TimedOutError
-from mcpproxy.validate.exchange import Exchange, Headers
-from mcpproxy.validate.session_recording import Tape
+from mcpproxy.validate.exchange import ClientExchange, Headers
+from mcpproxy.validate.session_recording import SessionRecording
 
 CONNECT_S: Final = 10.0
 _LONGEST_RETRY_S: Final = 3.0
 
-_current: ContextVar[Exchange | None] = ContextVar("_current", default=None)
+_current: ContextVar[ClientExchange | None] = ContextVar("_current", default=None)
 
 
-class HttpServer:
+class HttpEndpoint:
     """The server at ``url``, and the connections to it. ``headers`` go with every request.
 
     ``mirrors`` are the tools that want arguments in headers, by name, as far as they were listed.
     """
 
-    def __init__(self, tape: Tape, url: str, headers: Headers, *, insecure: bool = False) -> None:
-        self.tape: Final = tape
+    def __init__(
+        self, recording: SessionRecording, url: str, headers: Headers, *, insecure: bool = False
+    ) -> None:
+        self.recording: Final = recording
         self.url: Final = url
         self.headers: Final = tuple(headers)
         self.mirrors: Final[dict[str, Mirrors]] = {}
         self.is_older = False
         """Whether it has turned out to speak HTTP+SSE alone."""
-        self._exchanges: Final[dict[int, Exchange]] = {}
+        self._exchanges: Final[dict[int, ClientExchange]] = {}
         start = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
         self._assembly: Final = HttpAssembly(json.dumps(start).encode())
         self._connections = 0
@@ -56,7 +58,7 @@ class HttpServer:
             ssl_context=context, max_connections=None, network_backend=_Backend(self)
         )
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        tape.listen(self._hear)
+        recording.listen(self._hear)
 
     async def exchange(
         self,
@@ -67,9 +69,9 @@ class HttpServer:
         url: str = "",
         timeout_s: float,
         until_head: bool = False,
-        is_enough: Callable[[Exchange], bool] | None = None,
+        is_enough: Callable[[ClientExchange], bool] | None = None,
         is_anonymous: bool = False,
-    ) -> Exchange:
+    ) -> ClientExchange:
         """One exchange with just these headers (``Host`` and ``Content-Length`` apart), seen to its end.
 
         ``until_head`` comes back as soon as the head of the answer is there, and lets go of the rest, as does
@@ -80,7 +82,7 @@ class HttpServer:
             GoneError: the server cannot be reached, or cut the exchange short.
             TimedOutError: it was not over in time.
         """
-        exchange = Exchange()
+        exchange = ClientExchange()
         task = self.start(exchange, method, headers, body, url=url, is_anonymous=is_anonymous)
         try:
             async with asyncio.timeout(timeout_s):
@@ -98,10 +100,10 @@ class HttpServer:
         return exchange
 
     async def overheard(
-        self, headers: Headers, is_enough: Callable[[Exchange], bool], for_s: float
-    ) -> Exchange:
+        self, headers: Headers, is_enough: Callable[[ClientExchange], bool], for_s: float
+    ) -> ClientExchange:
         """GET a stream, and read it until it is enough, it ends, or the time is over."""
-        exchange = Exchange()
+        exchange = ClientExchange()
         task = self.start(exchange, "GET", headers)
         try:
             with suppress(TimeoutError):
@@ -112,9 +114,9 @@ class HttpServer:
             await asyncio.gather(task, return_exceptions=True)
         return exchange
 
-    async def dropped(self, headers: Headers, body: bytes) -> Exchange:
+    async def dropped(self, headers: Headers, body: bytes) -> ClientExchange:
         """POST, and let go of the connection before an answer can be read."""
-        exchange = Exchange()
+        exchange = ClientExchange()
         task = self.start(exchange, "POST", headers, body)
         waits = [asyncio.create_task(event.wait()) for event in (exchange.written, exchange.over)]
         try:
@@ -128,7 +130,7 @@ class HttpServer:
 
     def start(
         self,
-        exchange: Exchange,
+        exchange: ClientExchange,
         method: str,
         headers: Headers = (),
         body: bytes = b"",
@@ -148,7 +150,7 @@ class HttpServer:
 
     async def run(
         self,
-        exchange: Exchange,
+        exchange: ClientExchange,
         method: str,
         headers: Headers,
         body: bytes,
@@ -196,8 +198,8 @@ class HttpServer:
         with suppress(Exception):
             await self._pool.aclose()
         for event in self._assembly.end():
-            self.tape.take(event)
-        self.tape.close(Close("exited", exit_code=0, observed_at_ns=self.tape.now_ns()))
+            self.recording.take(event)
+        self.recording.close(Close("exited", exit_code=0, observed_at_ns=self.recording.now_ns()))
 
     # The copy of the connections.
 
@@ -210,8 +212,8 @@ class HttpServer:
 
     def copy(self, kind: int, payload: bytes, connection: int) -> None:
         """Some bytes passed, or a side has ended."""
-        for event in self._assembly.take(kind, payload, self.tape.now_ns(), connection):
-            self.tape.take(event)
+        for event in self._assembly.take(kind, payload, self.recording.now_ns(), connection):
+            self.recording.take(event)
 
     def _hear(self, event: Recorded) -> None:
         if isinstance(event, RequestHead):
@@ -231,7 +233,7 @@ class HttpServer:
         elif isinstance(event, ExchangeEnd) and (exchange := self._exchanges.pop(event.exchange, None)):
             exchange.is_cut = event.cut
 
-    def _hear_frame(self, exchange: Exchange, frame: Frame) -> None:
+    def _hear_frame(self, exchange: ClientExchange, frame: Frame) -> None:
         if frame.sender == CLIENT:
             exchange.seq, exchange.is_asked = frame.seq, True
             return
@@ -251,7 +253,7 @@ class HttpServer:
 class _Backend(httpcore.AsyncNetworkBackend):
     """Connects as usual, and has every connection copied."""
 
-    def __init__(self, server: HttpServer) -> None:
+    def __init__(self, server: HttpEndpoint) -> None:
         self._server: Final = server
         self._inner: Final = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
 
@@ -273,7 +275,7 @@ class _Backend(httpcore.AsyncNetworkBackend):
 class _Copied(httpcore.AsyncNetworkStream):
     """A connection whose bytes are copied as they are read and written; inside TLS, in the clear."""
 
-    def __init__(self, inner: httpcore.AsyncNetworkStream, server: HttpServer, number: int) -> None:
+    def __init__(self, inner: httpcore.AsyncNetworkStream, server: HttpEndpoint, number: int) -> None:
         self._inner: Final = inner
         self._server: Final = server
         self._number: Final = number

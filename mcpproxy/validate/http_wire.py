@@ -25,9 +25,9 @@ from mcpproxy.replay.client.request_headers import encoded_name
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.format import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
-from mcpproxy.validate.exchange import Exchange, Headers
-from mcpproxy.validate.http_endpoint import CONNECT_S, HttpServer
-from mcpproxy.validate.wire import Came, Gone, Hear, News, Over
+from mcpproxy.validate.exchange import ClientExchange, Headers
+from mcpproxy.validate.http_endpoint import CONNECT_S, HttpEndpoint
+from mcpproxy.validate.wire import EventHandler, FrameReceived, RequestOver, ServerLost, WireEvent
 
 _RESUMPTIONS: Final = 5
 _CLOSE_S: Final = 5.0
@@ -43,17 +43,17 @@ class HttpWire:
 
     transport = "http"
 
-    def __init__(self, server: HttpServer) -> None:
+    def __init__(self, server: HttpEndpoint) -> None:
         self.server: Final = server
-        self.tape = server.tape
-        self.hear: Hear = _nobody
+        self.recording = server.recording
+        self.hear: EventHandler = _nobody
         self.session_id = ""
         self.version = ""
-        self.last: Exchange | None = None
+        self.last: ClientExchange | None = None
         """The exchange of the last message that was sent."""
-        self.stream: Exchange | None = None
+        self.stream: ClientExchange | None = None
         self._streaming: asyncio.Task[None] | None = None
-        self._posts: Final[dict[Exchange, asyncio.Task[None]]] = {}
+        self._posts: Final[dict[ClientExchange, asyncio.Task[None]]] = {}
 
     @property
     def is_older(self) -> bool:
@@ -71,7 +71,7 @@ class HttpWire:
 
     async def fall_back(self, timeout_s: float) -> bool:
         """Go over to HTTP+SSE, if a GET opens a stream of it; whether it does."""
-        stream = Exchange(self)
+        stream = ClientExchange(self)
         self._streaming = self.server.spawn(self._stream(stream))
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -113,21 +113,21 @@ class HttpWire:
         """
         return (await self.post(raw, self.headers(raw))).seq
 
-    async def post(self, raw: bytes, headers: Headers) -> Exchange:
+    async def post(self, raw: bytes, headers: Headers) -> ClientExchange:
         """POST a message with just these headers, and go on as soon as it was sent.
 
         Raises:
             GoneError: the server cannot be reached.
         """
         # What HTTP+SSE says to a POST is no message: those come on the stream.
-        exchange = self.last = Exchange(None if self.is_older else self)
+        exchange = self.last = ClientExchange(None if self.is_older else self)
         sent = asyncio.Event()
 
         def hear(event: Recorded) -> None:
             if isinstance(event, Frame) and event.sender == CLIENT and event.exchange == exchange.number:
                 sent.set()
 
-        self.tape.listen(hear)
+        self.recording.listen(hear)
         self._posts[exchange] = task = self.server.spawn(self._run(exchange, raw, headers))
         task.add_done_callback(lambda _: self._posts.pop(exchange, None))
         waits = [asyncio.create_task(sent.wait()), asyncio.create_task(exchange.begun.wait())]
@@ -136,7 +136,7 @@ class HttpWire:
         finally:
             for wait in waits:
                 wait.cancel()
-            self.tape.unlisten(hear)
+            self.recording.unlisten(hear)
         if exchange.failure:
             raise GoneError(f"the server {exchange.failure}", exchange.seen)
         return exchange
@@ -144,9 +144,11 @@ class HttpWire:
     async def listen(self) -> None:
         """Open the stream for what the server says of its own, if it has one; nobody waits for it."""
         if not self.is_older and self._streaming is None:
-            self._streaming = self.server.spawn(self.server.run(Exchange(self), "GET", self.headers(), b""))
+            self._streaming = self.server.spawn(
+                self.server.run(ClientExchange(self), "GET", self.headers(), b"")
+            )
 
-    def abandon(self, exchange: Exchange) -> None:
+    def abandon(self, exchange: ClientExchange) -> None:
         """Close the connection of a POST, whatever else would come on it."""
         if task := self._posts.get(exchange):
             task.cancel()
@@ -158,7 +160,7 @@ class HttpWire:
             for tool in tools if isinstance(tools, list) else ():
                 if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
                     self.server.mirrors[name] = mirrors(tool.get("inputSchema"))
-        self.hear(Came(frame))
+        self.hear(FrameReceived(frame))
 
     async def close(self) -> None:
         """End the session with DELETE, if it has an id."""
@@ -181,10 +183,10 @@ class HttpWire:
                 found.append((f"Mcp-Param-{header}", encoded_name(text)))
         return found
 
-    async def _stream(self, stream: Exchange) -> None:
+    async def _stream(self, stream: ClientExchange) -> None:
         await self.server.run(stream, "GET", self.headers(), b"")
         if self.stream is stream:
-            self.hear(Gone(f"it {stream.failure or 'ended the stream of the session'}"))
+            self.hear(ServerLost(f"it {stream.failure or 'ended the stream of the session'}"))
 
     async def _end_stream(self) -> None:
         self.stream, task, self._streaming = None, self._streaming, None
@@ -192,11 +194,11 @@ class HttpWire:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _run(self, exchange: Exchange, raw: bytes, headers: Headers) -> None:
+    async def _run(self, exchange: ClientExchange, raw: bytes, headers: Headers) -> None:
         url = urljoin(self.server.url, self.stream.endpoint) if self.stream else ""
         await self.server.run(exchange, "POST", headers, raw, url=url)
         if exchange.failure and not exchange.number:
-            self.hear(Gone(f"it {exchange.failure}"))
+            self.hear(ServerLost(f"it {exchange.failure}"))
             return
         if self.is_older and exchange.status < 300 and not exchange.failure:
             return  # The answer comes on the stream.
@@ -206,14 +208,14 @@ class HttpWire:
             if owed <= 0 or not latest.last_id or not latest.is_stream:
                 break
             await asyncio.sleep(latest.retry_s)
-            more = Exchange(self, last_id=latest.last_id)
+            more = ClientExchange(self, last_id=latest.last_id)
             await self.server.run(more, "GET", [*self.headers(), ("Last-Event-ID", latest.last_id)], b"")
             owed -= _answers_in(more.frames)
             latest = more
-        self.hear(Over(exchange.seq, exchange.status, exchange.failure))
+        self.hear(RequestOver(exchange.seq, exchange.status, exchange.failure))
 
 
-def _nobody(news: News) -> None:
+def _nobody(news: WireEvent) -> None:
     """Nobody listens yet."""
 
 

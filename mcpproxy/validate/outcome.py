@@ -76,7 +76,7 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRecording:
     """One recording of the run: its file and what the observer said of the server in it."""
 
     path: str
@@ -97,7 +97,7 @@ class Validation:
     server: JSONObject
     revisions: tuple[str, ...]
     checks: tuple[CheckResult, ...]
-    traces: tuple[Judged, ...]
+    traces: tuple[JudgedRecording, ...]
     notes: tuple[str, ...] = ()
     strict: bool = False
     duration_ms: float = field(default=0, compare=False)

@@ -1,6 +1,6 @@
 """What a probe is: a named check that makes something happen, and the table row that says when it applies.
 
-A probe is a coroutine that gets a ``Bench``, does what its name says, and concludes. It may conclude by
+A probe is a coroutine that gets a ``ProbeContext``, does what its name says, and concludes. It may conclude by
 itself, or leave it to the observer: a finding of one of its ``rules`` about the server, in what passed while
 it ran, decides then. What it raises is a conclusion too: ``Skipped`` says why it does not apply here, a
 ``ValidateError`` says how the server failed.
@@ -14,10 +14,10 @@ from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.validate.outcome import Category, Conclusion
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.probe_context import Bench
+    from mcpproxy.validate.probe_context import ProbeContext
 
 Transport = Literal["stdio", "http"]
-Run: TypeAlias = "Callable[[Bench], Awaitable[Conclusion | None]]"
+Run: TypeAlias = "Callable[[ProbeContext], Awaitable[Conclusion | None]]"
 """``None`` means that nothing is to be said but what the observer says."""
 
 

@@ -12,16 +12,16 @@ from mcpproxy.validate.connection import TIMEOUT_S
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.session_recording import Tape
+from mcpproxy.validate.session_recording import SessionRecording
 from mcpproxy.validate.stdio_wire import GRACE_S, HASTE_S, StdioWire
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.http_endpoint import HttpServer
+    from mcpproxy.validate.http_endpoint import HttpEndpoint
     from mcpproxy.validate.http_wire import HttpWire
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ValidateOptions:
     """How far a run goes.
 
     ``timeout_s`` is how long one answer may take, ``limit_s`` the whole run. ``calls`` are tools to be called
@@ -36,7 +36,7 @@ class Options:
 
 
 @dataclass(slots=True)
-class Walk:
+class Inventory:
     """What the server has, as the walk through it has seen: all pages of every list."""
 
     tools: list[JSONObject] = field(default_factory=list[JSONObject])
@@ -45,17 +45,17 @@ class Walk:
     prompts: list[JSONObject] = field(default_factory=list[JSONObject])
 
 
-class Bench:
+class ProbeContext:
     """The place where one server is tested in one revision. ``client`` is the session that is open.
 
-    ``tapes`` are the recordings of all sessions there have been. ``revision`` is the one that is spoken; if
+    ``session_recordings`` are the recordings of all sessions there have been. ``revision`` is the one that is spoken; if
     it ``is_exact``, no other will do. ``unopened`` says why no session can be opened, once that is known.
     """
 
     def __init__(
         self,
         target: Target,
-        options: Options,
+        options: ValidateOptions,
         recordings: Recordings,
         revision: str,
         *,
@@ -75,13 +75,13 @@ class Bench:
         """Whether a process ran on after its stdin was closed. Those to come are not waited for as long."""
         self.server: JSONObject = {}
         """What the server said of itself in the handshake or the discovery."""
-        self.walk: Final = Walk()
-        self.tapes: Final[list[Tape]] = []
-        self.seen: Final[list[Tape]] = []
+        self.walk: Final = Inventory()
+        self.session_recordings: Final[list[SessionRecording]] = []
+        self.seen: Final[list[SessionRecording]] = []
         """The recordings that the probe at hand has written to."""
         self._recordings: Final = recordings
         self._client: Client | None = None
-        self._http: HttpServer | None = None
+        self._http: HttpEndpoint | None = None
 
     @property
     def client(self) -> Client:
@@ -97,19 +97,19 @@ class Bench:
     @property
     def session_path(self) -> str:
         """Where the session that probes share is recorded, gone or not; empty before there was one."""
-        return self._client.wire.tape.path if self._client is not None else ""
+        return self._client.wire.recording.path if self._client is not None else ""
 
     def page(self, where: str) -> str:
         """The address of a page of the specification in the revision that is spoken."""
         return f"https://modelcontextprotocol.io/specification/{self.revision}/{where}"
 
     @property
-    def tape(self) -> Tape:
+    def recording(self) -> SessionRecording:
         """The recording of the open session."""
-        return self.client.wire.tape
+        return self.client.wire.recording
 
     @property
-    def http(self) -> "HttpServer":
+    def http(self) -> "HttpEndpoint":
         """The server over HTTP and all connections to it.
 
         Raises:
@@ -118,12 +118,14 @@ class Bench:
         if not self.target.url:
             raise Skipped("only over HTTP")
         from mcpproxy.validate.http_endpoint import (
-            HttpServer,  # brings the HTTP library, which stdio does not need
+            HttpEndpoint,  # brings the HTTP library, which stdio does not need
         )
 
         if self._http is None:
-            tape = self._tape("session")
-            self._http = HttpServer(tape, self.target.url, self.target.headers, insecure=self.target.insecure)
+            recording = self._new_recording("session")
+            self._http = HttpEndpoint(
+                recording, self.target.url, self.target.headers, insecure=self.target.insecure
+            )
         return self._http
 
     @property
@@ -193,11 +195,11 @@ class Bench:
         if target.url:
             from mcpproxy.validate.http_wire import HttpWire
 
-            self._note(self.http.tape)
+            self._note(self.http.recording)
             return Client(HttpWire(self.http), revision or self.revision, self.options.timeout_s)
-        tape = self._tape(name)
+        recording = self._new_recording(name)
         grace_s = HASTE_S if self.runs_on else GRACE_S
-        wire = StdioWire(tape, target.command, target.env, grace_s)
+        wire = StdioWire(recording, target.command, target.env, grace_s)
         return Client(wire, revision or self.revision, self.options.timeout_s)
 
     @asynccontextmanager
@@ -223,7 +225,7 @@ class Bench:
         """Close the session that probes share."""
         client, self._client = self._client, None
         if client is not None:
-            self._note(client.wire.tape)
+            self._note(client.wire.recording)
             await self._end(client)
 
     async def drop_session(self) -> None:
@@ -251,12 +253,12 @@ class Bench:
             return Conclusion("passed", f"{message}; {self.revision} does not forbid it", shown)
         return Conclusion(STATUS_OF[severity], message, shown, found.rule, found.source((self.revision,)))
 
-    def findings(self, since: Mapping[str, int]) -> list[tuple[Tape, Finding]]:
+    def findings(self, since: Mapping[str, int]) -> list[tuple[SessionRecording, Finding]]:
         """What the observer said of the server, beyond the first ``since`` of each recording (by path)."""
         return [
-            (tape, finding)
-            for tape in self.tapes
-            for finding in tape.findings[since.get(tape.path, 0) :]
+            (recording, finding)
+            for recording in self.session_recordings
+            for finding in recording.findings[since.get(recording.path, 0) :]
             if finding.blame == "server"
         ]
 
@@ -265,12 +267,12 @@ class Bench:
         if isinstance(client.wire, StdioWire):
             self.runs_on = self.runs_on or client.wire.ran_on
 
-    def _tape(self, name: str) -> Tape:
-        tape = self._recordings.begin(name, self.target)
-        self.tapes.append(tape)
-        self._note(tape)
-        return tape
+    def _new_recording(self, name: str) -> SessionRecording:
+        recording = self._recordings.begin(name, self.target)
+        self.session_recordings.append(recording)
+        self._note(recording)
+        return recording
 
-    def _note(self, tape: Tape) -> None:
-        if tape not in self.seen:
-            self.seen.append(tape)
+    def _note(self, recording: SessionRecording) -> None:
+        if recording not in self.seen:
+            self.seen.append(recording)

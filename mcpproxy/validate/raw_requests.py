@@ -15,10 +15,10 @@ from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe_context import Bench
+from mcpproxy.validate.probe_context import ProbeContext
 
 if TYPE_CHECKING:  # brings the HTTP library, which stdio does not need
-    from mcpproxy.validate.exchange import Exchange
+    from mcpproxy.validate.exchange import ClientExchange
     from mcpproxy.validate.http_wire import HttpWire
 
 Headers = Sequence[tuple[str, str]]
@@ -30,7 +30,7 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RawAnswer:
     """What a server said to one request: the ``status`` over HTTP, else 0, and the answer if there is one."""
 
     frames: tuple[int, ...]
@@ -64,13 +64,13 @@ class Said:
         return f"refused with {' and '.join(both)}" if both else "not answered"
 
 
-def streamable(bench: Bench, client: Client | None = None) -> "HttpWire":
+def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire":
     """The way to the server of the shared session, or of another one.
 
     Raises:
         Skipped: it is stdio, or HTTP+SSE.
     """
-    wire = (client or bench.client).wire
+    wire = (client or context.client).wire
     if wire.transport != "http":
         raise Skipped("only over HTTP")
     found = cast("HttpWire", wire)
@@ -87,7 +87,7 @@ def changed(headers: Headers, *names: str, **values: str) -> list[tuple[str, str
 
 
 async def posted(
-    bench: Bench,
+    context: ProbeContext,
     raw: bytes,
     headers: Headers,
     *,
@@ -95,18 +95,18 @@ async def posted(
     url: str = "",
     until_head: bool = False,
     is_anonymous: bool = False,
-) -> "Exchange":
+) -> "ClientExchange":
     """One exchange with these headers, until there is an answer or its end.
 
     Raises:
         GoneError, TimedOutError: there is neither.
     """
-    return await bench.http.exchange(
+    return await context.http.exchange(
         method,
         headers,
         raw,
         url=url,
-        timeout_s=bench.options.timeout_s,
+        timeout_s=context.options.timeout_s,
         until_head=until_head,
         is_enough=None
         if until_head or not isinstance(parse(raw), Request)
@@ -115,29 +115,31 @@ async def posted(
     )
 
 
-def said(exchange: "Exchange") -> Said:
+def said(exchange: "ClientExchange") -> RawAnswer:
     """What came in an exchange."""
     found = answers(exchange.frames)
-    return Said(exchange.seen, exchange.status, found[0] if found else None)
+    return RawAnswer(exchange.seen, exchange.status, found[0] if found else None)
 
 
-async def ask(bench: Bench, message: JSONObject, headers: Headers | None = None) -> Said:
+async def ask(context: ProbeContext, message: JSONObject, headers: Headers | None = None) -> RawAnswer:
     """Send a request in the shared session; over HTTP with these headers, by default a good client's.
 
     Raises:
         ValidateError: nothing came of it.
     """
     raw = dumps(message)
-    if bench.client.wire.transport == "http" and not bench.http_wire.is_older:
-        given = bench.http_wire.headers(raw) if headers is None else headers
-        return said(await posted(bench, raw, given))
+    if context.client.wire.transport == "http" and not context.http_wire.is_older:
+        given = context.http_wire.headers(raw) if headers is None else headers
+        return said(await posted(context, raw, given))
     id = message["id"]
     assert isinstance(id, int | str)
     try:
-        answer = await bench.client.answer(await bench.client.begin_raw(raw, id, str(message.get("method"))))
+        answer = await context.client.answer(
+            await context.client.begin_raw(raw, id, str(message.get("method")))
+        )
     except HttpStatusError as fault:
-        return Said(fault.frames, fault.status)
-    return Said(answer.frames, 0, answer.message)
+        return RawAnswer(fault.frames, fault.status)
+    return RawAnswer(answer.frames, 0, answer.message)
 
 
 def answers(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
@@ -155,23 +157,23 @@ def harmless(client: Client) -> JSONObject:
     return client.request_object("server/discover" if client.is_stateless else "ping")
 
 
-async def speaks_both(bench: Bench) -> bool:
+async def speaks_both(context: ProbeContext) -> bool:
     """Whether a server without handshake has one as well; it is asked once.
 
     Raises:
         CouldNotStartError: there is no server any more.
     """
-    if bench.is_dual is None:
-        listed = bench.server.get("supportedVersions")
-        bench.is_dual = isinstance(listed, list) and any(version in STATEFUL for version in listed)
-        if not bench.is_dual:
-            async with bench.fresh("handshake", revision=STATEFUL[-1]) as client:
+    if context.is_dual is None:
+        listed = context.server.get("supportedVersions")
+        context.is_dual = isinstance(listed, list) and any(version in STATEFUL for version in listed)
+        if not context.is_dual:
+            async with context.fresh("handshake", revision=STATEFUL[-1]) as client:
                 try:
                     await client.initialize()
-                    bench.is_dual = True
+                    context.is_dual = True
                 except ValidateError:
                     pass
-    return bench.is_dual
+    return context.is_dual
 
 
 def sentence(

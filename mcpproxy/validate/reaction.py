@@ -13,7 +13,7 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.validate.answers import Pending
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.errors import GoneError, HttpStatusError, TimedOutError
-from mcpproxy.validate.probe_context import Bench
+from mcpproxy.validate.probe_context import ProbeContext
 
 JSON_RPC: Final = "https://www.jsonrpc.org/specification#error_object"
 """Where JSON-RPC defines its codes."""
@@ -52,15 +52,15 @@ class Reaction:
         return f"answered with HTTP status {self.status}" if self.status else "kept silent"
 
 
-async def reaction(bench: Bench, raw: bytes, what: str) -> Reaction:
+async def reaction(context: ProbeContext, raw: bytes, what: str) -> Reaction:
     """Send ``raw`` in the open session, and see what comes of it.
 
     Raises:
         ValidateError: the server is not there any more, after ``what``.
     """
-    client = bench.client
-    if client.wire.transport == "http" and not bench.http_wire.is_older:
-        return await _posted(bench, raw, what)
+    client = context.client
+    if client.wire.transport == "http" and not context.http_wire.is_older:
+        return await _posted(context, raw, what)
     before = len(client.heard)
     anything = client.expect(client.new_id())  # under whatever id: it need not be meant for the ping
     try:
@@ -94,16 +94,16 @@ def answered(client: Client, pending: Pending) -> Frame | None:
     return None
 
 
-async def _posted(bench: Bench, raw: bytes, what: str) -> Reaction:
-    wire = bench.http_wire
+async def _posted(context: ProbeContext, raw: bytes, what: str) -> Reaction:
+    wire = context.http_wire
     exchange = await wire.post(raw, wire.headers(raw))
     try:
-        async with asyncio.timeout(bench.options.timeout_s):
+        async with asyncio.timeout(context.options.timeout_s):
             await exchange.over.wait()
     except TimeoutError:
-        seconds = f"{bench.options.timeout_s:g} s"
+        seconds = f"{context.options.timeout_s:g} s"
         raise TimedOutError(f"the answer to {what} did not end within {seconds}", exchange.seen) from None
-    await still_there(bench.client, what, exchange.seq)
+    await still_there(context.client, what, exchange.seq)
     return Reaction(exchange.seq, _answers(exchange.frames), exchange.status)
 
 

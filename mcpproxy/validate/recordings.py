@@ -16,7 +16,7 @@ from mcpproxy.base import paths
 from mcpproxy.recorder.secret_arguments import masked, shown
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.trace.format import ARGUMENTS, Header
-from mcpproxy.validate.session_recording import Tape
+from mcpproxy.validate.session_recording import SessionRecording
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Recordings:
         self._trace: Final = trace
         self._taken: Final[set[str]] = set()
 
-    def begin(self, name: str, target: Target) -> Tape:
+    def begin(self, name: str, target: Target) -> SessionRecording:
         """A new recording of a session called ``name``.
 
         Raises:
@@ -72,7 +72,7 @@ class Recordings:
             endpoint=(urlsplit(target.url).path or "/") if target.url else "",
             upstream=target.url,
         )
-        return Tape(path, header, self.rules, now_ns)
+        return SessionRecording(path, header, self.rules, now_ns)
 
     def _path(self, name: str) -> str:
         if not self._trace:

@@ -28,7 +28,7 @@ from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 
 
-class Tape:
+class SessionRecording:
     """One recording at ``path``. ``findings`` grows as messages are judged, ``frames`` counts them.
 
     ``trouble`` says why the file is not whole; it is empty while it is.

@@ -18,8 +18,8 @@ from mcpproxy.recorder.http.bodies import in_pieces
 from mcpproxy.recorder.http.cost import BUDGET_BYTES, Budget
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, Frame, Sender, Signal, Stderr
 from mcpproxy.validate.errors import CouldNotStartError, GoneError
-from mcpproxy.validate.session_recording import Tape
-from mcpproxy.validate.wire import Came, Gone, Hear, News
+from mcpproxy.validate.session_recording import SessionRecording
+from mcpproxy.validate.wire import EventHandler, FrameReceived, ServerLost, WireEvent
 
 _CHUNK_BYTES: Final = 1 << 16
 _MOST_BYTES: Final = 256 << 20
@@ -50,13 +50,17 @@ class StdioWire:
     transport = "stdio"
 
     def __init__(
-        self, tape: Tape, command: Sequence[str], env: Mapping[str, str], grace_s: float = GRACE_S
+        self,
+        recording: SessionRecording,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        grace_s: float = GRACE_S,
     ) -> None:
-        self.tape = tape
+        self.recording = recording
         self.turn: Final = asyncio.Lock()
         """Held by who writes a message in pieces, so that none comes between them: our own answers wait."""
         self.ran_on = False
-        self.hear: Hear = _nobody
+        self.hear: EventHandler = _nobody
         self.version = ""
         self.stderr_bytes = 0
         self.exit_code: int | None = None
@@ -94,7 +98,7 @@ class StdioWire:
             )
         except (OSError, ValueError) as fault:
             reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
-            self.tape.close(Close("not started", observed_at_ns=self.tape.now_ns()))
+            self.recording.close(Close("not started", observed_at_ns=self.recording.now_ns()))
             raise CouldNotStartError(f"{self._command[0]}: cannot be run: {reason.lower()}") from None
         self._is_open = True
         process = self._process
@@ -130,10 +134,10 @@ class StdioWire:
             raise GoneError(f"the server is gone: {self._reason or 'it was not started'}")
         if self._has_sent_eof:  # a pipe that is closed takes it without a word
             raise GoneError("the server's stdin is closed")
-        at_ns = self.tape.now_ns()
+        at_ns = self.recording.now_ns()
         for raw, when_ns, terminated, continues in self._said.feed(data, at_ns):
             self._frame(CLIENT, raw, when_ns, terminated, continues)
-        seq = self.tape.seq
+        seq = self.recording.seq
         try:
             process.stdin.write(data)
             await process.stdin.drain()
@@ -149,13 +153,13 @@ class StdioWire:
         self._has_sent_eof = True
         for raw, at_ns, terminated, continues in self._said.end():
             self._frame(CLIENT, raw, at_ns, terminated, continues)
-        self.tape.take(Eof(CLIENT, self.tape.now_ns()))
+        self.recording.take(Eof(CLIENT, self.recording.now_ns()))
         process.stdin.close()
 
     def signal(self, number: int) -> None:
         """Send the server (alone, not what it started) a signal."""
         if self._process is not None and self._process.returncode is None:
-            self.tape.take(Signal(signal.Signals(number).name, self.tape.now_ns()))
+            self.recording.take(Signal(signal.Signals(number).name, self.recording.now_ns()))
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
@@ -195,18 +199,18 @@ class StdioWire:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         process._transport.close()  # pyright: ignore # asyncio has no other way to let go of a pipe
-        at_ns = self.tape.now_ns()
+        at_ns = self.recording.now_ns()
         if self.exit_code >= 0:
-            self.tape.close(Close("exited", exit_code=self.exit_code, observed_at_ns=at_ns))
+            self.recording.close(Close("exited", exit_code=self.exit_code, observed_at_ns=at_ns))
         else:
-            self.tape.close(Close("signalled", signal=-self.exit_code, observed_at_ns=at_ns))
+            self.recording.close(Close("signalled", signal=-self.exit_code, observed_at_ns=at_ns))
 
     async def _read(self, process: Process) -> None:
         assert process.stdout is not None
         framer = LineFramer(_LINE_BYTES)
         total = 0
         while chunk := await process.stdout.read(_CHUNK_BYTES):
-            at_ns = self.tape.now_ns()
+            at_ns = self.recording.now_ns()
             for raw, when_ns, terminated, continues in framer.feed(chunk, at_ns):
                 if why := _too_much(raw, continues):
                     self._reason = self._reason or why
@@ -222,19 +226,19 @@ class StdioWire:
             await asyncio.sleep(0)  # a server that floods must not keep everybody else waiting
         for raw, at_ns, terminated, continues in framer.end():
             self._frame(SERVER, raw, at_ns, terminated, continues)
-        self.tape.take(Eof(SERVER, self.tape.now_ns()))
+        self.recording.take(Eof(SERVER, self.recording.now_ns()))
         if not self._reason:
             await self.ended(GRACE_S)
             if process.returncode:  # why it ended is what it said last, if it said anything
                 await asyncio.wait(self._tasks[1:], timeout=_LAST_WORDS_S)
             self._reason = _ending(process.returncode, self._last_words)
         self._is_open = False
-        self.hear(Gone(self._reason))
+        self.hear(ServerLost(self._reason))
 
     def _in_pieces(self, frame: Frame) -> None:
         """Put a line on the tape that nobody is to read."""
         for piece in in_pieces(frame, at_least=2):
-            self.tape.frame(piece)
+            self.recording.frame(piece)
 
     async def _read_err(self, process: Process) -> None:
         assert process.stderr is not None
@@ -243,19 +247,19 @@ class StdioWire:
             self.stderr_bytes += len(chunk)
             if self.stderr_bytes > _MOST_BYTES:
                 continue
-            for raw, at_ns, terminated, _ in framer.feed(chunk, self.tape.now_ns()):
+            for raw, at_ns, terminated, _ in framer.feed(chunk, self.recording.now_ns()):
                 self._err(Stderr(raw, at_ns, terminated))
         for raw, at_ns, terminated, _ in framer.end():
             self._err(Stderr(raw, at_ns, terminated))
 
     def _err(self, line: Stderr) -> None:
-        self.tape.take(line)
+        self.recording.take(line)
         self._last_words = line.raw.strip()[:_SHOWN_BYTES] or self._last_words
 
     def _frame(self, sender: Sender, raw: bytes, at_ns: int, terminated: bool, continues: bool) -> None:
-        frame = self.tape.frame(Frame(0, sender, raw, at_ns, terminated, continues))
+        frame = self.recording.frame(Frame(0, sender, raw, at_ns, terminated, continues))
         if sender == SERVER:
-            self.hear(Came(frame))
+            self.hear(FrameReceived(frame))
 
 
 def _too_much(raw: bytes, continues: bool) -> str:
@@ -267,7 +271,7 @@ def _too_much(raw: bytes, continues: bool) -> str:
     return ""
 
 
-def _nobody(news: News) -> None:
+def _nobody(news: WireEvent) -> None:
     """Nobody listens yet."""
 
 

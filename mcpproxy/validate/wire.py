@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcpproxy.session.frame import Frame
-from mcpproxy.validate.session_recording import Tape
+from mcpproxy.validate.session_recording import SessionRecording
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class FrameReceived:
     """A message of the server's, or what should have been one."""
 
     frame: Frame
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class RequestOver:
     """Nothing more will come for what was sent in frame ``seq``; over HTTP, with the ``status``."""
 
     seq: int
@@ -25,14 +25,14 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class ServerLost:
     """Nothing more will come at all. ``why`` is a clause about the server: "it ended with exit code 3"."""
 
     why: str
 
 
-News = Came | Over | Gone
-Hear = Callable[[News], None]
+WireEvent = FrameReceived | RequestOver | ServerLost
+EventHandler = Callable[[WireEvent], None]
 
 
 class Wire(Protocol):
@@ -42,9 +42,9 @@ class Wire(Protocol):
     revision that was settled, for a transport that repeats it.
     """
 
-    tape: Tape
+    recording: SessionRecording
     transport: str
-    hear: Hear
+    hear: EventHandler
     version: str
 
     async def open(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.validate.outcome import Status, Validation
-from mcpproxy.validate.probe_context import Options
+from mcpproxy.validate.probe_context import ValidateOptions
 from mcpproxy.validate.probes import authorization, chosen, headers, http, rounds, sessions, stateless
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.runner import validate
@@ -164,7 +164,7 @@ def over_http(
                 chosen(only),
                 Recordings(rules(), str(folder / "trace.jsonl"), "trial"),
                 revision=revision or NEWEST[kind],
-                options=Options(timeout_s=timeout_s, limit_s=60),
+                options=ValidateOptions(timeout_s=timeout_s, limit_s=60),
             )
 
     return asyncio.run(main())

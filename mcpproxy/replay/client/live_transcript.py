@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import RequestId, Single
-from mcpproxy.replay.recording import Exchange, Said, Session
+from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage
 from mcpproxy.session.frame import Headers, RequestHead, Sender, SseEvent
 
 Key: TypeAlias = tuple[type, RequestId]
@@ -12,20 +12,20 @@ Key: TypeAlias = tuple[type, RequestId]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OpenRequest:
     """An open request: as it was recorded, and as it was sent. ``is_page``: one that goes on with a list."""
 
-    said: Said
-    live: Said
+    recorded: SessionMessage
+    live: SessionMessage
     is_page: bool = False
 
 
-class Played:
+class LiveTranscript:
     """The live session as it grows. ``open`` are the client's requests without an answer yet."""
 
-    def __init__(self, recorded: Session) -> None:
-        self.session: Final = Session(recorded.name)
-        self.open: Final[dict[Key, Asked]] = {}
+    def __init__(self, recorded: RecordedSession) -> None:
+        self.session: Final = RecordedSession(recorded.name)
+        self.open: Final[dict[Key, OpenRequest]] = {}
         self._last_exchange = max(recorded.exchanges, default=0)
         self._ids = 0
 
@@ -37,14 +37,14 @@ class Played:
         now_ns: int,
         exchange: int = 0,
         event: SseEvent | None = None,
-        answers: Asked | None = None,
-    ) -> Said:
+        answers: OpenRequest | None = None,
+    ) -> SessionMessage:
         """Add one message."""
         index = len(self.session.messages)
         place = answers.live.index if answers else None
-        said = Said(index, index + 1, sender, message, raw, now_ns, place, 0, exchange, event)
-        self.session.messages.append(said)
-        return said
+        entry = SessionMessage(index, index + 1, sender, message, raw, now_ns, place, 0, exchange, event)
+        self.session.messages.append(entry)
+        return entry
 
     def open_exchange(self, number: int, request: RequestHead) -> None:
         """Add an HTTP exchange whose request goes like a recorded one."""
@@ -72,7 +72,7 @@ class Played:
         self._ids += 1
         return f"replayed-{self._ids}"
 
-    def closed(self, exchange: int) -> list[Asked]:
+    def closed(self, exchange: int) -> list[OpenRequest]:
         """The requests that will not be answered any more, now that their exchange is over."""
         gone = [key for key, asked in self.open.items() if asked.live.exchange == exchange]
         return [self.open.pop(key) for key in gone]

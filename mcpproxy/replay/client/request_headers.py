@@ -12,13 +12,13 @@ from mcpproxy.protocol.jsonrpc import JSON, Absent, Batch, Notification, Request
 from mcpproxy.protocol.mirrors import decoded, encoding_fault
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.replay.client.player import Send
-from mcpproxy.replay.recording import Exchange, Session
+from mcpproxy.replay.recording import Exchange, RecordedSession
 from mcpproxy.session.masked_values import is_masked
 
 SESSION_ID: Final = "mcp-session-id"
 
 _NAMES: Final = ("name", "uri", "taskId")
-_NOT_AGAIN: Final = frozenset(
+_NOT_REPLAYED: Final = frozenset(
     {
         "host", "content-length", "content-encoding", "transfer-encoding", "connection", "keep-alive", "te",
         "trailer", "upgrade", "expect", "accept-encoding", "authorization", "proxy-authorization", "cookie",
@@ -31,12 +31,12 @@ _NOT_AGAIN: Final = frozenset(
 class HeaderWriter:
     """Writes headers for the requests of one session. ``session_id`` and ``version`` are the live ones."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: RecordedSession) -> None:
         self.session_id = ""
         self.version = ""
         self._recorded_id: Final = session.id_given
         self._recorded_version: Final = next(
-            (version for said in session.messages if (version := negotiated(said.raw))), ""
+            (version for entry in session.messages if (version := negotiated(entry.raw))), ""
         )
 
     def headers(self, send: Send) -> list[tuple[str, str]]:
@@ -53,9 +53,9 @@ class HeaderWriter:
                         found.append((name, live))
                 case "mcp-protocol-version" if value == self._recorded_version and self.version:
                     found.append((name, self.version))
-                case "mcp-name" if send.step and send.step.saids:
-                    found.append((name, _renamed(value, send.step.saids[0].raw, send.raw)))
-                case lower if lower not in _NOT_AGAIN and "masked(" not in value:
+                case "mcp-name" if send.step and send.step.messages:
+                    found.append((name, _renamed(value, send.step.messages[0].raw, send.raw)))
+                case lower if lower not in _NOT_REPLAYED and "masked(" not in value:
                     found.append((name, value))
                 case _:
                     pass

@@ -13,7 +13,7 @@ from mcpproxy.protocol.raw_json import Path
 
 _RELATED: Final = "io.modelcontextprotocol/related-task"
 
-_GIVEN: Final[tuple[tuple[Path, str], ...]] = (
+_ISSUED: Final[tuple[tuple[Path, str], ...]] = (
     (("nextCursor",), "cursor"),
     (("requestState",), "requestState"),
     (("taskId",), "taskId"),
@@ -22,7 +22,7 @@ _GIVEN: Final[tuple[tuple[Path, str], ...]] = (
 )
 """Where a result gives a name, and what it is then called in params."""
 
-_HANDED_BACK: Final[tuple[tuple[Path, str], ...]] = (
+_RETURNED: Final[tuple[tuple[Path, str], ...]] = (
     (("params", "cursor"), "cursor"),
     (("params", "requestState"), "requestState"),
     (("params", "taskId"), "taskId"),
@@ -44,7 +44,7 @@ class WithheldError(McpProxyError):
     """A message would hand back a name that the live server has not given."""
 
 
-class Handed:
+class ServerNames:
     """What is called how, in the recording and now."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Handed:
 
     def learn(self, recorded: JSON, live: JSON) -> None:
         """Two results to the same request."""
-        for path, kind in _GIVEN:
+        for path, kind in _ISSUED:
             was, now = _at(recorded, path), _at(live, path)
             if isinstance(was, str):
                 self._live[kind, was] = now if isinstance(now, str) else None
@@ -77,7 +77,7 @@ class Handed:
             WithheldError: the live server gave no such name.
         """
         edits: dict[Path, bytes] = {}
-        for path, kind in _HANDED_BACK:
+        for path, kind in _RETURNED:
             name = _at(value, path)
             if not isinstance(name, str) or (kind, name) not in self._live:
                 continue

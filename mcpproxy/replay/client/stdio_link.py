@@ -11,7 +11,7 @@ from typing import Final
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.lines import LineFramer
-from mcpproxy.replay.client.driver import Came, Gone, News
+from mcpproxy.replay.client.driver import LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
 
 _CHUNK_BYTES: Final = 1 << 16
@@ -24,7 +24,7 @@ class StdioLink:
     """Runs ``command``; its stderr is ours. ``exit_code`` is set once it has ended."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self.news: asyncio.Queue[News] = asyncio.Queue(_UNREAD)
+        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_UNREAD)
         self.exit_code: int | None = None
         self._command: Final = command
         self._lines: Final[asyncio.Queue[bytes | None]] = asyncio.Queue()
@@ -55,7 +55,7 @@ class StdioLink:
         if send.raw:  # a stream that is opened over HTTP is always open here
             await self._lines.put(send.raw + b"\n")
 
-    async def hang_up(self) -> None:
+    async def end_input(self) -> None:
         """Close its stdin, once all is written; it has a moment more then to end by itself."""
         self._grace_s = _GRACE_S
         await self._lines.put(None)
@@ -88,17 +88,17 @@ class StdioLink:
             for raw, _, _, continues in framer.feed(chunk, 0):
                 # Of what is longer than any message is held, only the end comes as a line: no message either.
                 if not continues and not in_pieces:
-                    await self.news.put(Came(raw))
+                    await self.events.put(ServerFrame(raw))
                 in_pieces = continues
         for raw, _, _, _ in framer.end():
-            await self.news.put(Came(raw))
+            await self.events.put(ServerFrame(raw))
         await _ended(process, _GRACE_S)
         code = process.returncode
         if code is None:
             how = "closed its stdout"
         else:
             how = f"ended (exit code {code})" if code >= 0 else f"was ended by signal {-code}"
-        await self.news.put(Gone(f"the server {how}"))
+        await self.events.put(ServerGone(f"the server {how}"))
 
     async def _write(self, process: Process) -> None:
         assert process.stdin is not None

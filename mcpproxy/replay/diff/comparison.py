@@ -12,9 +12,9 @@ from typing import Final, Literal, TypeAlias
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.replay.diff.values import Difference
 
-Verdict: TypeAlias = Literal["same", "changed", "missing", "new"]
+ItemVerdict: TypeAlias = Literal["same", "changed", "missing", "new"]
 
-VERDICTS: Final[tuple[Verdict, ...]] = ("same", "changed", "missing", "new")
+ITEM_VERDICTS: Final[tuple[ItemVerdict, ...]] = ("same", "changed", "missing", "new")
 
 _SHORT: Final = 50
 _BEFORE: Final = 20
@@ -39,7 +39,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ComparedItem:
     """One thing that the recorded server did, or that this one did.
 
     ``frame`` is its frame (for an answer, that of the request) in the first recording, ``found_frame`` in the
@@ -47,7 +47,7 @@ class Item:
     """
 
     what: str
-    verdict: Verdict
+    verdict: ItemVerdict
     frame: int | None = None
     found_frame: int | None = None
     changes: tuple[Change, ...] = ()
@@ -61,14 +61,14 @@ class Comparison:
 
     expected: str
     found: str
-    items: list[Item] = field(default_factory=list[Item])
+    items: list[ComparedItem] = field(default_factory=list[ComparedItem])
     notes: list[str] = field(default_factory=list[str])
 
     @property
-    def counts(self) -> dict[Verdict, int]:
+    def counts(self) -> dict[ItemVerdict, int]:
         """How many items there are of each verdict."""
         counter = Counter(item.verdict for item in self.items)
-        return {verdict: counter[verdict] for verdict in VERDICTS}
+        return {verdict: counter[verdict] for verdict in ITEM_VERDICTS}
 
     @property
     def differs(self) -> bool:
@@ -76,7 +76,7 @@ class Comparison:
         return any(item.verdict != "same" for item in self.items)
 
 
-def of_difference(difference: Difference, kind: Kind = "value", of: str = "", at: str = "") -> Change:
+def change_from(difference: Difference, kind: Kind = "value", of: str = "", at: str = "") -> Change:
     """A difference between two values as a change; ``of`` names what the values are, ``at`` where in it."""
     pointer = at or difference.pointer
     expected, found = _near_the_difference(difference.expected, difference.found)
@@ -97,6 +97,6 @@ def _near_the_difference(expected: JSON, found: JSON) -> tuple[JSON, JSON]:
     return f"…{expected[start:]}", f"…{found[start:]}"
 
 
-def judged(changes: Sequence[Change]) -> Verdict:
+def verdict_on(changes: Sequence[Change]) -> ItemVerdict:
     """The verdict on something that is there both times."""
     return "changed" if changes else "same"

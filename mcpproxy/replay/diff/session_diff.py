@@ -19,11 +19,11 @@ from mcpproxy.base.style import duration
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request
 from mcpproxy.protocol.wording import shown
 from mcpproxy.replay.diff import listing_diff
-from mcpproxy.replay.diff.answer_diff import answer_changes, settled, there
-from mcpproxy.replay.diff.comparison import Change, Item, judged, of_difference
-from mcpproxy.replay.diff.listing_diff import Listing
-from mcpproxy.replay.diff.values import Rules, differences
-from mcpproxy.replay.recording import Said, Session
+from mcpproxy.replay.diff.answer_diff import answer_changes, normalised, or_none
+from mcpproxy.replay.diff.comparison import Change, ComparedItem, change_from, verdict_on
+from mcpproxy.replay.diff.listing_diff import PagedListing
+from mcpproxy.replay.diff.values import DiffRules, differences
+from mcpproxy.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.session.frame import CLIENT, SERVER
 
@@ -44,49 +44,59 @@ _CANDIDATES: Final = 50
 class Pairing:
     """What of two sessions belongs together: places of requests, and numbers of HTTP exchanges.
 
-    ``unasked`` are requests that were not sent again, with the reason.
+    ``unsent`` are requests that were not sent again, with the reason.
     """
 
     requests: Mapping[int, int] = field(default_factory=dict[int, int])
     exchanges: Mapping[int, int] = field(default_factory=dict[int, int])
-    unasked: Mapping[int, str] = field(default_factory=dict[int, str])
+    unsent: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
-def paired(expected: Session, found: Session, rules: Rules) -> Pairing:
+def pair_requests(expected: RecordedSession, found: RecordedSession, rules: DiffRules) -> Pairing:
     """Which requests of two recordings are the same: by method and params, equal ones in order."""
-    matcher = Matcher((said for said in found.messages if _is_asked(said)), ignore=rules.ignore)
+    matcher = Matcher((entry for entry in found.messages if _is_client_request(entry)), ignore=rules.ignore)
     requests: dict[int, int] = {}
     exchanges: dict[int, int] = {}
-    for said in expected.messages:
-        if _is_asked(said) and isinstance(said.message, Request) and (twin := matcher.take(said.message)):
-            requests[said.index] = twin.index
-            if said.exchange and twin.exchange:
-                exchanges[said.exchange] = twin.exchange
+    for entry in expected.messages:
+        if (
+            _is_client_request(entry)
+            and isinstance(entry.message, Request)
+            and (twin := matcher.take(entry.message))
+        ):
+            requests[entry.index] = twin.index
+            if entry.exchange and twin.exchange:
+                exchanges[entry.exchange] = twin.exchange
     return Pairing(requests, exchanges)
 
 
-def contrast(
-    expected: Session, found: Session, pairing: Pairing, rules: Rules, leaves_out: Sequence[str] = ()
-) -> list[Item]:
+def compare_sessions(
+    expected: RecordedSession,
+    found: RecordedSession,
+    pairing: Pairing,
+    rules: DiffRules,
+    leaves_out: Sequence[str] = (),
+) -> list[ComparedItem]:
     """Every item of two sessions; ``leaves_out`` are methods that do not count."""
-    return _Contrast(expected, found, pairing, rules).items(frozenset(leaves_out))
+    return _SessionComparison(expected, found, pairing, rules).items(frozenset(leaves_out))
 
 
-class _Contrast:
-    def __init__(self, expected: Session, found: Session, pairing: Pairing, rules: Rules) -> None:
+class _SessionComparison:
+    def __init__(
+        self, expected: RecordedSession, found: RecordedSession, pairing: Pairing, rules: DiffRules
+    ) -> None:
         self._expected: Final = expected
         self._found: Final = found
         self._pairing: Final = pairing
-        self._rules: Final = Rules((*VOLATILE, *rules.ignore), rules.alike)
+        self._rules: Final = DiffRules((*VOLATILE, *rules.ignore), rules.alike)
         self._cancelled: Final = _cancelled(expected)
         self._answered_by_status: Final[set[tuple[int, int]]] = set()
 
-    def items(self, leaves_out: frozenset[str]) -> list[Item]:
-        there, new = self._asked(leaves_out)
+    def items(self, leaves_out: frozenset[str]) -> list[ComparedItem]:
+        there, new = self._client_requests(leaves_out)
         for more in (
-            self._own(_server_requests, leaves_out),
-            self._own(_server_notifications, leaves_out),
-            self._stray(),
+            self._unsolicited(_server_requests, leaves_out),
+            self._unsolicited(_server_notifications, leaves_out),
+            self._unmatched_lines(),
             self._exchanges(leaves_out),
         ):
             for place, item in more:
@@ -95,165 +105,175 @@ class _Contrast:
         new.sort(key=lambda pair: pair[0])
         return [item for _, item in (*there, *new)]
 
-    def _asked(self, leaves_out: frozenset[str]) -> tuple[list[tuple[int, Item]], list[tuple[int, Item]]]:
-        there: list[tuple[int, Item]] = []
+    def _client_requests(
+        self, leaves_out: frozenset[str]
+    ) -> tuple[list[tuple[int, ComparedItem]], list[tuple[int, ComparedItem]]]:
+        there: list[tuple[int, ComparedItem]] = []
         were, are = listing_diff.listings(self._expected), listing_diff.listings(self._found)
         were_first = {listing.first.index: listing for listing in were}
         are_first = {listing.first.index: listing for listing in are}
         pages, found_pages = listing_diff.pages(were), listing_diff.pages(are)
         taken = set(self._pairing.requests.values())
-        for said in self._expected.messages:
-            if not _is_asked(said) or said.method in leaves_out:
+        for entry in self._expected.messages:
+            if not _is_client_request(entry) or entry.method in leaves_out:
                 continue
-            twin_place = self._pairing.requests.get(said.index)
+            twin_place = self._pairing.requests.get(entry.index)
             twin = None if twin_place is None else self._found.messages[twin_place]
-            listing = were_first.get(said.index)
+            listing = were_first.get(entry.index)
             found_listing = None if twin is None else are_first.get(twin.index)
             if listing and found_listing and twin:
-                there.append((said.index, self._listed(listing, found_listing)))
-            elif said.index in pages and listing is None:
+                there.append((entry.index, self._listed(listing, found_listing)))
+            elif entry.index in pages and listing is None:
                 continue
             else:
-                there.append((said.index, self._answered(said, twin)))
+                there.append((entry.index, self._answered(entry, twin)))
         new = [
-            (said.index, Item(named(said), "new", None, said.seq, remark="was not asked before"))
-            for said in self._found.messages
-            if _is_asked(said)
-            and said.index not in taken
-            and said.method not in leaves_out
-            and (said.index not in found_pages or said.index in are_first)
+            (entry.index, ComparedItem(named(entry), "new", None, entry.seq, remark="was not asked before"))
+            for entry in self._found.messages
+            if _is_client_request(entry)
+            and entry.index not in taken
+            and entry.method not in leaves_out
+            and (entry.index not in found_pages or entry.index in are_first)
         ]
         return there, new
 
-    def _listed(self, expected: Listing, found: Listing) -> Item:
+    def _listed(self, expected: PagedListing, found: PagedListing) -> ComparedItem:
         changes = tuple(listing_diff.changes(expected, found, self._rules))
-        return Item(named(expected.first), judged(changes), expected.first.seq, found.first.seq, changes)
+        return ComparedItem(
+            named(expected.first), verdict_on(changes), expected.first.seq, found.first.seq, changes
+        )
 
-    def _answered(self, said: Said, twin: Said | None) -> Item:
-        what = named(said)
-        was = self._answer(self._expected, said)
+    def _answered(self, entry: SessionMessage, twin: SessionMessage | None) -> ComparedItem:
+        what = named(entry)
+        was = self._answer(self._expected, entry)
         if twin is None:
-            reason = self._pairing.unasked.get(said.index, "is not asked any more")
-            return Item(what, "missing", said.seq, remark=reason)
+            reason = self._pairing.unsent.get(entry.index, "is not asked any more")
+            return ComparedItem(what, "missing", entry.seq, remark=reason)
         answer = self._answer(self._found, twin)
         changes: list[Change] = []
         if was is not None and answer is not None:
             changes = list(answer_changes(was, answer, self._rules))
         if not any(change.kind == "status" for change in changes):
-            changes += self._status_changes(said, twin)
-        is_cancelled = said.index in self._cancelled
+            changes += self._status_changes(entry, twin)
+        is_cancelled = entry.index in self._cancelled
         if was is not None and answer is None and not changes and not is_cancelled:
-            return Item(what, "missing", said.seq, twin.seq, remark="no answer")
+            return ComparedItem(what, "missing", entry.seq, twin.seq, remark="no answer")
         if was is None and answer is not None and not changes and not is_cancelled:
-            return Item(what, "new", said.seq, twin.seq, remark="was not answered before")
-        is_first = said.method in ("initialize", "server/discover")  # it waits for the server to start
+            return ComparedItem(what, "new", entry.seq, twin.seq, remark="was not answered before")
+        is_first = entry.method in ("initialize", "server/discover")  # it waits for the server to start
         remark = "" if is_first else _slower(self._expected, self._found, was, answer)
-        return Item(what, judged(changes), said.seq, twin.seq, tuple(changes), remark)
+        return ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, tuple(changes), remark)
 
-    def _answer(self, session: Session, request: Said) -> Said | None:
+    def _answer(self, session: RecordedSession, request: SessionMessage) -> SessionMessage | None:
         """The answer to a request; over HTTP also an error without an id in the same exchange."""
         if (answer := session.answers_to(request)) or not request.exchange:
             return answer
-        for said in session.messages[request.index :]:
-            if said.exchange == request.exchange and _is_anonymous_error(said):
-                self._answered_by_status.add((id(session), said.index))
-                return said
+        for entry in session.messages[request.index :]:
+            if entry.exchange == request.exchange and _is_anonymous_error(entry):
+                self._answered_by_status.add((id(session), entry.index))
+                return entry
         return None
 
-    def _status_changes(self, said: Said, twin: Said) -> Iterator[Change]:
-        was = self._expected.exchanges.get(said.exchange)
+    def _status_changes(self, entry: SessionMessage, twin: SessionMessage) -> Iterator[Change]:
+        was = self._expected.exchanges.get(entry.exchange)
         now = self._found.exchanges.get(twin.exchange)
         if was and now and was.status and now.status and was.status != now.status:
             text = f"HTTP status is {now.status}, was {was.status}"
             yield Change("status", text, "", was.status, now.status)
 
-    def _own(
-        self, choose: Callable[[Session], Iterator[Said]], leaves_out: frozenset[str]
-    ) -> Iterator[tuple[int, Item]]:
+    def _unsolicited(
+        self, choose: Callable[[RecordedSession], Iterator[SessionMessage]], leaves_out: frozenset[str]
+    ) -> Iterator[tuple[int, ComparedItem]]:
         """What servers said of their own accord, method by method."""
         were, are = _by_method(choose(self._expected)), _by_method(choose(self._found))
         for method in {**were, **are}:
             if method in leaves_out:
                 continue
-            for said, twin in _aligned(were.get(method, []), are.get(method, []), self._says_the_same):
+            for entry, twin in _aligned(were.get(method, []), are.get(method, []), self._says_the_same):
                 what = f"the server's {shown(method)[1:-1]}"
-                if said is None and twin is not None:
-                    yield twin.index, Item(what, "new", None, twin.seq)
-                elif said is not None and twin is None:
-                    yield said.index, Item(what, "missing", said.seq, remark="did not come")
-                elif said is not None and twin is not None:
-                    found = differences(_essence(said), _essence(twin), self._rules)
-                    changes = tuple(of_difference(each) for each in found)
-                    yield said.index, Item(what, judged(changes), said.seq, twin.seq, changes)
+                if entry is None and twin is not None:
+                    yield twin.index, ComparedItem(what, "new", None, twin.seq)
+                elif entry is not None and twin is None:
+                    yield entry.index, ComparedItem(what, "missing", entry.seq, remark="did not come")
+                elif entry is not None and twin is not None:
+                    found = differences(_essence(entry), _essence(twin), self._rules)
+                    changes = tuple(change_from(each) for each in found)
+                    yield entry.index, ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, changes)
 
-    def _stray(self) -> Iterator[tuple[int, Item]]:
+    def _unmatched_lines(self) -> Iterator[tuple[int, ComparedItem]]:
         """Lines that are no message, and answers to nothing."""
-        were, are = self._strays(self._expected), self._strays(self._found)
-        for said, twin in _aligned(were, are, self._reads_the_same):
+        were, are = self._lines_without_request(self._expected), self._lines_without_request(self._found)
+        for entry, twin in _aligned(were, are, self._reads_the_same):
             what = "a line of the server's that answers nothing and is no message"
-            if said is None and twin is not None:
-                yield twin.index, Item(what, "new", None, twin.seq, remark=shown(_text(twin)))
-            elif said is not None and twin is not None and self._reads_the_same(said, twin):
-                yield said.index, Item(what, "same", said.seq, twin.seq)
-            elif said is not None:
-                yield said.index, Item(what, "missing", said.seq, remark=shown(_text(said)))
+            if entry is None and twin is not None:
+                yield twin.index, ComparedItem(what, "new", None, twin.seq, remark=shown(_text(twin)))
+            elif entry is not None and twin is not None and self._reads_the_same(entry, twin):
+                yield entry.index, ComparedItem(what, "same", entry.seq, twin.seq)
+            elif entry is not None:
+                yield entry.index, ComparedItem(what, "missing", entry.seq, remark=shown(_text(entry)))
                 if twin is not None:
-                    yield twin.index, Item(what, "new", None, twin.seq, remark=shown(_text(twin)))
+                    yield twin.index, ComparedItem(what, "new", None, twin.seq, remark=shown(_text(twin)))
 
-    def _says_the_same(self, said: Said, twin: Said) -> bool:
-        return next(differences(_essence(said), _essence(twin), self._rules), None) is None
+    def _says_the_same(self, entry: SessionMessage, twin: SessionMessage) -> bool:
+        return next(differences(_essence(entry), _essence(twin), self._rules), None) is None
 
-    def _reads_the_same(self, said: Said, twin: Said) -> bool:
-        return self._rules.equal_texts(_text(said), _text(twin))
+    def _reads_the_same(self, entry: SessionMessage, twin: SessionMessage) -> bool:
+        return self._rules.equal_texts(_text(entry), _text(twin))
 
-    def _strays(self, session: Session) -> list[Said]:
+    def _lines_without_request(self, session: RecordedSession) -> list[SessionMessage]:
         refused = {exchange.number for exchange in session.exchanges.values() if exchange.status >= 300}
         return [
-            said
-            for said in session.messages
-            if said.sender == SERVER
-            and said.method is None
-            and said.answers is None
-            and said.raw.strip()
-            and said.exchange not in refused  # the body of a refusal: its status is compared
-            and (said.event is None or said.event.name in (None, "message"))
-            and (id(session), said.index) not in self._answered_by_status
+            entry
+            for entry in session.messages
+            if entry.sender == SERVER
+            and entry.method is None
+            and entry.answers is None
+            and entry.raw.strip()
+            and entry.exchange not in refused  # the body of a refusal: its status is compared
+            and (entry.event is None or entry.event.name in (None, "message"))
+            and (id(session), entry.index) not in self._answered_by_status
         ]
 
-    def _exchanges(self, leaves_out: frozenset[str]) -> Iterator[tuple[int, Item]]:
+    def _exchanges(self, leaves_out: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
         """HTTP exchanges in which nothing was asked: they count where their status is another."""
         if not any(exchange.status for exchange in self._found.exchanges.values()):
             return  # played on stdio
-        said_in: defaultdict[int, list[Said]] = defaultdict(list)
-        for said in self._expected.messages:
-            if said.sender == CLIENT:
-                said_in[said.exchange].append(said)
+        said_in: defaultdict[int, list[SessionMessage]] = defaultdict(list)
+        for entry in self._expected.messages:
+            if entry.sender == CLIENT:
+                said_in[entry.exchange].append(entry)
         for number, other in self._pairing.exchanges.items():
             was, now = self._expected.exchanges.get(number), self._found.exchanges.get(other)
-            saids = said_in[number]
-            if not was or not now or not was.status or was.status == now.status or any(map(_is_asked, saids)):
+            entries = said_in[number]
+            if (
+                not was
+                or not now
+                or not was.status
+                or was.status == now.status
+                or any(map(_is_client_request, entries))
+            ):
                 continue
-            methods = [self._method_of(said) for said in saids]
+            methods = [self._method_of(entry) for entry in entries]
             if methods and leaves_out.issuperset(methods):
                 continue
             what = f"HTTP {was.request.method}"
             if methods and methods[0]:
                 method = shown(methods[0])[1:-1]
-                what += f" {method}" if saids[0].method else f" with the answer to {method}"
+                what += f" {method}" if entries[0].method else f" with the answer to {method}"
             text = f"HTTP status is {now.status or 'missing'}, was {was.status}"
             change = Change("status", text, "", was.status, now.status)
-            yield was.opened, Item(what, "changed", was.request.seq, now.request.seq, (change,))
+            yield was.opened, ComparedItem(what, "changed", was.request.seq, now.request.seq, (change,))
 
-    def _method_of(self, said: Said) -> str:
+    def _method_of(self, entry: SessionMessage) -> str:
         """The method of a message, or for an answer that of what it answers; empty if that is not known."""
-        if said.method is None and said.answers is not None:
-            said = self._expected.messages[said.answers]
-        return said.method or ""
+        if entry.method is None and entry.answers is not None:
+            entry = self._expected.messages[entry.answers]
+        return entry.method or ""
 
 
-def named(said: Said) -> str:
+def named(entry: SessionMessage) -> str:
     """What a request is, in few words: ``tools/call "echo"``."""
-    message = said.message
+    message = entry.message
     if not isinstance(message, Request | Notification):
         return "a message"
     params = message.params if isinstance(message.params, dict) else {}
@@ -262,40 +282,46 @@ def named(said: Said) -> str:
     return f"{method} {shown(name)}" if isinstance(name, str) else method
 
 
-def _is_asked(said: Said) -> bool:
-    return said.sender == CLIENT and isinstance(said.message, Request)
+def _is_client_request(entry: SessionMessage) -> bool:
+    return entry.sender == CLIENT and isinstance(entry.message, Request)
 
 
-def _server_requests(session: Session) -> Iterator[Said]:
-    for said in session.messages:
-        if said.sender == SERVER and isinstance(said.message, Request) and said.method != "ping":
-            yield said
+def _server_requests(session: RecordedSession) -> Iterator[SessionMessage]:
+    for entry in session.messages:
+        if entry.sender == SERVER and isinstance(entry.message, Request) and entry.method != "ping":
+            yield entry
 
 
-def _server_notifications(session: Session) -> Iterator[Said]:
+def _server_notifications(session: RecordedSession) -> Iterator[SessionMessage]:
     return (
-        said for said in session.messages if said.sender == SERVER and isinstance(said.message, Notification)
+        entry
+        for entry in session.messages
+        if entry.sender == SERVER and isinstance(entry.message, Notification)
     )
 
 
-def _is_anonymous_error(said: Said) -> bool:
-    message = said.message
+def _is_anonymous_error(entry: SessionMessage) -> bool:
+    message = entry.message
     return (
-        said.sender == SERVER and isinstance(message, ErrorResponse) and not isinstance(message.id, int | str)
+        entry.sender == SERVER
+        and isinstance(message, ErrorResponse)
+        and not isinstance(message.id, int | str)
     )
 
 
-def _essence(said: Said) -> JSON:
-    message = said.message
+def _essence(entry: SessionMessage) -> JSON:
+    message = entry.message
     params = message.params if isinstance(message, Request | Notification) else None
-    return {"params": settled(there(params))}
+    return {"params": normalised(or_none(params))}
 
 
-def _text(said: Said) -> str:
-    return said.raw.decode("utf-8", "backslashreplace")
+def _text(entry: SessionMessage) -> str:
+    return entry.raw.decode("utf-8", "backslashreplace")
 
 
-def _slower(expected: Session, found: Session, was: Said | None, now: Said | None) -> str:
+def _slower(
+    expected: RecordedSession, found: RecordedSession, was: SessionMessage | None, now: SessionMessage | None
+) -> str:
     before_ns = expected.latency_ns(was) if was else None
     after_ns = found.latency_ns(now) if now else None
     if before_ns is None or after_ns is None:
@@ -305,67 +331,69 @@ def _slower(expected: Session, found: Session, was: Said | None, now: Said | Non
     return f"slower: {duration(after_ns)}, was {duration(before_ns)}"
 
 
-def _by_method(saids: Iterator[Said]) -> dict[str, list[Said]]:
-    found: defaultdict[str, list[Said]] = defaultdict(list)
-    for said in saids:
-        found[said.method or ""].append(said)
+def _by_method(entries: Iterator[SessionMessage]) -> dict[str, list[SessionMessage]]:
+    found: defaultdict[str, list[SessionMessage]] = defaultdict(list)
+    for entry in entries:
+        found[entry.method or ""].append(entry)
     return dict(found)
 
 
 def _aligned(
-    were: Sequence[Said], are: Sequence[Said], is_same: Callable[[Said, Said], bool]
-) -> Iterator[tuple[Said | None, Said | None]]:
+    were: Sequence[SessionMessage],
+    are: Sequence[SessionMessage],
+    is_same: Callable[[SessionMessage, SessionMessage], bool],
+) -> Iterator[tuple[SessionMessage | None, SessionMessage | None]]:
     """Equal ones together, and those that are the same; then the others in order, and what is left over."""
-    waiting: defaultdict[bytes, deque[Said]] = defaultdict(deque)
-    for said in are:
-        waiting[_fingerprint(said)].append(said)
-    rest: list[Said] = []
+    waiting: defaultdict[bytes, deque[SessionMessage]] = defaultdict(deque)
+    for entry in are:
+        waiting[_fingerprint(entry)].append(entry)
+    rest: list[SessionMessage] = []
     taken: set[int] = set()
-    for said in were:
-        equal = waiting.get(_fingerprint(said))
+    for entry in were:
+        equal = waiting.get(_fingerprint(entry))
         if equal:
             twin = equal.popleft()
             taken.add(twin.index)
-            yield said, twin
+            yield entry, twin
         else:
-            rest.append(said)
-    others = {said.index: said for said in are if said.index not in taken}
-    unlike: list[Said] = []
-    for said in rest:
-        twin = next((each for each in islice(others.values(), _CANDIDATES) if is_same(said, each)), None)
+            rest.append(entry)
+    others = {entry.index: entry for entry in are if entry.index not in taken}
+    unlike: list[SessionMessage] = []
+    for entry in rest:
+        twin = next((each for each in islice(others.values(), _CANDIDATES) if is_same(entry, each)), None)
         if twin is None:
-            unlike.append(said)
+            unlike.append(entry)
         else:
             del others[twin.index]
-            yield said, twin
+            yield entry, twin
     yield from zip_longest(unlike, others.values())
 
 
-def _fingerprint(said: Said) -> bytes:
+def _fingerprint(entry: SessionMessage) -> bytes:
     """Equal for messages that differ in nothing that counts; unequal ones may still turn out the same."""
-    if said.method is None:
-        return said.raw
-    essence = _essence(said)
+    if entry.method is None:
+        return entry.raw
+    essence = _essence(entry)
     params = essence["params"] if isinstance(essence, dict) else None
     if isinstance(params, dict):
         params = {name: value for name, value in params.items() if name not in ("_meta", "progressToken")}
     try:
         return orjson.dumps(params, option=orjson.OPT_SORT_KEYS)
     except (TypeError, orjson.JSONEncodeError):
-        return said.raw
+        return entry.raw
 
 
-def _cancelled(session: Session) -> set[int]:
+def _cancelled(session: RecordedSession) -> set[int]:
     """The requests that the client took back: an answer to them may come or not."""
     last: dict[tuple[type, object], int] = {}
     found: set[int] = set()
-    for said in session.messages:
-        message = said.message
-        if said.sender != CLIENT:
+    for entry in session.messages:
+        message = entry.message
+        if entry.sender != CLIENT:
             continue
         if isinstance(message, Request) and message.id is not None:
-            last[type(message.id), message.id] = said.index
-        elif said.method == "notifications/cancelled" and isinstance(message, Notification):
+            last[type(message.id), message.id] = entry.index
+        elif entry.method == "notifications/cancelled" and isinstance(message, Notification):
             id = message.params.get("requestId") if isinstance(message.params, dict) else None
             if (place := last.get((type(id), id))) is not None:
                 found.add(place)

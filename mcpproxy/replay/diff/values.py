@@ -1,6 +1,6 @@
 """What differs between two JSON values, where (JSON Pointers), and what is allowed to.
 
-``Rules`` says what never counts: members by pattern (``/result/content/*/text``, ``/params/_meta/**``), and
+``DiffRules`` says what never counts: members by pattern (``/result/content/*/text``, ``/params/_meta/**``), and
 values that only look different: two timestamps, two UUIDs, two absolute paths.
 """
 
@@ -14,7 +14,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.masked_values import ANY as MASK
 
-Change = Literal["changed", "missing", "new"]
+DifferenceKind = Literal["changed", "missing", "new"]
 
 MATCHERS: Final[dict[str, re.Pattern[str]]] = {
     "timestamps": re.compile(
@@ -36,7 +36,7 @@ class Difference:
     """
 
     pointer: str
-    change: Change
+    change: DifferenceKind
     expected: JSON = None
     found: JSON = None
 
@@ -50,7 +50,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class DiffRules:
     """What does not count as a difference.
 
     ``ignore`` are JSON Pointers in which ``*`` stands for one step and ``**`` at the end for all below.
@@ -71,19 +71,19 @@ class Rules:
         """
         if one == other:
             return True
-        one, other = self._blanked(one), self._blanked(other)
+        one, other = self._normalised(one), self._normalised(other)
         return one == other or ("masked(" in one and _around_masks(one).fullmatch(other) is not None)
 
-    def _blanked(self, text: str) -> str:
+    def _normalised(self, text: str) -> str:
         for name in self.alike:
             text = MATCHERS[name].sub(f"<{name}>", text)
         return text
 
 
-EXACT: Final = Rules()
+EXACT: Final = DiffRules()
 
 
-def differences(expected: JSON, found: JSON, rules: Rules = EXACT, at: str = "") -> Iterator[Difference]:
+def differences(expected: JSON, found: JSON, rules: DiffRules = EXACT, at: str = "") -> Iterator[Difference]:
     """Every difference, in the order of ``expected``; numbers compare by value, objects by member."""
     stack: list[tuple[JSON, JSON, str]] = [(expected, found, at)]
     while stack:
@@ -110,13 +110,13 @@ def differences(expected: JSON, found: JSON, rules: Rules = EXACT, at: str = "")
             yield Difference(pointer, "changed", one, other)
 
 
-def equal(expected: JSON, found: JSON, rules: Rules = EXACT) -> bool:
+def equal(expected: JSON, found: JSON, rules: DiffRules = EXACT) -> bool:
     """Whether nothing differs that counts."""
     return next(differences(expected, found, rules), None) is None
 
 
 def _absent(
-    there: dict[str, JSON], names: Iterable[str], pointer: str, change: Change, rules: Rules
+    there: dict[str, JSON], names: Iterable[str], pointer: str, change: DifferenceKind, rules: DiffRules
 ) -> Iterator[Difference]:
     known = set(names)
     for name, value in there.items():
@@ -128,7 +128,7 @@ def _absent(
                 yield Difference(where, change, found=value)
 
 
-def _equal(one: JSON, other: JSON, rules: Rules) -> bool:
+def _equal(one: JSON, other: JSON, rules: DiffRules) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, str) and isinstance(other, str):

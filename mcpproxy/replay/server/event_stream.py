@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
-from mcpproxy.replay.server.live_messages import Out
+from mcpproxy.replay.server.live_messages import OutgoingMessage
 from mcpproxy.session.frame import SseEvent
 
 
-class Stream:
+class EventStream:
     """Events in order, for one connection after the other.
 
     A connection reads on where the last one stopped, or behind the event that its client saw last.
@@ -69,9 +69,9 @@ class Stream:
         self._news = asyncio.Event()
 
 
-def event(out: Out) -> bytes:
+def event(out: OutgoingMessage) -> bytes:
     """``out`` as the event that carried it, with its own data; one without an event gets a plain one."""
-    recorded = out.said.event if out.said else None
+    recorded = out.recorded.event if out.recorded else None
     if recorded is None:
         return _data(out.raw, b"event: message\n")
     if recorded.after is not None and b"\n" not in out.raw and b"\r" not in out.raw:

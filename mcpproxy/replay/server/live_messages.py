@@ -11,7 +11,7 @@ from mcpproxy.base.json_values import dumps
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Single
 from mcpproxy.protocol.wording import shown
 from mcpproxy.replay.diff.values import Difference
-from mcpproxy.replay.recording import Said
+from mcpproxy.replay.recording import SessionMessage
 from mcpproxy.replay.server.matching import Level
 
 MISS_CODE: Final = -32000
@@ -19,7 +19,7 @@ MISS_CODE: Final = -32000
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReplayOptions:
     """How a recording is replayed.
 
     ``factor`` is by what the recorded time between messages is multiplied: 0 sends all at once, 1 is as
@@ -41,10 +41,10 @@ class Options:
 
 
 @dataclass(eq=False, slots=True)
-class Live:
+class LiveMessage:
     """A message of the live client.
 
-    ``id`` and ``token`` are the bytes of its id and progress token; ``None`` where it has none. ``said`` is
+    ``id`` and ``token`` are the bytes of its id and progress token; ``None`` where it has none. ``recorded`` is
     the recorded message that it was taken for. ``is_cancelled``: nothing is to be sent for it any more.
     """
 
@@ -52,41 +52,41 @@ class Live:
     message: Single
     id: bytes | None = None
     token: bytes | None = None
-    said: Said | None = None
+    recorded: SessionMessage | None = None
     is_cancelled: bool = False
 
 
 @dataclass(slots=True)
-class Out:
+class OutgoingMessage:
     """A message for the client, ``delay_ns`` after what caused it.
 
-    ``said`` is the recorded message, ``None`` for what was never recorded. ``live`` is the client's message
+    ``recorded`` is the recorded message, ``None`` for what was never recorded. ``live`` is the client's message
     that it belongs to; ``answers`` tells that it is the answer to it. ``others`` are the messages that stand
     in one batch with it.
     """
 
     raw: bytes
     delay_ns: int = 0
-    said: Said | None = None
-    live: Live | None = None
+    recorded: SessionMessage | None = None
+    live: LiveMessage | None = None
     answers: bool = False
-    others: "tuple[Out, ...]" = ()
+    others: "tuple[OutgoingMessage, ...]" = ()
 
 
 @dataclass(slots=True)
-class Heard:
+class EngineResult:
     """What came of a frame: each message of it, what is to be sent, and what to tell people.
 
     ``passed`` are those left to somebody else.
     """
 
-    lives: list[Live] = field(default_factory=list[Live])
-    outs: list[Out] = field(default_factory=list[Out])
+    messages: list[LiveMessage] = field(default_factory=list[LiveMessage])
+    outgoing: list[OutgoingMessage] = field(default_factory=list[OutgoingMessage])
     notes: list[str] = field(default_factory=list[str])
-    passed: list[Live] = field(default_factory=list[Live])
+    passed: list[LiveMessage] = field(default_factory=list[LiveMessage])
 
 
-def named(live: Live) -> str:
+def named(live: LiveMessage) -> str:
     """What a live message is, in few words: ``tools/call "echo" (id 7)``."""
     request = live.message
     if not isinstance(request, Request):
@@ -97,12 +97,12 @@ def named(live: Live) -> str:
     return f"{shown(request.method)[1:-1]}{f' {shown(name)}' if isinstance(name, str) else ''}{id}"
 
 
-def result(live: Live, value: JSON) -> Out:
+def result(live: LiveMessage, value: JSON) -> OutgoingMessage:
     """An answer of our own."""
     return _own(live, {"result": value})
 
 
-def error(live: Live, code: int, message: str, data: "JSON | Absent" = ABSENT) -> Out:
+def error(live: LiveMessage, code: int, message: str, data: "JSON | Absent" = ABSENT) -> OutgoingMessage:
     """An error of our own."""
     members: JSONObject = {"code": code, "message": message}
     if not isinstance(data, Absent):
@@ -110,7 +110,7 @@ def error(live: Live, code: int, message: str, data: "JSON | Absent" = ABSENT) -
     return _own(live, {"error": members})
 
 
-def miss_data(reason: str, nearest: Said | None, differences: Sequence[Difference]) -> JSON:
+def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence[Difference]) -> JSON:
     """What the error of a miss tells programs."""
     data: JSONObject = {"reason": reason}
     if nearest is not None:
@@ -127,7 +127,7 @@ def miss_data(reason: str, nearest: Said | None, differences: Sequence[Differenc
     return data
 
 
-def _own(live: Live, members: JSONObject) -> Out:
+def _own(live: LiveMessage, members: JSONObject) -> OutgoingMessage:
     text = dumps(members, compact=True).encode()
     raw = b'{"jsonrpc":"2.0","id":' + (live.id or b"null") + b"," + text[1:]
-    return Out(raw, live=live, answers=True)
+    return OutgoingMessage(raw, live=live, answers=True)

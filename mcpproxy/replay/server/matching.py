@@ -17,8 +17,8 @@ from typing import Final, Literal, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request
 from mcpproxy.protocol.wording import token
-from mcpproxy.replay.diff.values import EXACT, Difference, Rules, differences
-from mcpproxy.replay.recording import Said
+from mcpproxy.replay.diff.values import EXACT, Difference, DiffRules, differences
+from mcpproxy.replay.recording import SessionMessage
 from mcpproxy.session.masked_values import holds_mask
 
 Level: TypeAlias = Literal["strict", "default", "loose"]
@@ -39,7 +39,7 @@ Key: TypeAlias = tuple[object, ...]
 class Nearest:
     """The recorded request that a missed one is most like, and where the two differ."""
 
-    said: Said
+    recorded: SessionMessage
     differences: tuple[Difference, ...]
 
 
@@ -47,23 +47,23 @@ class Matcher:
     """The requests of one recorded session, each to be taken once, equal ones in order."""
 
     def __init__(
-        self, requests: Iterable[Said], level: Level = "default", ignore: Sequence[str] = ()
+        self, requests: Iterable[SessionMessage], level: Level = "default", ignore: Sequence[str] = ()
     ) -> None:
         self._level: Final[Level] = level
         always = ("/params/_meta/progressToken",) if level == "strict" else ("/params/_meta/**",)
-        self._precise: Final = Rules((*always, *ignore))
-        self._rules: Final = self._precise if level == "strict" else Rules((*always, *OPAQUE, *ignore))
-        self._of_method: Final[defaultdict[str, list[Said]]] = defaultdict(list)
-        self._exactly: Final[defaultdict[Key, deque[Said]]] = defaultdict(deque)
-        self._alike: Final[defaultdict[Key, deque[Said]]] = defaultdict(deque)
-        self._last: Final[dict[Key, Said]] = {}
-        self._masked: Final[defaultdict[str, list[tuple[Said, Rules]]]] = defaultdict(list)
+        self._precise: Final = DiffRules((*always, *ignore))
+        self._rules: Final = self._precise if level == "strict" else DiffRules((*always, *OPAQUE, *ignore))
+        self._of_method: Final[defaultdict[str, list[SessionMessage]]] = defaultdict(list)
+        self._exactly: Final[defaultdict[Key, deque[SessionMessage]]] = defaultdict(deque)
+        self._alike: Final[defaultdict[Key, deque[SessionMessage]]] = defaultdict(deque)
+        self._last: Final[dict[Key, SessionMessage]] = {}
+        self._masked: Final[defaultdict[str, list[tuple[SessionMessage, DiffRules]]]] = defaultdict(list)
         self._taken: Final[set[int]] = set()
-        self._all: Final[list[Said]] = []
-        for said in requests:
-            self._add(said)
+        self._all: Final[list[SessionMessage]] = []
+        for entry in requests:
+            self._add(entry)
 
-    def take(self, request: Request) -> Said | None:
+    def take(self, request: Request) -> SessionMessage | None:
         """The first equal one that was not taken yet; it counts as taken from now on."""
         value = self._essence(request)
         found = self._first(self._exactly.get(_flat(value, self._precise, ())))
@@ -76,7 +76,7 @@ class Matcher:
             self._taken.add(found.index)
         return found
 
-    def last(self, request: Request) -> Said | None:
+    def last(self, request: Request) -> SessionMessage | None:
         """The last equal one, taken or not."""
         return self._last.get(self._key(request.method, self._essence(request)))
 
@@ -88,14 +88,16 @@ class Matcher:
         value = self._essence(request)
         candidates = self._of_method.get(request.method)
         if not candidates:
-            candidates = [said for said in self._all if said.index not in self._taken][:1] or self._all[-1:]
+            candidates = [entry for entry in self._all if entry.index not in self._taken][:1] or self._all[
+                -1:
+            ]
         best: tuple[int, bool, int] | None = None
         nearest: Nearest | None = None
-        for said in candidates[:_MOST_CANDIDATES]:
-            found = self._differences(said, value)
-            rank = (len(found), said.index in self._taken, said.index)
+        for entry in candidates[:_MOST_CANDIDATES]:
+            found = self._differences(entry, value)
+            rank = (len(found), entry.index in self._taken, entry.index)
             if best is None or rank < best:
-                best, nearest = rank, Nearest(said, found)
+                best, nearest = rank, Nearest(entry, found)
         return nearest
 
     @property
@@ -108,20 +110,20 @@ class Matcher:
         """How many of them were taken."""
         return len(self._taken)
 
-    def _add(self, said: Said) -> None:
-        request = said.message
+    def _add(self, entry: SessionMessage) -> None:
+        request = entry.message
         if not isinstance(request, Request):
             return
         value = self._essence(request)
-        self._all.append(said)
-        self._of_method[request.method].append(said)
+        self._all.append(entry)
+        self._of_method[request.method].append(entry)
         if masked := tuple(pointer for pointer, _, one in _leaves(value) if _is_mask(one)):
-            rules = Rules((*self._rules.ignore, *masked))
-            self._masked[request.method].append((said, rules))
-        self._exactly[_flat(value, self._precise, ())].append(said)
+            rules = DiffRules((*self._rules.ignore, *masked))
+            self._masked[request.method].append((entry, rules))
+        self._exactly[_flat(value, self._precise, ())].append(entry)
         key = self._key(request.method, value)
-        self._alike[key].append(said)
-        self._last[key] = said
+        self._alike[key].append(entry)
+        self._last[key] = entry
 
     def _essence(self, request: Request) -> JSONObject:
         """The part of a request that may decide."""
@@ -148,28 +150,28 @@ class Matcher:
             return _flat({"method": method, "params": named}, self._rules, ())
         return _flat(value, self._precise, () if self._level == "strict" else OPAQUE)
 
-    def _first(self, among: deque[Said] | None) -> Said | None:
+    def _first(self, among: deque[SessionMessage] | None) -> SessionMessage | None:
         while among and among[0].index in self._taken:
             among.popleft()
         return among[0] if among else None
 
-    def _closest(self, among: deque[Said] | None, value: JSONObject) -> Said | None:
+    def _closest(self, among: deque[SessionMessage] | None, value: JSONObject) -> SessionMessage | None:
         if self._first(among) is None or among is None:
             return None
-        free = islice((said for said in among if said.index not in self._taken), _MOST_CANDIDATES)
-        return min(free, key=lambda said: len(self._differences(said, value)))
+        free = islice((entry for entry in among if entry.index not in self._taken), _MOST_CANDIDATES)
+        return min(free, key=lambda entry: len(self._differences(entry, value)))
 
-    def _behind_masks(self, method: str, value: JSONObject) -> Said | None:
-        for said, rules in self._masked.get(method, ()):
-            if said.index not in self._taken and not self._differences(said, value, rules):
-                return said
+    def _behind_masks(self, method: str, value: JSONObject) -> SessionMessage | None:
+        for entry, rules in self._masked.get(method, ()):
+            if entry.index not in self._taken and not self._differences(entry, value, rules):
+                return entry
         return None
 
     def _differences(
-        self, said: Said, value: JSONObject, rules: Rules | None = None
+        self, entry: SessionMessage, value: JSONObject, rules: DiffRules | None = None
     ) -> tuple[Difference, ...]:
-        assert isinstance(said.message, Request)
-        found = differences(self._essence(said.message), value, rules or self._rules)
+        assert isinstance(entry.message, Request)
+        found = differences(self._essence(entry.message), value, rules or self._rules)
         return tuple(islice(found, _MOST_DIFFERENCES))
 
 
@@ -177,13 +179,13 @@ def _is_mask(value: JSON) -> bool:
     return isinstance(value, str) and holds_mask(value)
 
 
-def _flat(value: JSON, rules: Rules, opaque: tuple[str, ...]) -> Key:
+def _flat(value: JSON, rules: DiffRules, opaque: tuple[str, ...]) -> Key:
     """``value`` as something hashable that is equal where no difference counts."""
-    return tuple(sorted(_leaves(value, rules, Rules(opaque)), key=itemgetter(0)))
+    return tuple(sorted(_leaves(value, rules, DiffRules(opaque)), key=itemgetter(0)))
 
 
 def _leaves(
-    value: JSON, rules: Rules = EXACT, hidden: Rules = EXACT
+    value: JSON, rules: DiffRules = EXACT, hidden: DiffRules = EXACT
 ) -> Iterator[tuple[str, str, str | int | float | bool | None]]:
     """Every scalar and every empty container, with its pointer; what ``hidden`` names without its value."""
     stack: list[tuple[str, JSON]] = [("", value)]

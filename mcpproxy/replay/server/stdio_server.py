@@ -15,9 +15,9 @@ from queue import Empty, SimpleQueue
 from typing import Final, TypeAlias
 
 from mcpproxy.framing.lines import LineFramer
-from mcpproxy.replay.server.engine import Engine
-from mcpproxy.replay.server.live_messages import Out
-from mcpproxy.replay.server.passthrough import Passing, Server
+from mcpproxy.replay.server.engine import ReplayEngine
+from mcpproxy.replay.server.live_messages import OutgoingMessage
+from mcpproxy.replay.server.passthrough import Passthrough, PassthroughProcess
 
 _CHUNK_BYTES: Final = 1 << 16
 _OWED_NS: Final = 5_000_000_000
@@ -26,32 +26,32 @@ _News: TypeAlias = tuple[str, bytes | None, int]
 """From whom (``client``, ``passing``, ``signal``), a line or ``None`` for the end, when (monotonic, ns)."""
 
 
-class StdioServer:
+class StdioReplayServer:
     """Serves one client; ``passed_on`` counts what the command behind the recording was asked.
 
-    ``command`` is that command, empty if misses are answered with errors. ``tell`` takes a line for people.
+    ``command`` is that command, empty if misses are answered with errors. ``log`` takes a line for people.
     """
 
     def __init__(
         self,
-        engine: Engine,
-        tell: Callable[[str], None],
+        engine: ReplayEngine,
+        log: Callable[[str], None],
         command: Sequence[str] = (),
         *,
         read_fd: int = 0,
         write_fd: int = 1,
     ) -> None:
         self.engine: Final = engine
-        self._tell: Final = tell
+        self._log: Final = log
         self._command: Final = command
         self._read_fd: Final = read_fd
         self._write_fd: Final = write_fd
         self._news: Final[SimpleQueue[_News]] = SimpleQueue()
-        self._later: Final[list[tuple[int, int, Out]]] = []
+        self._later: Final[list[tuple[int, int, OutgoingMessage]]] = []
         self._count = 0
         self._is_stopped = False
-        self._passing: Final = Passing()
-        self._server: Server | None = None
+        self._passthrough: Final = Passthrough()
+        self._server: PassthroughProcess | None = None
         self.passed_on = 0
 
     def run(self) -> None:
@@ -97,7 +97,7 @@ class StdioServer:
 
     def _await_owed(self) -> None:
         until_ns = time.monotonic_ns() + _OWED_NS
-        while self._passing.owes and not self._is_stopped:
+        while self._passthrough.owes and not self._is_stopped:
             try:
                 who, line, at_ns = self._news.get(timeout=max(0, until_ns - time.monotonic_ns()) / 1e9)
             except Empty:
@@ -107,35 +107,35 @@ class StdioServer:
                 self._passed(line, at_ns)
 
     def _client(self, line: bytes, at_ns: int) -> None:
-        heard = self.engine.hear(line)
-        for note in heard.notes:
-            self._tell(note)
+        outcome = self.engine.receive(line)
+        for note in outcome.notes:
+            self._log(note)
         if self._command:
-            lines = [line for live in heard.lives for line in self._passing.saw(live)]
-            for live in heard.passed:
+            lines = [line for live in outcome.messages for line in self._passthrough.on_client_message(live)]
+            for live in outcome.passed:
                 self.passed_on += 1
-                lines += self._passing.pass_on(live)
+                lines += self._passthrough.pass_on(live)
             if lines:
-                self._behind().write(lines)
-        self._send(heard.outs, at_ns)
+                self._passthrough_process().write(lines)
+        self._send(outcome.outgoing, at_ns)
 
-    def _behind(self) -> Server:
+    def _passthrough_process(self) -> PassthroughProcess:
         if self._server is None:
-            self._server = Server(self._command, lambda line: self._came("passing", line))
+            self._server = PassthroughProcess(self._command, lambda line: self._came("passing", line))
         return self._server
 
     def _passed(self, line: bytes | None, at_ns: int) -> None:
         if line is None:
-            self._tell("the server behind the recording has ended")
-            self._send(self._passing.gone(), at_ns)
+            self._log("the server behind the recording has ended")
+            self._send(self._passthrough.on_exit(), at_ns)
             return
-        outs, lines = self._passing.said(line)
-        self._behind().write(lines)
-        self._send(outs, at_ns)
+        outgoing, lines = self._passthrough.on_server_line(line)
+        self._passthrough_process().write(lines)
+        self._send(outgoing, at_ns)
 
-    def _send(self, outs: list[Out], since_ns: int) -> None:
+    def _send(self, outgoing: list[OutgoingMessage], since_ns: int) -> None:
         """Send each when it is due, counted from what came at ``since_ns``: finding it took time, too."""
-        for out in outs:
+        for out in outgoing:
             self._count += 1
             heapq.heappush(self._later, (since_ns + out.delay_ns, self._count, out))
         self._write_due()

@@ -16,7 +16,7 @@ from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
-from mcpproxy.validate.probe_context import Bench
+from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.raw_requests import LOOPBACK, answers, changed, harmless, posted, streamable
 from mcpproxy.validate.reaction import still_there
 
@@ -30,14 +30,14 @@ _QUIET_S: Final = 0.5
 """So long nothing may come on a stream that has nothing more to say."""
 
 
-async def _accepts(bench: Bench) -> Conclusion:
-    wire = streamable(bench)
+async def _accepts(context: ProbeContext) -> Conclusion:
+    wire = streamable(context)
     words: list[str] = []
     frames: list[int] = []
     for accept in ("application/json", "text/event-stream", "*/*", ""):
-        raw = dumps(harmless(bench.client))
+        raw = dumps(harmless(context.client))
         headers = changed(wire.headers(raw), "Accept")
-        exchange = await posted(bench, raw, [*headers, ("Accept", accept)] if accept else headers)
+        exchange = await posted(context, raw, [*headers, ("Accept", accept)] if accept else headers)
         frames += exchange.seen
         asked = accept or "nothing"
         if exchange.status >= 500:
@@ -51,75 +51,75 @@ async def _accepts(bench: Bench) -> Conclusion:
     return passed("; ".join(words), tuple(frames))
 
 
-async def _notification(bench: Bench) -> Conclusion:
-    wire = streamable(bench)
-    client = bench.client
+async def _notification(context: ProbeContext) -> Conclusion:
+    wire = streamable(context)
+    client = context.client
     if client.is_stateless:
         params: JSONObject = {"requestId": "mcpproxy-nothing", "_meta": client.meta()}
         message: JSONObject = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
     else:
         message = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
     raw = dumps(message)
-    exchange = await posted(bench, raw, wire.headers(raw))
+    exchange = await posted(context, raw, wire.headers(raw))
     return passed(f"answered with {exchange.status}", exchange.seen)
 
 
-async def _response(bench: Bench) -> Conclusion:
-    wire = streamable(bench)
+async def _response(context: ProbeContext) -> Conclusion:
+    wire = streamable(context)
     raw = dumps({"jsonrpc": "2.0", "id": "mcpproxy-nothing", "result": {}})
-    exchange = await posted(bench, raw, wire.headers(raw))
+    exchange = await posted(context, raw, wire.headers(raw))
     return passed(f"answered with {exchange.status}", exchange.seen)
 
 
-async def _listens(bench: Bench) -> Conclusion:
-    async with bench.fresh("get-stream") as client:
+async def _listens(context: ProbeContext) -> Conclusion:
+    async with context.fresh("get-stream") as client:
         await client.initialize()
         await client.initialized()
-        wire = streamable(bench, client)
-        exchange = await posted(bench, b"", wire.headers(), method="GET", until_head=True)
+        wire = streamable(context, client)
+        exchange = await posted(context, b"", wire.headers(), method="GET", until_head=True)
     if exchange.status < 300:
         if exchange.is_stream:
             return passed("it opens a stream", exchange.seen)
         sent = shown(exchange.media_type) if exchange.media_type else "no Content-Type"
         said = f"a GET was answered with {exchange.status} and {sent}, neither a stream nor 405"
-        return bench.breaks("HTTP-016/R-077", said, exchange.seen)
+        return context.breaks("HTTP-016/R-077", said, exchange.seen)
     if exchange.status in (401, 403, 429):
         raise Skipped(f"a GET is refused with {exchange.status}")
     if exchange.status == 405:
         return passed("it declines with 405", exchange.seen)
     said = f"a GET for a stream was refused with {exchange.status}; without streams it is 405"
-    return bench.breaks("HTTP-016/R-077", said, exchange.seen)
+    return context.breaks("HTTP-016/R-077", said, exchange.seen)
 
 
-async def _origin(bench: Bench) -> Conclusion:
-    wire = bench.http_wire
+async def _origin(context: ProbeContext) -> Conclusion:
+    wire = context.http_wire
     if wire.is_older:
         headers = changed(wire.headers(), Origin=FOREIGN)
-        exchange = await posted(bench, b"", headers, method="GET", until_head=True)
+        exchange = await posted(context, b"", headers, method="GET", until_head=True)
     else:
-        raw = dumps(harmless(bench.client))
-        exchange = await posted(bench, raw, changed(wire.headers(raw), Origin=FOREIGN))
+        raw = dumps(harmless(context.client))
+        exchange = await posted(context, raw, changed(wire.headers(raw), Origin=FOREIGN))
     if exchange.status == 403:
         return passed("refused with 403", exchange.seen)
     if exchange.status < 400:
         said = f"a page of {FOREIGN} was served with {exchange.status}; any website could do the same"
-        found = bench.breaks("HTTP-019/R-087", said, exchange.seen)
-        if urlsplit(bench.target.url).hostname in LOOPBACK:
+        found = context.breaks("HTTP-019/R-087", said, exchange.seen)
+        if urlsplit(context.target.url).hostname in LOOPBACK:
             return found
         return Conclusion("warning", f"{said}, if it can reach it", exchange.seen, found.rule, found.source)
-    if exchange.status in (401, 429) or bench.revision not in since("2025-11-25"):
+    if exchange.status in (401, 429) or context.revision not in since("2025-11-25"):
         return passed(f"refused with {exchange.status}", exchange.seen)
     said = f"a page of {FOREIGN} was refused with {exchange.status}, not with 403"
-    return bench.breaks("HTTP-019/R-087", said, exchange.seen)
+    return context.breaks("HTTP-019/R-087", said, exchange.seen)
 
 
-async def _resumes(bench: Bench) -> Conclusion:
-    async with bench.fresh("resume-stream") as client:
+async def _resumes(context: ProbeContext) -> Conclusion:
+    async with context.fresh("resume-stream") as client:
         await client.initialize()
         await client.initialized()
-        wire = streamable(bench, client)
+        wire = streamable(context, client)
         raw = [dumps(client.request_object("ping", id=f"mcpproxy-resume-{name}")) for name in "ab"]
-        first, second = [await posted(bench, one, wire.headers(one)) for one in raw]
+        first, second = [await posted(context, one, wire.headers(one)) for one in raw]
         event = next((e.id for frame in first.frames if (e := frame.event) is not None and e.id), None)
         if event is None:
             raise Skipped("the events of its streams have no ids")
@@ -131,27 +131,27 @@ async def _resumes(bench: Bench) -> Conclusion:
         )
     if foreign & {one.id for one in answers(again.frames)}:
         said = f"a stream that goes on after event {shown(event)} brought what belongs to another stream"
-        return bench.breaks("SSE-003/R-082", said, (*second.seen, *again.seen))
+        return context.breaks("SSE-003/R-082", said, (*second.seen, *again.seen))
     if again.status >= 300 or not again.is_stream:
         return passed(f"events have ids, but nothing goes on after one ({again.status})", again.seen)
     brought = len(answers(again.frames))
     return passed(f"it goes on; {brought} {'answer' if brought == 1 else 'answers'} came again", again.seen)
 
 
-async def _dropped(bench: Bench) -> Conclusion:
-    wire = streamable(bench)
-    raw = dumps(harmless(bench.client))
+async def _dropped(context: ProbeContext) -> Conclusion:
+    wire = streamable(context)
+    raw = dumps(harmless(context.client))
     exchange = await wire.server.dropped(wire.headers(raw), raw)
-    await still_there(bench.client, "a connection that broke off", *exchange.seen)
+    await still_there(context.client, "a connection that broke off", *exchange.seen)
     return passed("others are served as before", exchange.seen)
 
 
-async def _endpoint(bench: Bench) -> Conclusion:
-    wire = bench.http_wire
+async def _endpoint(context: ProbeContext) -> Conclusion:
+    wire = context.http_wire
     if wire.stream is None:
         raise Skipped("the server speaks Streamable HTTP")
-    url = urljoin(bench.target.url, wire.stream.endpoint)
-    here, there = urlsplit(bench.target.url), urlsplit(url)
+    url = urljoin(context.target.url, wire.stream.endpoint)
+    here, there = urlsplit(context.target.url), urlsplit(url)
     if (here.scheme, here.netloc) != (there.scheme, there.netloc):
         said = (
             f"messages are to go to another origin ({there.scheme}://{there.netloc}); no revision forbids "

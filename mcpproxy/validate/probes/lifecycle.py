@@ -15,7 +15,7 @@ from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.errors import HttpStatusError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
-from mcpproxy.validate.probe_context import Bench
+from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import harmless
 from mcpproxy.validate.reaction import answered, still_there
 
@@ -25,10 +25,10 @@ _FAR: Final = "2099-12-31"
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-async def _early_request(bench: Bench) -> Conclusion:
-    method, params = harmless(bench)
+async def _early_request(context: ProbeContext) -> Conclusion:
+    method, params = harmless(context)
     what = f"a {method} before initialize"
-    async with bench.fresh("early-request") as client:
+    async with context.fresh("early-request") as client:
         early = await client.begin(method, params)
         opened = await client.request("initialize", client.initialize_params())
         await client.initialized()
@@ -37,21 +37,21 @@ async def _early_request(bench: Bench) -> Conclusion:
         frames = (early.seq, *((frame.seq,) if frame else ()), opened.frame.seq, last)
         if opened.is_error:
             said = f"after {what} the session cannot be opened: {opened.refusal}"
-            return Conclusion("failed", said, frames, source=bench.page("basic/lifecycle#initialization"))
+            return Conclusion("failed", said, frames, source=context.page("basic/lifecycle#initialization"))
         return passed("not answered" if frame is None else _said(early.news.get_nowait()), frames)
 
 
-async def _early_ping(bench: Bench) -> Conclusion:
-    async with bench.fresh("early-ping") as client:
+async def _early_ping(context: ProbeContext) -> Conclusion:
+    async with context.fresh("early-ping") as client:
         answer = await client.ping()
         if answer.is_error:
             said = f"a ping before initialize was refused: {answer.refusal}"
-            return bench.breaks("LIFE-004/R-040", said, answer.frames)
+            return context.breaks("LIFE-004/R-040", said, answer.frames)
         return passed("answered", answer.frames)
 
 
-async def _second_initialize(bench: Bench) -> Conclusion:
-    client = bench.client
+async def _second_initialize(context: ProbeContext) -> Conclusion:
+    client = context.client
     try:
         answer = await client.request("initialize", client.initialize_params())
     except HttpStatusError as fault:
@@ -61,9 +61,9 @@ async def _second_initialize(bench: Bench) -> Conclusion:
     return passed(_said(answer), answer.frames)
 
 
-async def _uninitialized(bench: Bench) -> Conclusion:
-    method, params = harmless(bench)
-    async with bench.fresh("uninitialized") as client:
+async def _uninitialized(context: ProbeContext) -> Conclusion:
+    method, params = harmless(context)
+    async with context.fresh("uninitialized") as client:
         await client.initialize()
         early = await client.begin(method, params)
         await still_there(client, f"a {method} before notifications/initialized", early.seq)
@@ -74,12 +74,12 @@ async def _uninitialized(bench: Bench) -> Conclusion:
         frames = (early.seq, *((frame.seq,) if frame else ()), told, *later.frames)
         if later.is_error:
             said = f"{method} is refused even after notifications/initialized: {later.refusal}"
-            return Conclusion("failed", said, frames, source=bench.page("basic/lifecycle#operation"))
+            return Conclusion("failed", said, frames, source=context.page("basic/lifecycle#operation"))
         return passed("not answered" if frame is None else _said(early.news.get_nowait()), frames)
 
 
-async def _unsupported_version(bench: Bench) -> Conclusion:
-    async with bench.fresh("unsupported-version") as client:
+async def _unsupported_version(context: ProbeContext) -> Conclusion:
+    async with context.fresh("unsupported-version") as client:
         try:
             answer = await client.request("initialize", client.initialize_params(_FAR))
         except HttpStatusError as fault:
@@ -90,11 +90,11 @@ async def _unsupported_version(bench: Bench) -> Conclusion:
         if offered == _FAR:
             said = f"the server agrees to {_FAR}, a revision that does not exist, and offers none that it has"
             return Conclusion(
-                "failed", said, answer.frames, source=bench.page("basic/lifecycle#version-negotiation")
+                "failed", said, answer.frames, source=context.page("basic/lifecycle#version-negotiation")
             )
         if not isinstance(offered, str) or not _DATE.fullmatch(offered):
             said = f"asked for {_FAR}, the server offers {shown(offered)}, which is no date"
-            return bench.breaks("PROTO-008/R-042", said, answer.frames)
+            return context.breaks("PROTO-008/R-042", said, answer.frames)
         return passed(f"the server offers {offered} instead", answer.frames)
 
 

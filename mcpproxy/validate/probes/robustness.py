@@ -11,7 +11,7 @@ from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
-from mcpproxy.validate.probe_context import Bench
+from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import harmless
 from mcpproxy.validate.reaction import answered, reaction, still_there
 
@@ -29,8 +29,8 @@ _TOO_LARGE: Final = 413
 def _sized(size: int, *, is_asked_of_all: bool) -> Run:
     """A message of about ``size`` bytes. To refuse it hurts users, if it ``is_asked_of_all`` servers."""
 
-    async def run(bench: Bench) -> Conclusion:
-        client = bench.client
+    async def run(context: ProbeContext) -> Conclusion:
+        client = context.client
         method = _question(client)
         what = f"a message of {size // _KIB:,} KiB"
         meta: JSON = {_PADDING: "x" * size}
@@ -58,17 +58,17 @@ def _sized(size: int, *, is_asked_of_all: bool) -> Run:
     return run
 
 
-async def _separators(bench: Bench) -> Conclusion:
-    answer = await bench.client.request(_question(bench.client), {"_meta": {_PADDING: _SEPARATORS}})
+async def _separators(context: ProbeContext) -> Conclusion:
+    answer = await context.client.request(_question(context.client), {"_meta": {_PADDING: _SEPARATORS}})
     if answer.is_error:
         said = f"a message with U+2028 in a string was refused: {shown(answer.error.get('message'))}"
         return warned(f"{said}; JSON allows it there", answer.frames)
     return passed("answered", answer.frames)
 
 
-async def _concurrent(bench: Bench) -> Conclusion:
-    client = bench.client
-    methods = _kinds(bench)
+async def _concurrent(context: ProbeContext) -> Conclusion:
+    client = context.client
+    methods = _kinds(context)
     pending = [await client.begin(methods[n % len(methods)]) for n in range(_AT_ONCE)]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + client.timeout_s
@@ -86,7 +86,7 @@ async def _concurrent(bench: Bench) -> Conclusion:
         member = one.method.partition("/")[0] if one.method.endswith("/list") else ""
         if not answer.is_error and member and member not in answer.members:
             said = f"of {_AT_ONCE} requests at once, {one.method} (id {shown(one.id)}) got another's answer"
-            return bench.breaks("PROTO-007/R-008", said, answer.frames)
+            return context.breaks("PROTO-007/R-008", said, answer.frames)
     refused = [answer for answer in answers if answer.is_error]
     if refused:
         why = shown(refused[0].error.get("message"))
@@ -95,10 +95,10 @@ async def _concurrent(bench: Bench) -> Conclusion:
     return passed(f"{_AT_ONCE} requests ({', '.join(methods)}), {_AT_ONCE} answers", tuple(frames))
 
 
-async def _cancellation(bench: Bench) -> Conclusion:
-    client = bench.client
-    _cancellable(bench)
-    method, params = harmless(bench)
+async def _cancellation(context: ProbeContext) -> Conclusion:
+    client = context.client
+    _cancellable(context)
+    method, params = harmless(context)
     pending = await client.begin(method, params)
     told = await client.notify("notifications/cancelled", {"requestId": pending.id, "reason": "validate"})
     last = await still_there(client, "a cancellation", pending.seq, told)
@@ -110,19 +110,19 @@ async def _cancellation(bench: Bench) -> Conclusion:
     return passed(said, (pending.seq, told, last))
 
 
-async def _cancel_unknown(bench: Bench) -> Conclusion:
-    _cancellable(bench)
+async def _cancel_unknown(context: ProbeContext) -> Conclusion:
+    _cancellable(context)
     params: JSON = {"requestId": "mcpproxy-no-such-request", "reason": "validate"}
     raw = dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-    seen = await reaction(bench, raw, "a cancellation of a request that was never sent")
+    seen = await reaction(context, raw, "a cancellation of a request that was never sent")
     if seen.answers:
         said = f"a cancellation of a request that was never sent was {seen.words}"
-        return bench.breaks("RPC-015/R-017", said, seen.frames)
+        return context.breaks("RPC-015/R-017", said, seen.frames)
     return passed("passed over", seen.frames)
 
 
-def _cancellable(bench: Bench) -> None:
-    if bench.client.is_stateless and bench.target.url:
+def _cancellable(context: ProbeContext) -> None:
+    if context.client.is_stateless and context.target.url:
         raise Skipped("requests over HTTP are cancelled by closing the connection")
 
 
@@ -130,10 +130,10 @@ def _question(client: Client) -> str:
     return "server/discover" if client.is_stateless else "ping"
 
 
-def _kinds(bench: Bench) -> list[str]:
+def _kinds(context: ProbeContext) -> list[str]:
     """Requests whose answers can be told apart."""
-    lists = [f"{feature}/list" for feature in ("tools", "resources", "prompts") if bench.declares(feature)]
-    return [_question(bench.client), *lists]
+    lists = [f"{feature}/list" for feature in ("tools", "resources", "prompts") if context.declares(feature)]
+    return [_question(context.client), *lists]
 
 
 PROBES: Final = (
