@@ -1,13 +1,13 @@
-"""What each message of a recorded server waited for, as far as a recording can tell.
+"""Which client messages each message of a recorded server depends on, as far as a recording can tell.
 
-An answer waits for its request, and for the client's answers to what the server asked in between. A
-notification of progress belongs to the request whose token it bears, an event of a subscription to the
-request that opened it, and over HTTP what came in the answer to a POST to the request in it. Sampling and
-elicitation belong to the call that is under way. All other messages came of the server's own accord: they
-wait for the client's message that they followed, or for any later one.
+A response depends on its request, and on the client's answers to requests that the server sent in between.
+A progress notification belongs to the request with its token, a subscription event to the request that
+opened the subscription, and over HTTP everything in the response to a POST to the request in that POST.
+Sampling and elicitation belong to the call in progress. All other messages are unsolicited: they depend on
+the client message before them, or on any later one.
 
-So a client that asks in another order than the recorded one is still answered: nothing waits for a
-message that it has nothing to do with.
+A client that sends its requests in another order than the recorded client is still answered, because no
+message depends on an unrelated one.
 """
 
 from collections.abc import Mapping
@@ -23,18 +23,18 @@ _Named: TypeAlias = tuple[type, int | str]
 """An id or a token with its JSON type: 1 and "1" are two."""
 
 _MAY_ASK_BACK: Final = ("tools/call", "prompts/get", "resources/read", "tasks/result", "completion/complete")
-"""Requests during which a server may ask back."""
+"""Requests during which a server may send requests of its own."""
 
 _UNRELATED: Final = ("roots/list", "ping")
-"""What servers ask whenever they like."""
+"""Server requests that belong to no request of the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """When a message of the server is due: places in the session, all of the client's messages.
+    """When a message of the server is due. All numbers are places of client messages in the session.
 
-    ``needs`` must all have been seen. ``after``, or a later one, must have been seen; ``None`` is from the
-    beginning. ``owner`` is the message that this one belongs to, if it is known.
+    Every message in ``needs`` must have been seen, and ``after`` or a later one (``None``: no condition).
+    ``owner`` is the message that this one belongs to, if known.
     """
 
     needs: tuple[int, ...] = ()
@@ -80,7 +80,7 @@ class _DependencyFinder:
                 if named := _named(params, "_meta", "progressToken"):
                     self._by_token[named] = place
                 if method == "ping":
-                    return  # nothing follows from a ping but its answer
+                    return  # only its own response depends on a ping
             case Notification(method="notifications/cancelled", params=params):
                 named = _named(params, "requestId")
                 if named and (owner := self._by_id.get(named)) is not None:
@@ -107,7 +107,8 @@ class _DependencyFinder:
         if entry.answers is not None:
             self._open.pop(owner, None)
         needs = (owner, *self._client_replies.get(owner, ()))
-        # What a subscription tells of came of something else: it keeps its place. Its beginning does not.
+        # A subscription event was caused by something else, so it also keeps its place in the order; the
+        # acknowledgement does not.
         if entry.answers is None and entry.method not in (None, _ACKNOWLEDGED) and self._is_listening(owner):
             return Dependency(needs, self._last, owner)
         return Dependency(needs, None, owner)
@@ -141,7 +142,7 @@ class _DependencyFinder:
         return self._by_exchange.get(entry.exchange) if entry.exchange else None
 
     def _open_caller(self) -> int | None:
-        """The latest open request that a server may ask something about."""
+        """The latest open request during which a server may send requests."""
         for place in reversed(self._open):
             if self._open[place].method in _MAY_ASK_BACK:
                 return place

@@ -1,4 +1,4 @@
-"""What of a recorded HTTP exchange can be given again, and whom a replay on loopback does not serve."""
+"""Which parts of a recorded HTTP exchange a replay repeats, and which requests it refuses on loopback."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -16,11 +16,11 @@ _NOT_REPLAYED: Final = frozenset(
         "server", "set-cookie", "www-authenticate", SESSION_ID,
     }
 )  # fmt: skip
-"""Header fields of an answer that are not given again: of the connection, of the day, or credentials."""
+"""Response headers that are not replayed: they belong to the connection or its date, or are credentials."""
 
 
 def headers_of(exchange: Exchange | None) -> dict[str, str]:
-    """The recorded fields of an answer that can be given again, their names in lower case."""
+    """The recorded response headers that can be replayed, with their names in lower case."""
     recorded = exchange.headers if exchange else ()
     return {
         name.lower(): value
@@ -30,7 +30,7 @@ def headers_of(exchange: Exchange | None) -> dict[str, str]:
 
 
 def path_of(exchange: Exchange) -> str:
-    """The path that was asked for."""
+    """The requested path."""
     try:
         return urlsplit(exchange.request.target).path or "/"
     except ValueError:
@@ -38,12 +38,12 @@ def path_of(exchange: Exchange) -> str:
 
 
 def is_resumption(exchange: Exchange) -> bool:
-    """Whether it was a GET for the rest of another stream."""
+    """Whether it was a GET that resumes another stream."""
     return any(name.lower() == "last-event-id" for name, _ in exchange.request.headers)
 
 
 def uses_http_sse(replay_source: ReplaySource) -> bool:
-    """Whether the recording is of the transport before Streamable HTTP."""
+    """Whether the recording is of HTTP+SSE, the transport before Streamable HTTP."""
     return any(
         entry.event is not None and entry.event.name == "endpoint"
         for session in (replay_source.unnamed, *replay_source.sessions)
@@ -52,7 +52,7 @@ def uses_http_sse(replay_source: ReplaySource) -> bool:
 
 
 def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
-    """The first that was not used yet, else the last; it is used now."""
+    """The first unused exchange, or the last one if all are used; mark it as used."""
     found = None
     for exchange in exchanges:
         found = exchange
@@ -64,7 +64,7 @@ def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | Non
 
 
 def foreign_site(origin: str, host: str) -> str | None:
-    """The foreign site that a request to loopback comes from or was meant for, if any.
+    """The foreign host that a request to loopback comes from or is addressed to, if any.
 
     A browser lets any page send requests to 127.0.0.1, and a name can be made to point there.
     """

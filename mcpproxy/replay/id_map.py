@@ -1,7 +1,7 @@
-"""Whose name is whose: the recorded client's ids and tokens, and the live one's.
+"""Maps the recorded client's ids and progress tokens to those of the live client.
 
-What the server says is put into the live client's names. Its own requests keep their ids, unless one is
-asked under an id that still waits for an answer.
+A server message is rewritten with the live client's ids before it is sent. A request of the server keeps its
+own id, unless an earlier request with the same id is still unanswered.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Key: TypeAlias = tuple[type, RequestId]
 
 
 class IdMap:
-    """``answer_to`` is what answers the request at a place. ``session_id`` is what the live client got."""
+    """``answer_to`` holds the response for each request, by place. ``session_id`` is the live client's id."""
 
     def __init__(
         self, session: RecordedSession, answer_to: Mapping[int, SessionMessage], session_id: str = ""
@@ -32,7 +32,7 @@ class IdMap:
         self._live_session: Final = (session_id or str(uuid4())).encode()
 
     def answers(self, entry: SessionMessage, live: LiveMessage | None) -> bool:
-        """Whether ``entry`` is the answer to the request that ``live`` was taken for."""
+        """Whether ``entry`` is the response to the recorded request that ``live`` was matched with."""
         return (
             live is not None
             and live.recorded is not None
@@ -40,14 +40,14 @@ class IdMap:
         )
 
     def translated(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:
-        """The recorded bytes in the client's own names; ``None`` for what this client did not ask for."""
+        """The recorded bytes with the live client's ids; ``None`` if this client did not ask for the message."""
         raw = self._with_live_ids(entry, live)
         if raw and self._recorded_session:
             return raw.replace(self._recorded_session, self._live_session)
         return raw
 
     def answer(self, entry: SessionMessage, live: LiveMessage) -> bytes:
-        """A recorded answer for ``live``, whatever it was taken for."""
+        """A recorded response, readdressed to ``live``."""
         id = live.id or b"null"
         edits: dict[raw_json.Path, bytes] = {ID: id}
         if isinstance(live.message, Request) and live.message.method == "subscriptions/listen":
@@ -55,7 +55,7 @@ class IdMap:
         return spliced(entry.raw, edits)
 
     def answered_request(self, id: "RequestId | Absent | None") -> SessionMessage | None:
-        """The request of the server's that an answer with this id is to; it waits no longer."""
+        """The open server request that a response with this id answers; it is no longer open."""
         return self._asked.pop((type(id), id), None) if isinstance(id, int | str) else None
 
     def _with_live_ids(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:

@@ -3,7 +3,7 @@
     async with connected_stdio(["python", "server.py"]) as client:
         await client.connect()
         result = await client.call("echo", {"text": "hi"})
-        assert not client.wire.tape.findings
+        assert not client.wire.recording.findings
 
 ``connected_stdio`` and ``connected_http`` give a ``Client`` whose server is running, and with which no
 session is open yet; all that passes is recorded.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, RequestId, Response
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
-from mcpproxy.validate.wire import RequestOver, ServerLost
+from mcpproxy.validate.wire import RequestEnded, ServerLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +15,12 @@ class Answer:
 
     message: Response | ErrorResponse
     frame: Frame
-    asked: int
+    request_frame: int
 
     @property
     def frames(self) -> tuple[int, int]:
         """The numbers of the frames of both, for evidence."""
-        return (self.asked, self.frame.seq)
+        return (self.request_frame, self.frame.seq)
 
     @property
     def result(self) -> JSON:
@@ -71,6 +71,6 @@ class Pending:
     method: str
     seq: int = 0
     before: int = 0
-    news: "asyncio.Queue[Answer | RequestOver | ServerLost | Frame]" = field(
+    news: "asyncio.Queue[Answer | RequestEnded | ServerLost | Frame]" = field(
         default_factory=lambda: asyncio.Queue()
     )

@@ -53,7 +53,7 @@ class Client(Connection):
             return await self.discover()
         answer = await self.initialize()
         await self.initialized()
-        await self.wire.listen()
+        await self.wire.open_stream()
         return answer
 
     async def initialize(self, version: str | None = None) -> Answer:
@@ -182,9 +182,9 @@ class Client(Connection):
         self._must_be_open()
         answer = await self.request("tools/call", {"name": name, "arguments": arguments or {}})
         if answer.is_error:
-            said = str(answer.error.get("message", ""))
-            if answer.code == _NO_SUCH_TOOL and name in said:
-                raise ToolNotFoundError(f"there is no tool {shown(name)}: {said}", answer.frames)
+            text = str(answer.error.get("message", ""))
+            if answer.code == _NO_SUCH_TOOL and name in text:
+                raise ToolNotFoundError(f"there is no tool {shown(name)}: {text}", answer.frames)
             raise self._refused(f"tools/call {shown(name)}", answer)
         if answer.members.get("isError") is True:
             raise ToolFailedError(f"the tool {shown(name)} failed: {_text_of(answer.members)}", answer.frames)
@@ -204,8 +204,8 @@ class Client(Connection):
 
     def _refused(self, what: str, answer: Answer) -> RefusedError:
         code, message = answer.code, answer.error.get("message")
-        said = f", {shown(message)}" if message else ""
-        text = f"the server refused {what}: error {shown(code)}{said}"
+        text = f", {shown(message)}" if message else ""
+        text = f"the server refused {what}: error {shown(code)}{text}"
         return RefusedError(text, answer.frames, code, message)
 
 

@@ -37,7 +37,7 @@ from mcpproxy.validate.errors import (
     MalformedAnswerError,
     TimedOutError,
 )
-from mcpproxy.validate.wire import FrameReceived, RequestOver, ServerLost, Wire, WireEvent
+from mcpproxy.validate.wire import FrameReceived, RequestEnded, ServerLost, Wire, WireEvent
 
 TIMEOUT_S: Final = 10.0
 _CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
@@ -46,8 +46,8 @@ _CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 class Connection:
     """Talks over ``wire``. ``timeout_s`` is how long an answer may take unless a call says otherwise.
 
-    ``revision`` is the one it asks for, until the server has settled one. ``heard`` are all frames of the
-    server, ``strays`` those that belong to no request: notifications, requests and what is neither.
+    ``revision`` is the one it asks for, until the server has settled one. ``received`` are all frames of the
+    server, ``unsolicited`` those that belong to no request: notifications, requests and what is neither.
     ``asked`` are the server's requests, whose answers are ``replies`` by method (a method that has none gets
     the error -32601).
     """
@@ -60,9 +60,9 @@ class Connection:
         self.info: JSONObject = {"name": "mcpproxy-validate", "version": __version__}
         self.server: JSONObject = {}
         """What the server said of itself: the result of ``initialize`` or of ``server/discover``."""
-        self.heard: Final[list[Frame]] = []
-        self.strays: Final[list[Frame]] = []
-        self.asked: Final[list[Request]] = []
+        self.received: Final[list[Frame]] = []
+        self.unsolicited: Final[list[Frame]] = []
+        self.server_requests: Final[list[Request]] = []
         self.replies: dict[str, JSON] = default_replies()
         self.is_initialized = False
         self.gone = ""
@@ -71,8 +71,8 @@ class Connection:
         self._used: Final[set[RequestId]] = set()
         self._next_id = 0
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        self._heard_more: Final = asyncio.Condition()
-        wire.hear = self._hear
+        self._received_more: Final = asyncio.Condition()
+        wire.on_event = self._on_event
 
     @property
     def is_stateless(self) -> bool:
@@ -153,12 +153,12 @@ class Connection:
             TimedOutError: it does not read what it is sent.
         """
         pending = self.expect(id, method)
-        pending.seq = await self._sent(raw)
+        pending.seq = await self._send(raw)
         return pending
 
     def expect(self, id: RequestId, method: str = "") -> Pending:
         """An answer to ``id`` is waited for from now on; the request goes another way, as over ``wire``."""
-        pending = self._pending[id] = Pending(id, method, before=len(self.strays))
+        pending = self._pending[id] = Pending(id, method, before=len(self.unsolicited))
         self._used.add(id)
         return pending
 
@@ -183,10 +183,10 @@ class Connection:
             self.forget(pending)
         if isinstance(news, Answer):
             # It may have come on another connection before we knew the number of what it answers.
-            return news if news.asked else replace(news, asked=pending.seq)
+            return news if news.request_frame else replace(news, request_frame=pending.seq)
         if isinstance(news, Frame):
-            said = f"the answer to {pending.method} (id {shown(pending.id)}) came under another id"
-            raise self._wrong(pending) or IdMismatchError(said, (pending.seq, news.seq))
+            text = f"the answer to {pending.method} (id {shown(pending.id)}) came under another id"
+            raise self._wrong_answer(pending) or IdMismatchError(text, (pending.seq, news.seq))
         if isinstance(news, ServerLost):
             raise GoneError(f"no answer to {pending.method}: {news.why}", (pending.seq,))
         if news.status >= 300:
@@ -195,7 +195,7 @@ class Connection:
             )
         why = news.why or f"HTTP status {news.status} without an answer in it"
         gone = GoneError(f"no answer to {pending.method}: {why}", (pending.seq,))
-        raise self._wrong(pending) or gone
+        raise self._wrong_answer(pending) or gone
 
     async def notify(self, method: str, params: "JSON | Absent" = ABSENT) -> int:
         """Say something that has no answer; the number of its frame.
@@ -206,7 +206,7 @@ class Connection:
         message: JSONObject = {"jsonrpc": "2.0", "method": method}
         if not isinstance(params, Absent):
             message["params"] = params
-        return await self._sent(dumps(message))
+        return await self._send(dumps(message))
 
     async def send(self, raw: bytes) -> int:
         """Send any bytes as one message; the number of the frame.
@@ -219,9 +219,9 @@ class Connection:
         for one in message.items if isinstance(message, Batch) else (message,):
             if isinstance(one, Request) and one.id is not None:
                 self._used.add(one.id)
-        return await self._sent(raw)
+        return await self._send(raw)
 
-    async def _sent(self, raw: bytes) -> int:
+    async def _send(self, raw: bytes) -> int:
         if self.gone:
             raise GoneError(f"the server is gone: {self.gone}")
         try:
@@ -233,14 +233,14 @@ class Connection:
                 (self.wire.recording.seq,),
             ) from None
 
-    async def next_stray(self, timeout_s: float, after: int = 0) -> Frame | None:
+    async def next_unsolicited(self, timeout_s: float, after: int = 0) -> Frame | None:
         """The first frame behind the first ``after`` strays, waiting for it if need be."""
         try:
-            async with asyncio.timeout(timeout_s), self._heard_more:
-                await self._heard_more.wait_for(lambda: len(self.strays) > after or bool(self.gone))
+            async with asyncio.timeout(timeout_s), self._received_more:
+                await self._received_more.wait_for(lambda: len(self.unsolicited) > after or bool(self.gone))
         except TimeoutError:
             return None
-        return self.strays[after] if len(self.strays) > after else None
+        return self.unsolicited[after] if len(self.unsolicited) > after else None
 
     async def close(self) -> None:
         """End the session; nothing of the server is left afterwards."""
@@ -251,49 +251,49 @@ class Connection:
 
     # Hearing
 
-    def _hear(self, news: WireEvent) -> None:
+    def _on_event(self, news: WireEvent) -> None:
         if isinstance(news, ServerLost):
             self.gone = self.gone or news.why
             for pending in tuple(self._pending.values()):
                 pending.news.put_nowait(news)
-        elif isinstance(news, RequestOver):
+        elif isinstance(news, RequestEnded):
             for pending in tuple(self._pending.values()):
                 if pending.seq == news.seq:
                     pending.news.put_nowait(news)
         else:
-            self._hear_frame(news)
-        self._background(self._tell())
+            self._on_frame(news)
+        self._background(self._wake_waiters())
 
-    def _hear_frame(self, came: FrameReceived) -> None:
+    def _on_frame(self, came: FrameReceived) -> None:
         frame = came.frame
-        self.heard.append(frame)
+        self.received.append(frame)
         if frame.continues:
             return
         message = frame.message
-        is_stray = False
+        is_unsolicited = False
         for single in message.items if isinstance(message, Batch) else (message,):
-            is_stray = not self._hear_message(single, frame) or is_stray
-        if is_stray:
-            self.strays.append(frame)
+            is_unsolicited = not self._on_message(single, frame) or is_unsolicited
+        if is_unsolicited:
+            self.unsolicited.append(frame)
 
-    def _hear_message(self, message: Single, frame: Frame) -> bool:
+    def _on_message(self, message: Single, frame: Frame) -> bool:
         """Whether that was an answer to something that we asked."""
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
                 pending = self._pending.get(id)
                 if pending is None:
-                    self._misdirected(id, frame)
+                    self._give_to_only_pending(id, frame)
                     return False
                 pending.news.put_nowait(Answer(message, frame, pending.seq))
                 return True
             case Request():
-                self.asked.append(message)
+                self.server_requests.append(message)
                 self._background(self._reply(message))
                 return False
             case _:
                 return False
 
-    def _misdirected(self, id: RequestId, frame: Frame) -> None:
+    def _give_to_only_pending(self, id: RequestId, frame: Frame) -> None:
         """An id that was never used is meant for the one request that waits, if there is just one."""
         if id not in self._used and len(self._pending) == 1:
             for pending in self._pending.values():
@@ -312,9 +312,9 @@ class Connection:
         except GoneError:
             return
 
-    async def _tell(self) -> None:
-        async with self._heard_more:
-            self._heard_more.notify_all()
+    async def _wake_waiters(self) -> None:
+        async with self._received_more:
+            self._received_more.notify_all()
 
     def _background(self, coroutine: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(coroutine)
@@ -322,13 +322,13 @@ class Connection:
         task.add_done_callback(self._tasks.discard)
 
     def _no_answer(self, pending: Pending, seconds: float) -> Exception:
-        return self._wrong(pending) or TimedOutError(
+        return self._wrong_answer(pending) or TimedOutError(
             f"no answer to {pending.method or 'a request'} within {seconds:g} s", (pending.seq,)
         )
 
-    def _wrong(self, pending: Pending) -> Exception | None:
+    def _wrong_answer(self, pending: Pending) -> Exception | None:
         """What came in the place of an answer, if anything did."""
-        for frame in self.strays[pending.before :]:
+        for frame in self.unsolicited[pending.before :]:
             if isinstance(frame.message, Malformed):
                 return MalformedAnswerError(
                     f"in the place of an answer to {pending.method} came what is no message: "

@@ -18,7 +18,7 @@ class Listener(Protocol):
 
     session_id: str
 
-    def came(self, frame: Frame) -> None:
+    def on_frame(self, frame: Frame) -> None:
         """The server sent ``frame``."""
         ...
 
@@ -44,11 +44,11 @@ class ClientExchange:
     is_cut: bool = False
     endpoint: str = ""
     """Where an ``endpoint`` event says that messages go: the mark of HTTP+SSE."""
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with the head of the response, or with the failure."""
-    heard: asyncio.Event = field(default_factory=asyncio.Event)
+    progressed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with every frame of the server, and with the end; who waits for more clears it."""
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
     is_asked: bool = False
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when all that we say has left us."""
@@ -79,17 +79,17 @@ class ClientExchange:
         self.status, self.headers = status, headers
         if self.wire is not None and (id := self.header("mcp-session-id")):
             self.wire.session_id = id
-        self.begun.set()
+        self.started.set()
         held, self._held = self._held, []
         for frame in held:
-            self.came(frame)
+            self.on_frame(frame)
 
-    def came(self, frame: Frame) -> None:
+    def on_frame(self, frame: Frame) -> None:
         """A frame of the server; nobody hears of it before the head."""
-        if not self.begun.is_set():
+        if not self.started.is_set():
             self._held.append(frame)
         elif self.wire is not None:
-            self.wire.came(frame)
+            self.wire.on_frame(frame)
 
     def read(self, chunk: bytes) -> None:
         """Some of the body, with the session id in an ``endpoint`` event, which the tape has not."""
@@ -98,13 +98,13 @@ class ClientExchange:
         for block in self._framer.feed(chunk, 0):
             if block.event == "endpoint" and block.data and block.complete:
                 self.endpoint = block.data.decode("utf-8", "replace").strip()
-                self.heard.set()
+                self.progressed.set()
 
-    async def until(self, is_enough: Callable[[], bool]) -> None:
+    async def wait_until(self, is_enough: Callable[[], bool]) -> None:
         """Wait until what came is enough, or nothing more will come."""
-        while not is_enough() and not self.over.is_set():
-            self.heard.clear()
-            await self.heard.wait()
+        while not is_enough() and not self.ended.is_set():
+            self.progressed.clear()
+            await self.progressed.wait()
 
     @property
     def seen(self) -> tuple[int, ...]:

@@ -44,7 +44,7 @@ class HttpEndpoint:
         self.url: Final = url
         self.headers: Final = tuple(headers)
         self.mirrors: Final[dict[str, Mirrors]] = {}
-        self.is_older = False
+        self.is_http_sse = False
         """Whether it has turned out to speak HTTP+SSE alone."""
         self._exchanges: Final[dict[int, ClientExchange]] = {}
         start = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
@@ -58,7 +58,7 @@ class HttpEndpoint:
             ssl_context=context, max_connections=None, network_backend=_Backend(self)
         )
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        recording.listen(self._hear)
+        recording.add_listener(self._on_record)
 
     async def exchange(
         self,
@@ -86,9 +86,9 @@ class HttpEndpoint:
         task = self.start(exchange, method, headers, body, url=url, is_anonymous=is_anonymous)
         try:
             async with asyncio.timeout(timeout_s):
-                await (exchange.begun if until_head or is_enough else exchange.over).wait()
+                await (exchange.started if until_head or is_enough else exchange.ended).wait()
                 if is_enough is not None:
-                    await exchange.until(lambda: is_enough(exchange))
+                    await exchange.wait_until(lambda: is_enough(exchange))
         except TimeoutError:
             what = "the answer did not end" if exchange.status else "no answer came"
             raise TimedOutError(f"{what} within {timeout_s:g} s", exchange.seen) from None
@@ -99,7 +99,7 @@ class HttpEndpoint:
             raise GoneError(f"the server {exchange.failure}", exchange.seen)
         return exchange
 
-    async def overheard(
+    async def read_stream(
         self, headers: Headers, is_enough: Callable[[ClientExchange], bool], for_s: float
     ) -> ClientExchange:
         """GET a stream, and read it until it is enough, it ends, or the time is over."""
@@ -108,17 +108,17 @@ class HttpEndpoint:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(for_s):
-                    await exchange.until(lambda: is_enough(exchange))
+                    await exchange.wait_until(lambda: is_enough(exchange))
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         return exchange
 
-    async def dropped(self, headers: Headers, body: bytes) -> ClientExchange:
+    async def post_and_drop(self, headers: Headers, body: bytes) -> ClientExchange:
         """POST, and let go of the connection before an answer can be read."""
         exchange = ClientExchange()
         task = self.start(exchange, "POST", headers, body)
-        waits = [asyncio.create_task(event.wait()) for event in (exchange.written, exchange.over)]
+        waits = [asyncio.create_task(event.wait()) for event in (exchange.written, exchange.ended)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -139,9 +139,9 @@ class HttpEndpoint:
         is_anonymous: bool = False,
     ) -> "asyncio.Task[None]":
         """Begin an exchange; it is over when its event says so."""
-        return self.spawn(self.run(exchange, method, headers, body, url=url, is_anonymous=is_anonymous))
+        return self.create_task(self.run(exchange, method, headers, body, url=url, is_anonymous=is_anonymous))
 
-    def spawn(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+    def create_task(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         """A task that ends with the server's connections at the latest."""
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
@@ -185,9 +185,9 @@ class HttpEndpoint:
         except httpcore.UnsupportedProtocol as fault:
             exchange.failure = f"cannot be reached ({fault})"
         finally:
-            exchange.begun.set()
-            exchange.over.set()
-            exchange.heard.set()
+            exchange.started.set()
+            exchange.ended.set()
+            exchange.progressed.set()
 
     async def close(self) -> None:
         """Let go of all connections, and of the tape."""
@@ -198,7 +198,7 @@ class HttpEndpoint:
         with suppress(Exception):
             await self._pool.aclose()
         for event in self._assembly.end():
-            self.recording.take(event)
+            self.recording.record(event)
         self.recording.close(Close("exited", exit_code=0, observed_at_ns=self.recording.now_ns()))
 
     # The copy of the connections.
@@ -213,9 +213,9 @@ class HttpEndpoint:
     def copy(self, kind: int, payload: bytes, connection: int) -> None:
         """Some bytes passed, or a side has ended."""
         for event in self._assembly.take(kind, payload, self.recording.now_ns(), connection):
-            self.recording.take(event)
+            self.recording.record(event)
 
-    def _hear(self, event: Recorded) -> None:
+    def _on_record(self, event: Recorded) -> None:
         if isinstance(event, RequestHead):
             # The head is written by the task that runs the exchange.
             exchange = _current.get()
@@ -229,16 +229,16 @@ class HttpEndpoint:
             if exchange := self._exchanges.get(event.exchange):
                 exchange.heads.append(event.seq)
         elif isinstance(event, Frame) and (exchange := self._exchanges.get(event.exchange)):
-            self._hear_frame(exchange, event)
+            self._on_frame(exchange, event)
         elif isinstance(event, ExchangeEnd) and (exchange := self._exchanges.pop(event.exchange, None)):
             exchange.is_cut = event.cut
 
-    def _hear_frame(self, exchange: ClientExchange, frame: Frame) -> None:
+    def _on_frame(self, exchange: ClientExchange, frame: Frame) -> None:
         if frame.sender == CLIENT:
             exchange.seq, exchange.is_asked = frame.seq, True
             return
         exchange.frames.append(frame)
-        exchange.heard.set()
+        exchange.progressed.set()
         if frame.event is not None:
             if frame.event.id is not None:
                 exchange.last_id = frame.event.id
@@ -247,7 +247,7 @@ class HttpEndpoint:
             if frame.event.name == "endpoint":
                 return
         if frame.raw or frame.event is None:
-            exchange.came(frame)
+            exchange.on_frame(frame)
 
 
 class _Backend(httpcore.AsyncNetworkBackend):

@@ -27,7 +27,7 @@ from mcpproxy.trace.format import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
 from mcpproxy.validate.exchange import ClientExchange, Headers
 from mcpproxy.validate.http_endpoint import CONNECT_S, HttpEndpoint
-from mcpproxy.validate.wire import EventHandler, FrameReceived, RequestOver, ServerLost, WireEvent
+from mcpproxy.validate.wire import EventHandler, FrameReceived, RequestEnded, ServerLost, WireEvent
 
 _RESUMPTIONS: Final = 5
 _CLOSE_S: Final = 5.0
@@ -38,7 +38,7 @@ class HttpWire:
     """One MCP session with ``server``.
 
     ``session_id`` and ``version`` go into its headers once they are known. ``stream`` is what the server says
-    everything on, if it ``is_older`` than Streamable HTTP.
+    everything on, if it ``is_http_sse`` than Streamable HTTP.
     """
 
     transport = "http"
@@ -46,7 +46,7 @@ class HttpWire:
     def __init__(self, server: HttpEndpoint) -> None:
         self.server: Final = server
         self.recording = server.recording
-        self.hear: EventHandler = _nobody
+        self.on_event: EventHandler = _ignore
         self.session_id = ""
         self.version = ""
         self.last: ClientExchange | None = None
@@ -56,7 +56,7 @@ class HttpWire:
         self._posts: Final[dict[ClientExchange, asyncio.Task[None]]] = {}
 
     @property
-    def is_older(self) -> bool:
+    def is_http_sse(self) -> bool:
         """Whether this session goes by HTTP+SSE."""
         return self.stream is not None
 
@@ -66,19 +66,19 @@ class HttpWire:
         Raises:
             GoneError: the server speaks HTTP+SSE, and does not begin a stream now.
         """
-        if self.server.is_older and not await self.fall_back(CONNECT_S):
+        if self.server.is_http_sse and not await self.fall_back(CONNECT_S):
             raise GoneError("the server did not begin another stream with an endpoint event")
 
     async def fall_back(self, timeout_s: float) -> bool:
         """Go over to HTTP+SSE, if a GET opens a stream of it; whether it does."""
         stream = ClientExchange(self)
-        self._streaming = self.server.spawn(self._stream(stream))
+        self._streaming = self.server.create_task(self._stream(stream))
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await stream.until(lambda: bool(stream.endpoint))
+                await stream.wait_until(lambda: bool(stream.endpoint))
         if stream.endpoint:
             self.stream = stream
-            self.server.is_older = True
+            self.server.is_http_sse = True
             return True
         await self._end_stream()
         return False
@@ -120,31 +120,31 @@ class HttpWire:
             GoneError: the server cannot be reached.
         """
         # What HTTP+SSE says to a POST is no message: those come on the stream.
-        exchange = self.last = ClientExchange(None if self.is_older else self)
+        exchange = self.last = ClientExchange(None if self.is_http_sse else self)
         sent = asyncio.Event()
 
         def hear(event: Recorded) -> None:
             if isinstance(event, Frame) and event.sender == CLIENT and event.exchange == exchange.number:
                 sent.set()
 
-        self.recording.listen(hear)
-        self._posts[exchange] = task = self.server.spawn(self._run(exchange, raw, headers))
+        self.recording.add_listener(hear)
+        self._posts[exchange] = task = self.server.create_task(self._run(exchange, raw, headers))
         task.add_done_callback(lambda _: self._posts.pop(exchange, None))
-        waits = [asyncio.create_task(sent.wait()), asyncio.create_task(exchange.begun.wait())]
+        waits = [asyncio.create_task(sent.wait()), asyncio.create_task(exchange.started.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
-            self.recording.unlisten(hear)
+            self.recording.remove_listener(hear)
         if exchange.failure:
             raise GoneError(f"the server {exchange.failure}", exchange.seen)
         return exchange
 
-    async def listen(self) -> None:
+    async def open_stream(self) -> None:
         """Open the stream for what the server says of its own, if it has one; nobody waits for it."""
-        if not self.is_older and self._streaming is None:
-            self._streaming = self.server.spawn(
+        if not self.is_http_sse and self._streaming is None:
+            self._streaming = self.server.create_task(
                 self.server.run(ClientExchange(self), "GET", self.headers(), b"")
             )
 
@@ -153,14 +153,14 @@ class HttpWire:
         if task := self._posts.get(exchange):
             task.cancel()
 
-    def came(self, frame: Frame) -> None:
+    def on_frame(self, frame: Frame) -> None:
         """A frame of the server, which may list tools that want arguments in headers."""
         if ANNOTATION.encode() in frame.raw and isinstance(message := frame.message, Response):
             tools = message.result.get("tools") if isinstance(message.result, dict) else None
             for tool in tools if isinstance(tools, list) else ():
                 if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
                     self.server.mirrors[name] = mirrors(tool.get("inputSchema"))
-        self.hear(FrameReceived(frame))
+        self.on_event(FrameReceived(frame))
 
     async def close(self) -> None:
         """End the session with DELETE, if it has an id."""
@@ -186,7 +186,7 @@ class HttpWire:
     async def _stream(self, stream: ClientExchange) -> None:
         await self.server.run(stream, "GET", self.headers(), b"")
         if self.stream is stream:
-            self.hear(ServerLost(f"it {stream.failure or 'ended the stream of the session'}"))
+            self.on_event(ServerLost(f"it {stream.failure or 'ended the stream of the session'}"))
 
     async def _end_stream(self) -> None:
         self.stream, task, self._streaming = None, self._streaming, None
@@ -198,9 +198,9 @@ class HttpWire:
         url = urljoin(self.server.url, self.stream.endpoint) if self.stream else ""
         await self.server.run(exchange, "POST", headers, raw, url=url)
         if exchange.failure and not exchange.number:
-            self.hear(ServerLost(f"it {exchange.failure}"))
+            self.on_event(ServerLost(f"it {exchange.failure}"))
             return
-        if self.is_older and exchange.status < 300 and not exchange.failure:
+        if self.is_http_sse and exchange.status < 300 and not exchange.failure:
             return  # The answer comes on the stream.
         owed = _requests_in(raw) - _answers_in(exchange.frames)
         latest = exchange
@@ -212,10 +212,10 @@ class HttpWire:
             await self.server.run(more, "GET", [*self.headers(), ("Last-Event-ID", latest.last_id)], b"")
             owed -= _answers_in(more.frames)
             latest = more
-        self.hear(RequestOver(exchange.seq, exchange.status, exchange.failure))
+        self.on_event(RequestEnded(exchange.seq, exchange.status, exchange.failure))
 
 
-def _nobody(news: WireEvent) -> None:
+def _ignore(news: WireEvent) -> None:
     """Nobody listens yet."""
 
 

@@ -13,7 +13,7 @@ from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.session_recording import SessionRecording
-from mcpproxy.validate.stdio_wire import GRACE_S, HASTE_S, StdioWire
+from mcpproxy.validate.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
 
 if TYPE_CHECKING:
     from mcpproxy.validate.http_endpoint import HttpEndpoint
@@ -49,7 +49,7 @@ class ProbeContext:
     """The place where one server is tested in one revision. ``client`` is the session that is open.
 
     ``session_recordings`` are the recordings of all sessions there have been. ``revision`` is the one that is spoken; if
-    it ``is_exact``, no other will do. ``unopened`` says why no session can be opened, once that is known.
+    it ``is_exact``, no other will do. ``open_failure`` says why no session can be opened, once that is known.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class ProbeContext:
         self.rules: Final = recordings.rules
         self.revision = revision
         self.is_exact: Final = is_exact
-        self.unopened = ""
-        self.is_other_offered = False
+        self.open_failure = ""
+        self.is_revision_refused = False
         """Whether the server refused the exact revision, or offered another one."""
         self.is_dual: bool | None = None
         """Whether the server speaks both eras; ``None`` while nobody has tried."""
-        self.runs_on = False
+        self.outlives_stdin = False
         """Whether a process ran on after its stdin was closed. Those to come are not waited for as long."""
         self.server: JSONObject = {}
         """What the server said of itself in the handshake or the discovery."""
-        self.walk: Final = Inventory()
+        self.inventory: Final = Inventory()
         self.session_recordings: Final[list[SessionRecording]] = []
-        self.seen: Final[list[SessionRecording]] = []
+        self.touched: Final[list[SessionRecording]] = []
         """The recordings that the probe at hand has written to."""
         self._recordings: Final = recordings
         self._client: Client | None = None
@@ -99,7 +99,7 @@ class ProbeContext:
         """Where the session that probes share is recorded, gone or not; empty before there was one."""
         return self._client.wire.recording.path if self._client is not None else ""
 
-    def page(self, where: str) -> str:
+    def spec_url(self, where: str) -> str:
         """The address of a page of the specification in the revision that is spoken."""
         return f"https://modelcontextprotocol.io/specification/{self.revision}/{where}"
 
@@ -195,15 +195,15 @@ class ProbeContext:
         if target.url:
             from mcpproxy.validate.http_wire import HttpWire
 
-            self._note(self.http.recording)
+            self._touch(self.http.recording)
             return Client(HttpWire(self.http), revision or self.revision, self.options.timeout_s)
         recording = self._new_recording(name)
-        grace_s = HASTE_S if self.runs_on else GRACE_S
+        grace_s = SHORT_GRACE_S if self.outlives_stdin else GRACE_S
         wire = StdioWire(recording, target.command, target.env, grace_s)
         return Client(wire, revision or self.revision, self.options.timeout_s)
 
     @asynccontextmanager
-    async def fresh(
+    async def new_session(
         self, name: str, *, connected: bool = False, revision: str = ""
     ) -> AsyncGenerator[Client]:
         """A session of a probe's own; on stdio, a new process. It is closed in the end.
@@ -225,7 +225,7 @@ class ProbeContext:
         """Close the session that probes share."""
         client, self._client = self._client, None
         if client is not None:
-            self._note(client.wire.recording)
+            self._touch(client.wire.recording)
             await self._end(client)
 
     async def drop_session(self) -> None:
@@ -241,8 +241,8 @@ class ProbeContext:
         if self._http is not None:
             await self._http.close()
 
-    def breaks(self, requirement: str, message: str, frames: Iterable[int] = ()) -> Conclusion:
-        """The server broke a requirement of the catalogue: ``breaks("RPC-010/R-012", "...")``.
+    def violation(self, requirement: str, message: str, frames: Iterable[int] = ()) -> Conclusion:
+        """The server broke a requirement of the catalogue: ``violation("RPC-010/R-012", "...")``.
 
         How bad that is follows from the revision; what the revision does not ask for has passed.
         """
@@ -265,14 +265,14 @@ class ProbeContext:
     async def _end(self, client: Client) -> None:
         await client.close()
         if isinstance(client.wire, StdioWire):
-            self.runs_on = self.runs_on or client.wire.ran_on
+            self.outlives_stdin = self.outlives_stdin or client.wire.outlived_stdin
 
     def _new_recording(self, name: str) -> SessionRecording:
         recording = self._recordings.begin(name, self.target)
         self.session_recordings.append(recording)
-        self._note(recording)
+        self._touch(recording)
         return recording
 
-    def _note(self, recording: SessionRecording) -> None:
-        if recording not in self.seen:
-            self.seen.append(recording)
+    def _touch(self, recording: SessionRecording) -> None:
+        if recording not in self.touched:
+            self.touched.append(recording)

@@ -55,7 +55,7 @@ class RawAnswer:
         return found if isinstance(found, dict) else {}
 
     @property
-    def words(self) -> str:
+    def outcome(self) -> str:
         """A clause for people: ``refused with 400 and -32020``."""
         if self.is_served:
             return f"served with {self.status}" if self.status else "served"
@@ -74,19 +74,19 @@ def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire
     if wire.transport != "http":
         raise Skipped("only over HTTP")
     found = cast("HttpWire", wire)
-    if found.is_older:
+    if found.is_http_sse:
         raise Skipped("the server speaks HTTP+SSE, which has nothing of that")
     return found
 
 
-def changed(headers: Headers, *names: str, **values: str) -> list[tuple[str, str]]:
+def with_headers(headers: Headers, *names: str, **values: str) -> list[tuple[str, str]]:
     """Headers without those of some ``names``, and with other ``values`` (``_`` stands for a hyphen)."""
     new = {name.replace("_", "-"): value for name, value in values.items()}
     gone = {name.lower() for name in (*names, *new)}
     return [(name, value) for name, value in headers if name.lower() not in gone] + list(new.items())
 
 
-async def posted(
+async def post(
     context: ProbeContext,
     raw: bytes,
     headers: Headers,
@@ -110,14 +110,14 @@ async def posted(
         until_head=until_head,
         is_enough=None
         if until_head or not isinstance(parse(raw), Request)
-        else lambda exchange: bool(answers(exchange.frames)),
+        else lambda exchange: bool(responses_in(exchange.frames)),
         is_anonymous=is_anonymous,
     )
 
 
-def said(exchange: "ClientExchange") -> RawAnswer:
+def raw_answer(exchange: "ClientExchange") -> RawAnswer:
     """What came in an exchange."""
-    found = answers(exchange.frames)
+    found = responses_in(exchange.frames)
     return RawAnswer(exchange.seen, exchange.status, found[0] if found else None)
 
 
@@ -128,9 +128,9 @@ async def ask(context: ProbeContext, message: JSONObject, headers: Headers | Non
         ValidateError: nothing came of it.
     """
     raw = dumps(message)
-    if context.client.wire.transport == "http" and not context.http_wire.is_older:
+    if context.client.wire.transport == "http" and not context.http_wire.is_http_sse:
         given = context.http_wire.headers(raw) if headers is None else headers
-        return said(await posted(context, raw, given))
+        return raw_answer(await post(context, raw, given))
     id = message["id"]
     assert isinstance(id, int | str)
     try:
@@ -142,7 +142,7 @@ async def ask(context: ProbeContext, message: JSONObject, headers: Headers | Non
     return RawAnswer(answer.frames, 0, answer.message)
 
 
-def answers(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
+def responses_in(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
     """The responses among the messages in some frames."""
     found: list[Response | ErrorResponse] = []
     for frame in frames:
@@ -152,12 +152,12 @@ def answers(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
     return found
 
 
-def harmless(client: Client) -> JSONObject:
+def harmless_request(client: Client) -> JSONObject:
     """A request that every server answers: ``ping``, or ``server/discover`` where there is none."""
     return client.request_object("server/discover" if client.is_stateless else "ping")
 
 
-async def speaks_both(context: ProbeContext) -> bool:
+async def speaks_both_eras(context: ProbeContext) -> bool:
     """Whether a server without handshake has one as well; it is asked once.
 
     Raises:
@@ -167,7 +167,7 @@ async def speaks_both(context: ProbeContext) -> bool:
         listed = context.server.get("supportedVersions")
         context.is_dual = isinstance(listed, list) and any(version in STATEFUL for version in listed)
         if not context.is_dual:
-            async with context.fresh("handshake", revision=STATEFUL[-1]) as client:
+            async with context.new_session("handshake", revision=STATEFUL[-1]) as client:
                 try:
                     await client.initialize()
                     context.is_dual = True
@@ -176,7 +176,7 @@ async def speaks_both(context: ProbeContext) -> bool:
     return context.is_dual
 
 
-def sentence(
+def cited(
     status: Literal["failed", "warning"], message: str, frames: tuple[int, ...], page: str
 ) -> Conclusion:
     """A conclusion that rests on a sentence which no rule has; ``page`` begins with the revision."""

@@ -43,7 +43,7 @@ class Reaction:
         return any(isinstance(message, Response) for message, _ in self.answers)
 
     @property
-    def words(self) -> str:
+    def outcome(self) -> str:
         """A clause for people: ``refused with -32700``, ``kept silent``."""
         if self.codes:
             return f"refused with {', '.join(str(code) for code in self.codes)}"
@@ -59,19 +59,19 @@ async def reaction(context: ProbeContext, raw: bytes, what: str) -> Reaction:
         ValidateError: the server is not there any more, after ``what``.
     """
     client = context.client
-    if client.wire.transport == "http" and not context.http_wire.is_older:
+    if client.wire.transport == "http" and not context.http_wire.is_http_sse:
         return await _posted(context, raw, what)
-    before = len(client.heard)
+    before = len(client.received)
     anything = client.expect(client.new_id())  # under whatever id: it need not be meant for the ping
     try:
         sent = await client.send(raw)
-        last = await still_there(client, what, sent)
+        last = await check_alive(client, what, sent)
     finally:
         client.forget(anything)
-    return Reaction(sent, _answers([frame for frame in client.heard[before:] if frame.seq != last]))
+    return Reaction(sent, _answers([frame for frame in client.received[before:] if frame.seq != last]))
 
 
-async def still_there(client: Client, what: str, *frames: int) -> int:
+async def check_alive(client: Client, what: str, *frames: int) -> int:
     """The number of the frame with which the server shows that it is.
 
     Raises:
@@ -88,7 +88,7 @@ async def still_there(client: Client, what: str, *frames: int) -> int:
 
 def answered(client: Client, pending: Pending) -> Frame | None:
     """The frame that answered a request, if one has come, without waiting for it."""
-    for frame in client.heard:
+    for frame in client.received:
         if frame.seq > pending.seq and any(one.id == pending.id for one, _ in _answers([frame])):
             return frame
     return None
@@ -99,11 +99,11 @@ async def _posted(context: ProbeContext, raw: bytes, what: str) -> Reaction:
     exchange = await wire.post(raw, wire.headers(raw))
     try:
         async with asyncio.timeout(context.options.timeout_s):
-            await exchange.over.wait()
+            await exchange.ended.wait()
     except TimeoutError:
         seconds = f"{context.options.timeout_s:g} s"
         raise TimedOutError(f"the answer to {what} did not end within {seconds}", exchange.seen) from None
-    await still_there(context.client, what, exchange.seq)
+    await check_alive(context.client, what, exchange.seq)
     return Reaction(exchange.seq, _answers(exchange.frames), exchange.status)
 
 

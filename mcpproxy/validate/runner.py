@@ -21,7 +21,7 @@ from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.recordings import Recordings, Target
 
-_ENOUGH_SILENCE: Final = 3
+_MAX_SILENT_PROBES: Final = 3
 """After so many probes in a row that got no answer, the server is taken to hang."""
 
 
@@ -59,7 +59,7 @@ async def validate(
         target, probes, recordings, options, progress or ProgressCallbacks(), started + options.limit_s
     )
     for wanted in await run.revisions(revision):
-        await run.through(wanted, is_exact=revision != "auto", is_one_of_all=revision == "all")
+        await run.test_revision(wanted, is_exact=revision != "auto", is_one_of_all=revision == "all")
     return Validation(
         target.name,
         target.transport,
@@ -112,7 +112,7 @@ class _Run:
         found: list[str] = []
         context = ProbeContext(self._target, self._options, self._recordings, STATELESS[-1])
         try:
-            async with context.fresh("discover") as client:
+            async with context.new_session("discover") as client:
                 await client.discover()
                 found.append(client.revision)
         except CouldNotStartError:
@@ -121,7 +121,7 @@ class _Run:
             pass  # one of the older ones; the probes of its own era say what is wrong with it
         finally:
             await context.close()
-            self._keep(context, set())
+            self._collect(context, set())
         if found:
             self._is_dual = await self._speaks_handshake()
         if not found or self._is_dual:
@@ -131,16 +131,16 @@ class _Run:
     async def _speaks_handshake(self) -> bool:
         context = ProbeContext(self._target, self._options, self._recordings, STATEFUL[-1])
         try:
-            async with context.fresh("handshake") as client:
+            async with context.new_session("handshake") as client:
                 await client.initialize()
                 return True
         except ValidateError:
             return False
         finally:
             await context.close()
-            self._keep(context, set())
+            self._collect(context, set())
 
-    async def through(self, revision: str, *, is_exact: bool, is_one_of_all: bool) -> None:
+    async def test_revision(self, revision: str, *, is_exact: bool, is_one_of_all: bool) -> None:
         """All probes in one revision. It may be no fault not to speak it, if it ``is_one_of_all``."""
         context = ProbeContext(self._target, self._options, self._recordings, revision, is_exact=is_exact)
         context.is_dual = self._is_dual
@@ -151,21 +151,21 @@ class _Run:
         try:
             for probe in self._probes:
                 if self._applies(probe, context):
-                    result, is_silent = await self._one(probe, context, why, claimed)
+                    result, is_silent = await self._run_probe(probe, context, why, claimed)
                     # A server has to speak one of them at least: the last is not excused if none was spoken.
                     is_left = bool(self.server) or revision != REVISIONS[-1]
-                    if context.is_other_offered and is_one_of_all and is_left:
+                    if context.is_revision_refused and is_one_of_all and is_left:
                         result = _excused(result)
                     self._add(result)
                     silent = silent + 1 if is_silent else 0
-                    if silent >= _ENOUGH_SILENCE and not why:
+                    if silent >= _MAX_SILENT_PROBES and not why:
                         why = "the server does not answer any more"
-                    why = why or context.unopened
+                    why = why or context.open_failure
         finally:
             await context.close()
         self.tested.append(context.revision)
         self.server = self.server or context.server_info
-        left = _untold(self._keep(context, claimed), self.checks[before:])
+        left = _unreported(self._collect(context, claimed), self.checks[before:])
         frames = sum(recording.frames for recording in context.session_recordings)
         for check in passive.checks(left, frames, context.revision, self._names):
             self._add(check)
@@ -173,13 +173,13 @@ class _Run:
     def _applies(self, probe: Probe, context: ProbeContext) -> bool:
         return self._target.transport in probe.transports and context.revision in probe.revisions
 
-    async def _one(
+    async def _run_probe(
         self, probe: Probe, context: ProbeContext, why: str, claimed: set[int]
     ) -> tuple[CheckResult, bool]:
         """The result of one probe, and whether the server kept silent."""
         self._progress.begins(probe.name)
         started = time.monotonic()
-        context.seen.clear()
+        context.touched.clear()
         marks = {recording.path: len(recording.findings) for recording in context.session_recordings}
         is_silent = False
         try:
@@ -199,7 +199,7 @@ class _Run:
         except TimeoutError:
             is_silent = True
             conclusion = Conclusion("failed", "the time for the whole run is over in the middle of it")
-        path = context.seen[-1].path if context.seen else context.session_path
+        path = context.touched[-1].path if context.touched else context.session_path
         if is_silent:
             await context.drop_session()
         elif probe.disruptive:
@@ -228,19 +228,21 @@ class _Run:
         self.checks.append(check)
         self._progress.ends(check)
 
-    def _keep(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
+    def _collect(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
         """Remember the recordings of a bench; the findings in them that decided no probe."""
         left: list[tuple[str, Finding]] = []
         for recording in context.session_recordings:
             ours = tuple(finding for finding in recording.findings if finding.blame == "server")
             self.judged.append(JudgedRecording(recording.path, ours, recording.frames))
             left += [(recording.path, finding) for finding in ours if id(finding) not in claimed]
-            if recording.trouble:
-                self.notes.append(recording.trouble)
+            if recording.fault:
+                self.notes.append(recording.fault)
         return left
 
 
-def _untold(findings: list[tuple[str, Finding]], told: Sequence[CheckResult]) -> list[tuple[str, Finding]]:
+def _unreported(
+    findings: list[tuple[str, Finding]], told: Sequence[CheckResult]
+) -> list[tuple[str, Finding]]:
     """Those that say more than the probes have: other requirements, or the same ones worse."""
     known: dict[tuple[str, str], Status] = {}
     for check in told:

@@ -31,7 +31,7 @@ from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 class SessionRecording:
     """One recording at ``path``. ``findings`` grows as messages are judged, ``frames`` counts them.
 
-    ``trouble`` says why the file is not whole; it is empty while it is.
+    ``fault`` says why the file is not whole; it is empty while it is.
 
     Raises:
         McpProxyError: there can be no file at ``path``.
@@ -43,7 +43,7 @@ class SessionRecording:
         self.tally: Final = Tally()
         self.seq = 0
         """The number of the last head or frame."""
-        self.trouble = ""
+        self.fault = ""
         self._started_ns: Final = started_ns
         self._names: Final = SessionNames()
         self._observer: Final = rules.observer()
@@ -75,15 +75,15 @@ class SessionRecording:
         """The time since the recording started."""
         return time.monotonic_ns() - self._started_ns
 
-    def listen(self, hear: Callable[[Recorded], None]) -> None:
+    def add_listener(self, hear: Callable[[Recorded], None]) -> None:
         """From here on, ``hear`` is told all that is recorded."""
         self._listeners.append(hear)
 
-    def unlisten(self, hear: Callable[[Recorded], None]) -> None:
+    def remove_listener(self, hear: Callable[[Recorded], None]) -> None:
         """``hear`` is told no more."""
         self._listeners.remove(hear)
 
-    def take(self, event: Recorded) -> None:
+    def record(self, event: Recorded) -> None:
         """File, judge and tell one event. Heads and frames have their number already."""
         if self._is_closed:
             return
@@ -97,33 +97,33 @@ class SessionRecording:
         else:
             self._writer.write(encode(event, session))
         if not isinstance(event, Encoded):
-            self._found(self._observer.observe(event))
+            self._record_findings(self._observer.observe(event))
         for hear in tuple(self._listeners):
             hear(event)
 
-    def frame(self, frame: Frame) -> Frame:
+    def record_frame(self, frame: Frame) -> Frame:
         """Number a frame as the next one, and take it."""
         frame.seq = self.seq + 1
-        self.take(frame)
+        self.record(frame)
         return frame
 
     def say(self, raw: bytes) -> Frame:
         """Our client says a whole line."""
-        return self.frame(Frame(0, CLIENT, raw, self.now_ns()))
+        return self.record_frame(Frame(0, CLIENT, raw, self.now_ns()))
 
     def close(self, close: Close) -> None:
         """The end: what is not recorded yet is, and the file is let go of."""
         if self._is_closed:
             return
         self._is_closed = True
-        self._found(self._observer.observe(close))
+        self._record_findings(self._observer.observe(close))
         self.tally.more = self._observer.more
         self._writer.write(encode_close(close, self.tally))
         if not self._writer.flush():
-            self.trouble = f"{self.path} is not whole: {self._writer.fault}"
+            self.fault = f"{self.path} is not whole: {self._writer.fault}"
         self._writer.close()
 
-    def _found(self, findings: list[Finding]) -> None:
+    def _record_findings(self, findings: list[Finding]) -> None:
         for finding in findings:
             self._writer.write(encode_finding(finding))
             self.tally.findings[finding.severity] += 1

@@ -22,20 +22,20 @@ from mcpproxy.validate.session_recording import SessionRecording
 from mcpproxy.validate.wire import EventHandler, FrameReceived, ServerLost, WireEvent
 
 _CHUNK_BYTES: Final = 1 << 16
-_MOST_BYTES: Final = 256 << 20
+_MAX_BYTES: Final = 256 << 20
 """A server that says more than this in one session is flooding us."""
 
 _LINE_BYTES: Final = 16 << 20
 """The longest line that is read. One that takes more memory than ``BUDGET_BYTES`` is not read either."""
 
-_LAST_WORDS_S: Final = 0.5
+_LAST_STDERR_S: Final = 0.5
 _SHOWN_BYTES: Final = 200
 _STDERR_BYTES: Final = 1 << 20
 
 GRACE_S: Final = 2.0
 """How long a server may take to end after its stdin was closed, and after SIGTERM, when a session is over."""
 
-HASTE_S: Final = 0.1
+SHORT_GRACE_S: Final = 0.1
 """How long one may take after its stdin was closed that is known to run on then."""
 
 
@@ -44,7 +44,7 @@ class StdioWire:
 
     ``bare`` are the lines of its stdout that are on the tape; ``exit_code`` is set once it has ended,
     negative for a signal. ``grace_s`` is how long it may take to end once a session is over and its stdin
-    closed; it ``ran_on`` if it took longer.
+    closed; it ``outlived_stdin`` if it took longer.
     """
 
     transport = "stdio"
@@ -57,10 +57,10 @@ class StdioWire:
         grace_s: float = GRACE_S,
     ) -> None:
         self.recording = recording
-        self.turn: Final = asyncio.Lock()
+        self.write_lock: Final = asyncio.Lock()
         """Held by who writes a message in pieces, so that none comes between them: our own answers wait."""
-        self.ran_on = False
-        self.hear: EventHandler = _nobody
+        self.outlived_stdin = False
+        self.on_event: EventHandler = _ignore
         self.version = ""
         self.stderr_bytes = 0
         self.exit_code: int | None = None
@@ -69,10 +69,10 @@ class StdioWire:
         self.grace_s: Final = grace_s
         self._process: Process | None = None
         self._tasks: Final[list[asyncio.Task[None]]] = []
-        self._said: Final = LineFramer()  # by us
+        self._input_framer: Final = LineFramer()  # by us
         self._is_open = False
         self._reason = ""
-        self._last_words = b""
+        self._last_stderr = b""
         self._has_sent_eof = False
 
     @property
@@ -115,10 +115,10 @@ class StdioWire:
         Raises:
             GoneError: the server has ended, or does not read any more.
         """
-        async with self.turn:
+        async with self.write_lock:
             return await self.write(raw + b"\n")
 
-    async def listen(self) -> None:
+    async def open_stream(self) -> None:
         """Its stdout is read all the time."""
 
     async def write(self, data: bytes) -> int:
@@ -135,8 +135,8 @@ class StdioWire:
         if self._has_sent_eof:  # a pipe that is closed takes it without a word
             raise GoneError("the server's stdin is closed")
         at_ns = self.recording.now_ns()
-        for raw, when_ns, terminated, continues in self._said.feed(data, at_ns):
-            self._frame(CLIENT, raw, when_ns, terminated, continues)
+        for raw, when_ns, terminated, continues in self._input_framer.feed(data, at_ns):
+            self._record_frame(CLIENT, raw, when_ns, terminated, continues)
         seq = self.recording.seq
         try:
             process.stdin.write(data)
@@ -151,15 +151,15 @@ class StdioWire:
         if process is None or process.stdin is None or self._has_sent_eof:
             return
         self._has_sent_eof = True
-        for raw, at_ns, terminated, continues in self._said.end():
-            self._frame(CLIENT, raw, at_ns, terminated, continues)
-        self.recording.take(Eof(CLIENT, self.recording.now_ns()))
+        for raw, at_ns, terminated, continues in self._input_framer.end():
+            self._record_frame(CLIENT, raw, at_ns, terminated, continues)
+        self.recording.record(Eof(CLIENT, self.recording.now_ns()))
         process.stdin.close()
 
     def signal(self, number: int) -> None:
         """Send the server (alone, not what it started) a signal."""
         if self._process is not None and self._process.returncode is None:
-            self.recording.take(Signal(signal.Signals(number).name, self.recording.now_ns()))
+            self.recording.record(Signal(signal.Signals(number).name, self.recording.now_ns()))
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
@@ -179,7 +179,7 @@ class StdioWire:
         try:
             self.close_stdin()
             if not await self.ended(self.grace_s):
-                self.ran_on = True
+                self.outlived_stdin = True
                 self.signal(signal.SIGTERM)
                 await self.ended(GRACE_S)
         finally:
@@ -212,57 +212,59 @@ class StdioWire:
         while chunk := await process.stdout.read(_CHUNK_BYTES):
             at_ns = self.recording.now_ns()
             for raw, when_ns, terminated, continues in framer.feed(chunk, at_ns):
-                if why := _too_much(raw, continues):
+                if why := _too_large(raw, continues):
                     self._reason = self._reason or why
-                    self._in_pieces(Frame(0, SERVER, raw, when_ns, terminated, continues))
+                    self._record_in_pieces(Frame(0, SERVER, raw, when_ns, terminated, continues))
                 else:
-                    self._frame(SERVER, raw, when_ns, terminated, continues)
+                    self._record_frame(SERVER, raw, when_ns, terminated, continues)
             total += len(chunk)
-            if total > _MOST_BYTES:
-                self._reason = self._reason or f"it sent more than {_MOST_BYTES >> 20} MiB"
+            if total > _MAX_BYTES:
+                self._reason = self._reason or f"it sent more than {_MAX_BYTES >> 20} MiB"
             if self._reason:
                 _kill_all(process)
                 break
             await asyncio.sleep(0)  # a server that floods must not keep everybody else waiting
         for raw, at_ns, terminated, continues in framer.end():
-            self._frame(SERVER, raw, at_ns, terminated, continues)
-        self.recording.take(Eof(SERVER, self.recording.now_ns()))
+            self._record_frame(SERVER, raw, at_ns, terminated, continues)
+        self.recording.record(Eof(SERVER, self.recording.now_ns()))
         if not self._reason:
             await self.ended(GRACE_S)
             if process.returncode:  # why it ended is what it said last, if it said anything
-                await asyncio.wait(self._tasks[1:], timeout=_LAST_WORDS_S)
-            self._reason = _ending(process.returncode, self._last_words)
+                await asyncio.wait(self._tasks[1:], timeout=_LAST_STDERR_S)
+            self._reason = _exit_text(process.returncode, self._last_stderr)
         self._is_open = False
-        self.hear(ServerLost(self._reason))
+        self.on_event(ServerLost(self._reason))
 
-    def _in_pieces(self, frame: Frame) -> None:
+    def _record_in_pieces(self, frame: Frame) -> None:
         """Put a line on the tape that nobody is to read."""
         for piece in in_pieces(frame, at_least=2):
-            self.recording.frame(piece)
+            self.recording.record_frame(piece)
 
     async def _read_err(self, process: Process) -> None:
         assert process.stderr is not None
         framer = LineFramer(_STDERR_BYTES)
         while chunk := await process.stderr.read(_CHUNK_BYTES):
             self.stderr_bytes += len(chunk)
-            if self.stderr_bytes > _MOST_BYTES:
+            if self.stderr_bytes > _MAX_BYTES:
                 continue
             for raw, at_ns, terminated, _ in framer.feed(chunk, self.recording.now_ns()):
-                self._err(Stderr(raw, at_ns, terminated))
+                self._record_stderr(Stderr(raw, at_ns, terminated))
         for raw, at_ns, terminated, _ in framer.end():
-            self._err(Stderr(raw, at_ns, terminated))
+            self._record_stderr(Stderr(raw, at_ns, terminated))
 
-    def _err(self, line: Stderr) -> None:
-        self.recording.take(line)
-        self._last_words = line.raw.strip()[:_SHOWN_BYTES] or self._last_words
+    def _record_stderr(self, line: Stderr) -> None:
+        self.recording.record(line)
+        self._last_stderr = line.raw.strip()[:_SHOWN_BYTES] or self._last_stderr
 
-    def _frame(self, sender: Sender, raw: bytes, at_ns: int, terminated: bool, continues: bool) -> None:
-        frame = self.recording.frame(Frame(0, sender, raw, at_ns, terminated, continues))
+    def _record_frame(
+        self, sender: Sender, raw: bytes, at_ns: int, terminated: bool, continues: bool
+    ) -> None:
+        frame = self.recording.record_frame(Frame(0, sender, raw, at_ns, terminated, continues))
         if sender == SERVER:
-            self.hear(FrameReceived(frame))
+            self.on_event(FrameReceived(frame))
 
 
-def _too_much(raw: bytes, continues: bool) -> str:
+def _too_large(raw: bytes, continues: bool) -> str:
     """Why a line is not read, as a reason for which the server is gone; empty if it is."""
     if continues:
         return f"it sent a line of more than {_LINE_BYTES >> 20} MiB"
@@ -271,16 +273,16 @@ def _too_much(raw: bytes, continues: bool) -> str:
     return ""
 
 
-def _nobody(news: WireEvent) -> None:
+def _ignore(news: WireEvent) -> None:
     """Nobody listens yet."""
 
 
-def _ending(code: int | None, last_words: bytes) -> str:
+def _exit_text(code: int | None, last_stderr: bytes) -> str:
     if code is None:
         return "it closed its stdout and runs on"
     if code == 0:
         return "it ended with exit code 0"
-    said = last_words.decode("utf-8", "replace")
+    said = last_stderr.decode("utf-8", "replace")
     why = f" ({said})" if said else ""
     if code > 0:
         return f"it ended with exit code {code}{why}"

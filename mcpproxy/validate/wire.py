@@ -16,7 +16,7 @@ class FrameReceived:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestOver:
+class RequestEnded:
     """Nothing more will come for what was sent in frame ``seq``; over HTTP, with the ``status``."""
 
     seq: int
@@ -31,20 +31,20 @@ class ServerLost:
     why: str
 
 
-WireEvent = FrameReceived | RequestOver | ServerLost
+WireEvent = FrameReceived | RequestEnded | ServerLost
 EventHandler = Callable[[WireEvent], None]
 
 
 class Wire(Protocol):
     """One session's way to the server. ``transport`` is how findings and reports call it.
 
-    ``hear`` is set by who wants to know what comes; it is called from the event loop. ``version`` is the
+    ``on_event`` is set by who wants to know what comes; it is called from the event loop. ``version`` is the
     revision that was settled, for a transport that repeats it.
     """
 
     recording: SessionRecording
     transport: str
-    hear: EventHandler
+    on_event: EventHandler
     version: str
 
     async def open(self) -> None:
@@ -67,7 +67,7 @@ class Wire(Protocol):
         """
         ...
 
-    async def listen(self) -> None:
+    async def open_stream(self) -> None:
         """Be there for what the server says of its own, where that needs more than to have sent something."""
         ...
 

@@ -24,7 +24,7 @@ from mcpproxy.validate.errors import (
 )
 from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.recordings import Recordings
-from mcpproxy.validate.stdio_wire import GRACE_S, HASTE_S, StdioWire
+from mcpproxy.validate.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
 from tests.validate.trial import command, rules, target
 
 Story = Callable[[Client], Awaitable[None]]
@@ -90,12 +90,12 @@ def test_answers_in_any_order_find_their_requests() -> None:
 def test_what_the_server_asks_is_answered() -> None:
     async def story(client: Client) -> None:
         await client.initialize()
-        before = len(client.strays)
+        before = len(client.unsolicited)
         await client.request("tools/list")
-        asked = await client.next_stray(5, before)
+        asked = await client.next_unsolicited(5, before)
         assert asked is not None
         await client.ping()
-        assert [request.method for request in client.asked] == ["roots/list"]
+        assert [request.method for request in client.server_requests] == ["roots/list"]
 
     talk(story, "early-question")
 
@@ -208,7 +208,7 @@ def test_who_is_known_to_run_on_is_not_waited_for_again(
     async def closed(flaw: str) -> ProbeContext:
         recordings = Recordings(rules(), str(tmp_path / f"{flaw}.jsonl"), "trial")
         context = ProbeContext(target(flaw), ValidateOptions(), recordings, "2025-11-25")
-        async with context.fresh("first", connected=True):
+        async with context.new_session("first", connected=True):
             pass
         return context
 
@@ -219,7 +219,7 @@ def test_who_is_known_to_run_on_is_not_waited_for_again(
 
     assert patience_s(asyncio.run(closed(""))) == GRACE_S
     monkeypatch.setattr("mcpproxy.validate.probe_context.GRACE_S", 0.2)
-    assert patience_s(asyncio.run(closed("deaf-to-eof"))) == HASTE_S
+    assert patience_s(asyncio.run(closed("deaf-to-eof"))) == SHORT_GRACE_S
 
 
 def test_there_is_no_such_command() -> None:

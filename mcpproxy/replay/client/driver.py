@@ -1,4 +1,4 @@
-"""Drives a player against a live server: what it sends goes out, what comes is heard, nothing lasts for ever.
+"""Connects a player to a live server: sends its messages, passes on what the server sends, under a timeout.
 
 A ``Link`` is the way to the server, stdio or HTTP. The driver waits for events as long as the player has
 patience. However it ends, the link is closed: no process and no connection is left.
@@ -13,12 +13,12 @@ from mcpproxy.replay.client.player import Player, Send
 from mcpproxy.session.frame import Headers, SseEvent
 
 TIMEOUT_S: Final = 30.0
-"""How long an answer may take if nothing else is said."""
+"""The default time limit for one response."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFrame:
-    """A frame of the server's."""
+    """The server sent a frame."""
 
     raw: bytes
     exchange: int = 0
@@ -27,7 +27,7 @@ class ServerFrame:
 
 @dataclass(frozen=True, slots=True)
 class AnswerHead:
-    """The head of an HTTP answer."""
+    """The server sent the head of an HTTP response."""
 
     exchange: int
     status: int
@@ -36,14 +36,14 @@ class AnswerHead:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeOver:
-    """An HTTP exchange is over, and nothing more comes of it."""
+    """An HTTP exchange has ended; nothing more will come of it."""
 
     exchange: int
 
 
 @dataclass(frozen=True, slots=True)
 class ServerGone:
-    """The server has gone, and why: ``the server ended (exit code 1)``."""
+    """The server is gone; ``why`` is a clause such as ``the server ended (exit code 1)``."""
 
     why: str
 
@@ -52,12 +52,12 @@ LinkEvent: TypeAlias = ServerFrame | AnswerHead | ExchangeOver | ServerGone
 
 
 class Link(Protocol):
-    """A way to a live server."""
+    """A connection to a live server, over stdio or HTTP."""
 
     events: "asyncio.Queue[LinkEvent]"
 
     async def open(self) -> None:
-        """Reach the server.
+        """Start or reach the server.
 
         Raises:
             McpProxyError: it cannot be started.
@@ -69,16 +69,16 @@ class Link(Protocol):
         ...
 
     async def end_input(self) -> None:
-        """Say that nothing more will be sent; the server may still say something."""
+        """Tell the server that nothing more will be sent; it may still send messages."""
         ...
 
     async def close(self) -> None:
-        """End it, by force if it has to be."""
+        """End the connection, by force if necessary."""
         ...
 
 
 async def play(player: Player, link: Link, timeout_s: float = TIMEOUT_S) -> None:
-    """Play the whole script, or as much of it as the server lets us.
+    """Play the whole script, or as much of it as the server allows.
 
     Raises:
         McpProxyError: the server cannot be started.
@@ -115,7 +115,7 @@ async def _run(player: Player, link: Link, timeout_ns: int) -> None:
 
 
 async def _drain(player: Player, link: Link, for_ns: int) -> None:
-    """Hear the server out, and say nothing more."""
+    """Receive what the server still sends, and send nothing more."""
     until_ns = time.monotonic_ns() + for_ns
     while (left_ns := until_ns - time.monotonic_ns()) > 0:
         link_event = await _next(link, left_ns)

@@ -1,7 +1,7 @@
-"""A live server over HTTP: a request for every step, and all that comes back on whatever stream.
+"""A live server over HTTP: one request for every step, and everything that comes back, on any stream.
 
-Streamable HTTP, with or without sessions, and the transport before it, where a stream tells the address to
-post to. A stream that ends before its answer is asked to go on, as clients do.
+Supports Streamable HTTP, with or without sessions, and HTTP+SSE, where the stream names the URL for POSTs.
+A stream that ends before its response is resumed, as clients do.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from mcpproxy.session.frame import SseEvent
 
 _CONNECT_S: Final = 10.0
 _SETTLE_S: Final = 2.0
-"""What asks for nothing is seen through before the next message is sent, though not for ever."""
+"""How long a message without a response may take before the next message is sent."""
 _UNREAD: Final = 1000
 _LIMIT_BYTES: Final = 64 << 20
 _RESUMPTIONS: Final = 10
@@ -32,7 +32,7 @@ _LONGEST_RETRY_S: Final = 5.0
 
 
 class HttpLink:
-    """Talks to the endpoint ``url`` in the manner of the recorded ``session``, with ``headers`` besides."""
+    """Sends requests to ``url`` as the recorded ``session`` did, with ``headers`` added to each."""
 
     def __init__(self, url: str, session: RecordedSession, headers: Sequence[tuple[str, str]] = ()) -> None:
         self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_UNREAD)
@@ -51,10 +51,10 @@ class HttpLink:
         self._client: httpx.AsyncClient | None = None
 
     async def open(self) -> None:
-        """Nothing is sent yet.
+        """Create the HTTP client; nothing is sent yet.
 
         Raises:
-            McpProxyError: the URL is none.
+            McpProxyError: the URL is invalid.
         """
         try:
             httpx.URL(self._url)
@@ -63,11 +63,11 @@ class HttpLink:
         timeout = httpx.Timeout(None, connect=_CONNECT_S)
         limits = httpx.Limits(max_connections=None)
         self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
-        # What httpx would say of itself the recorded client did not say.
+        # The recorded client did not send the default headers of httpx.
         self._client.headers.clear()
 
     async def send(self, send: Send) -> None:
-        """Send it, and go on as soon as the next message may follow it."""
+        """Send a message, and return as soon as the next one may follow."""
         exchange = send.step.exchange if send.step else None
         method = exchange.request.method if exchange and not send.raw else "POST"
         settled = asyncio.Event()
@@ -80,12 +80,12 @@ class HttpLink:
             await _wait_first(opened.wait(), stream)
 
     async def end_input(self) -> None:
-        """Nothing more is waited for on any stream."""
+        """Close all streams."""
         await self._cancel()
         self._start(self.events.put(ServerGone("the streams were closed")))
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._cancel()
         if self._client is not None:
             await self._client.aclose()
@@ -103,7 +103,7 @@ class HttpLink:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _exchange(self, method: str, send: Send, settled: asyncio.Event) -> None:
-        """One exchange from beginning to end, goings-on included."""
+        """Run one exchange to its end, including resumptions of its stream."""
         assert self._client is not None
         if method == "POST":
             await self._has_address.wait()
@@ -133,12 +133,12 @@ class HttpLink:
                 await self.events.put(ServerGone("the server closed the stream"))
         finally:
             settled.set()
-        # In the first transport answers come on another stream than the one that asked.
+        # With HTTP+SSE a response comes on the GET stream, not in the exchange of its request.
         if send.exchange and (method == "GET" or not self._is_http_sse):
             await self.events.put(ExchangeOver(send.exchange))
 
     async def receive_body(self, exchange: int, raw: bytes, event: SseEvent | None = None) -> None:
-        """A body or an event."""
+        """Take a response body or an event."""
         if event is not None and event.name == "endpoint":
             address = urljoin(self._url, raw.decode("utf-8", "replace"))
             if urlsplit(address)[:2] == urlsplit(self._url)[:2]:
@@ -150,7 +150,7 @@ class HttpLink:
         await self.events.put(ServerFrame(raw, exchange, event))
 
     async def receive_head(self, exchange: int, response: httpx.Response) -> None:
-        """The head of an answer."""
+        """Take the head of a response."""
         if id := response.headers.get(SESSION_ID):
             self._headers.session_id = id
         if exchange:
@@ -160,7 +160,7 @@ class HttpLink:
 
 
 class _Stream:
-    """What comes of one exchange: ``owed`` answers, the ``last_id`` of an event, when to come back."""
+    """The response to one exchange: how many JSON-RPC responses are ``owed``, and how to resume the stream."""
 
     def __init__(self, link: HttpLink, exchange: int, owed: int) -> None:
         self._link: Final = link
@@ -223,7 +223,7 @@ async def _read_body(chunks: AsyncIterator[bytes]) -> bytes:
 
 
 async def _wait_first(waiting: Coroutine[None, None, object], task: "asyncio.Task[None]") -> None:
-    """Until ``waiting`` or ``task`` is done, but not for ever."""
+    """Wait until ``waiting`` or ``task`` is done, for ``_SETTLE_S`` at most."""
     waiter = asyncio.ensure_future(waiting)
     await asyncio.wait((waiter, task), timeout=_SETTLE_S, return_when=asyncio.FIRST_COMPLETED)
     waiter.cancel()

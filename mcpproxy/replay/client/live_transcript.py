@@ -1,4 +1,4 @@
-"""What is said while a recorded client is played: the live session, and which requests are open in it."""
+"""The live session while a recorded client is replayed, and its open requests."""
 
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -13,7 +13,7 @@ Key: TypeAlias = tuple[type, RequestId]
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """An open request: as it was recorded, and as it was sent. ``is_page``: one that goes on with a list."""
+    """An open request, as recorded and as sent. ``is_page``: it asks for a further page of a list."""
 
     recorded: SessionMessage
     live: SessionMessage
@@ -21,7 +21,7 @@ class OpenRequest:
 
 
 class LiveTranscript:
-    """The live session as it grows. ``open`` are the client's requests without an answer yet."""
+    """The live session so far. ``open`` holds the client's unanswered requests."""
 
     def __init__(self, recorded: RecordedSession) -> None:
         self.session: Final = RecordedSession(recorded.name)
@@ -47,20 +47,20 @@ class LiveTranscript:
         return entry
 
     def open_exchange(self, number: int, request: RequestHead) -> None:
-        """Add an HTTP exchange whose request goes like a recorded one."""
+        """Add an HTTP exchange that repeats a recorded request."""
         self.session.exchanges[number] = Exchange(number, request, len(self.session.messages))
 
     def drop_exchange(self, number: int) -> None:
-        """Its request is not sent after all."""
+        """Remove an exchange whose request is not sent."""
         self.session.exchanges.pop(number, None)
 
     def head(self, number: int, status: int, headers: Headers) -> None:
-        """The head of an answer has come."""
+        """Note the status and headers of a response."""
         if exchange := self.session.exchanges.get(number):
             exchange.status, exchange.headers = status, headers
 
     def another_exchange(self, like: Exchange | None) -> int:
-        """The number of an exchange that was not recorded; 0 on stdio."""
+        """Add an exchange that was not recorded; its number, 0 on stdio."""
         if like is None:
             return 0
         self._last_exchange += 1
@@ -73,6 +73,6 @@ class LiveTranscript:
         return f"replayed-{self._ids}"
 
     def closed(self, exchange: int) -> list[OpenRequest]:
-        """The requests that will not be answered any more, now that their exchange is over."""
+        """Take the open requests of an exchange that has ended: they will not be answered."""
         gone = [key for key, asked in self.open.items() if asked.live.exchange == exchange]
         return [self.open.pop(key) for key in gone]

@@ -1,9 +1,9 @@
-"""A recorded client for a live server: the server's messages in, what the client says to them out.
+"""Plays a recorded client against a live server: takes the server's messages, gives the client's.
 
-The player knows no transport and no clock. A step of the script is due when everything that the recorded
-client had seen before it has been seen again, or given up: the driver waits for ``patience_ns`` after the
-last progress and then calls ``give_up``. What was said on both sides is kept as a session of its own
-(``live``), to be compared with the recorded one by ``mcpproxy.replay.diff.session_diff``.
+The player does no I/O and has no clock. A step of the script is due when everything that the recorded client
+had received before it has been received again or given up: the driver waits for ``patience_ns`` after the
+last progress and then calls ``give_up``. The messages of both sides form a session of their own (``live``),
+which ``mcpproxy.replay.diff.session_diff`` compares with the recorded one.
 """
 
 from collections import deque
@@ -50,8 +50,8 @@ _NOT_ASKED: Final = b'{"code":-32601,"message":"the recorded client was not aske
 class Send:
     """A message for the server, or with empty ``raw`` an HTTP exchange without one.
 
-    ``step`` is what it is of, or what it is like; ``None`` if nothing is. ``exchange`` is the number of its
-    HTTP exchange, 0 on stdio. ``asks``: an answer comes in that exchange.
+    ``step`` is the step that it belongs to, or one whose headers it shares; ``None`` if there is none.
+    ``exchange`` is the number of its HTTP exchange, 0 on stdio. ``asks``: it contains a request.
     """
 
     raw: bytes
@@ -63,8 +63,8 @@ class Send:
 class Player:
     """Plays the client of one recorded session.
 
-    ``notes`` say what went otherwise than it should. ``progress`` grows whenever something is sent, or
-    something has come that was waited for; ``received_count`` counts what the server has said.
+    ``notes`` says what did not go as recorded. ``progress`` grows whenever a message is sent or an awaited
+    one arrives; ``received_count`` is the number of messages from the server.
     """
 
     def __init__(self, session: RecordedSession) -> None:
@@ -96,12 +96,12 @@ class Player:
 
     @property
     def live(self) -> RecordedSession:
-        """What has been said so far."""
+        """The messages of both sides so far."""
         return self._transcript.session
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to be sent or waited for."""
+        """Whether nothing is left to send or to wait for."""
         return self._is_stopped or not (self._steps or self._unseen or self._is_paging)
 
     @property
@@ -111,18 +111,18 @@ class Player:
 
     @property
     def pairing(self) -> Pairing:
-        """What of the recorded and the live session belongs together."""
+        """Which requests and exchanges of the recorded and the live session correspond."""
         same = {number: number for number in self.live.exchanges if number in self._session.exchanges}
         return Pairing(self._requests, same, self._unsent)
 
     @property
     def waits_for(self) -> list[SessionMessage]:
-        """The recorded messages that hold up the next step."""
+        """The recorded messages that the next step waits for."""
         place = self._steps[0].place if self._steps else len(self._session.messages)
         return list(takewhile(lambda entry: entry.index < place, self._unseen.values()))
 
     def patience_ns(self, timeout_ns: int) -> int:
-        """How long to wait without progress: for an answer ``timeout_ns``, for anything else much less."""
+        """How long to wait without progress: ``timeout_ns`` for a response, much less for anything else."""
         waited = self.waits_for
         answers = [entry for entry in waited if entry.answers is not None]
         if not answers and not self._is_paging:
@@ -136,13 +136,13 @@ class Player:
         return timeout_ns
 
     def begin(self, now_ns: int = 0) -> list[Send]:
-        """What is sent before the server has said anything."""
+        """The messages to send before the server has sent any."""
         return self._advance(now_ns)
 
     def receive(
         self, raw: bytes, now_ns: int = 0, exchange: int = 0, event: SseEvent | None = None
     ) -> list[Send]:
-        """Take one frame of the server's; never raises, whatever it is."""
+        """Take one frame from the server; never raises, whatever it contains."""
         if self._is_stopped or self._unexpected > _MAX_UNEXPECTED:
             return []
         message = parse(raw)
@@ -157,7 +157,7 @@ class Player:
         return sends + self._advance(now_ns)
 
     def give_up(self, now_ns: int = 0) -> list[Send]:
-        """The patience is over: go on without what has not come."""
+        """Continue without the awaited messages, which have not come in time."""
         waited = self.waits_for
         answers = [entry for entry in waited if entry.answers is not None]
         if answers or self._is_paging:
@@ -178,11 +178,11 @@ class Player:
         return self._advance(now_ns)
 
     def head(self, exchange: int, status: int, headers: Headers) -> None:
-        """The head of the answer to an HTTP request."""
+        """Take the head of a response to an HTTP request."""
         self._transcript.head(exchange, status, headers)
 
     def ended(self, exchange: int, now_ns: int = 0) -> list[Send]:
-        """An HTTP exchange is over, for good: what was asked in it and not answered will not be."""
+        """An HTTP exchange has ended: its unanswered requests will not be answered."""
         for asked in self._transcript.closed(exchange):
             if not asked.is_page:
                 self._drop_awaited(asked.recorded)
@@ -190,7 +190,7 @@ class Player:
         return self._advance(now_ns)
 
     def stop(self, why: str) -> None:
-        """Nothing more will be said: the rest of the script is not played."""
+        """Stop: the rest of the script is not played."""
         if self.is_done:
             return
         owed = [entry for entry in self._unseen.values() if entry.answers in self._requests]
@@ -202,10 +202,10 @@ class Player:
         self._unseen.clear()
         self._is_stopped = True
 
-    # What comes
+    # Receiving
 
     def _asked(self, message: Single) -> OpenRequest | None:
-        """The open request that this is the answer to."""
+        """The open request that a message answers; it is no longer open."""
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
                 return self._transcript.open.pop((type(id), id), None)
@@ -240,7 +240,7 @@ class Player:
             self._request_page(asked.recorded, cursor, sends, now_ns)
 
     def _request_page(self, entry: SessionMessage, cursor: str, sends: list[Send], now_ns: int) -> None:
-        """Ask for a page that the recorded server did not have."""
+        """Request a page that the recorded server did not have."""
         message = entry.message
         if not isinstance(message, Request) or message.method not in LISTS or self._pages >= _MORE_PAGES:
             return
@@ -276,7 +276,7 @@ class Player:
         self._send_now(b'{"jsonrpc":"2.0","id":' + id + b',"error":' + _NOT_ASKED + b"}", sends, now_ns)
 
     def _match_notification(self, live: SessionMessage) -> None:
-        """A notification, a line that is no message, an answer to nothing: one like it has come again."""
+        """Match a notification, or a line that answers nothing, with an awaited one like it."""
         every = (
             entry
             for entry in self._unseen.values()
@@ -293,7 +293,7 @@ class Player:
         del self._unseen[entry.index]
         self.progress += 1
 
-    # What goes
+    # Sending
 
     @property
     def _is_paging(self) -> bool:
@@ -324,7 +324,7 @@ class Player:
         sends.append(Send(raw, step, number, step.asks))
 
     def _write(self, entry: SessionMessage, step: ScriptStep, number: int, now_ns: int) -> bytes | None:
-        """Say one recorded message; its bytes, ``None`` if it cannot be said."""
+        """Send one recorded message; its bytes, or ``None`` if it cannot be sent."""
         raw = self._translated(entry)
         if raw is None:
             self._drop_awaited(entry)
@@ -340,7 +340,7 @@ class Player:
         return raw
 
     def _translated(self, entry: SessionMessage) -> bytes | None:
-        """The recorded bytes in the live server's names; ``None``, and why is noted, if they cannot go."""
+        """The recorded bytes with the live server's names; ``None``, with a note, if they cannot be sent."""
         message = entry.message
         if isinstance(message, Malformed):
             return entry.raw
@@ -379,7 +379,7 @@ class Player:
         sends.append(Send(raw, like, number))
 
     def _drop_awaited(self, request: SessionMessage) -> None:
-        """What belongs to a request will not come."""
+        """Stop waiting for the messages that belong to a request."""
         for place in [place for place in self._unseen if self._owner.get(place) == request.index]:
             del self._unseen[place]
 

@@ -1,8 +1,8 @@
-"""The headers of a request that is played again over HTTP: as recorded, but for what is another's this time.
+"""The headers of a replayed HTTP request: the recorded ones, adapted to the live server.
 
-The session id and the protocol version are those that the live server gave, names in headers follow the body,
-and what belongs to a connection or is a credential is left out. A session recorded on stdio gets the headers
-that its revision asks for.
+The session id and the protocol version are the live server's, a name in a header follows the body, and
+headers that belong to the connection or are credentials are left out. For a session recorded on stdio the
+headers are those that its revision requires.
 """
 
 from base64 import b64encode
@@ -25,11 +25,11 @@ _NOT_REPLAYED: Final = frozenset(
         "last-event-id",
     }
 )  # fmt: skip
-"""What belongs to a connection, and credentials: those of another day are no use."""
+"""Headers of the connection, and credentials, which have usually expired."""
 
 
 class HeaderWriter:
-    """Writes headers for the requests of one session. ``session_id`` and ``version`` are the live ones."""
+    """Builds headers for the requests of one session. ``session_id`` and ``version`` are the live server's."""
 
     def __init__(self, session: RecordedSession) -> None:
         self.session_id = ""
@@ -62,7 +62,7 @@ class HeaderWriter:
         return found
 
     def _id_for(self, recorded: str) -> str:
-        """The live id for the recorded session's own, any other id as it is."""
+        """The live session id in place of the recorded one; any other id is kept."""
         if recorded == self._recorded_id or is_masked(recorded) or not self._recorded_id:
             return self.session_id
         return recorded
@@ -87,7 +87,7 @@ class HeaderWriter:
 
 
 def negotiated(raw: bytes) -> str:
-    """The protocol version in an answer to ``initialize``; empty if it is none."""
+    """The protocol version in a response to ``initialize``; empty if ``raw`` is no such response."""
     if b"protocolVersion" not in raw:
         return ""
     message = parse(raw)
@@ -98,7 +98,7 @@ def negotiated(raw: bytes) -> str:
 
 
 def _renamed(header: str, recorded: bytes, live: bytes) -> str:
-    """A header that repeats a name in the recorded body, for the live body."""
+    """A header that repeats a name from the recorded body, updated for the live body."""
     was, now = parse(recorded), parse(live)
     if isinstance(was, Request) and isinstance(now, Request):
         for key in _NAMES:
@@ -109,7 +109,7 @@ def _renamed(header: str, recorded: bytes, live: bytes) -> str:
 
 
 def encoded_name(name: str) -> str:
-    """A name as a header carries it: as it stands, or in base64."""
+    """A name as a header value: unchanged, or in base64 if a header cannot carry it."""
     is_plain = not encoding_fault(name) and name == name.strip() and decoded(name) == name
     return name if is_plain else f"=?base64?{b64encode(name.encode()).decode()}?="
 

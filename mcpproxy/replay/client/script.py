@@ -1,7 +1,7 @@
-"""What a recorded client did, step by step, and after what: the script that is played to a live server.
+"""The script of a recorded client: what it sent, step by step, and what it had received before each step.
 
-A step is one message, or a batch of them, or over HTTP an exchange without a message: a GET that opens a
-stream, a DELETE that ends the session.
+A step is one message, one batch, or over HTTP an exchange without a message: a GET that opens a stream or a
+DELETE that ends the session.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ _BARE: Final = ("GET", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
-    """Something to send when everything of the server's before ``place`` has been seen again.
+    """One step, due when every server message before ``place`` has been received again.
 
     ``exchange`` is the recorded HTTP exchange, ``None`` on stdio. ``messages`` is empty for an exchange without
     a message.
@@ -32,7 +32,7 @@ class ScriptStep:
 
     @property
     def asks(self) -> bool:
-        """Whether it holds a request, so that an answer comes."""
+        """Whether it contains a request, which the server has to answer."""
         return any(isinstance(entry.message, Request) for entry in self.messages)
 
 
@@ -63,7 +63,7 @@ def steps(session: RecordedSession) -> list[ScriptStep]:
 
 
 def awaited(session: RecordedSession) -> list[SessionMessage]:
-    """What the server said that a client may have waited for: all but pings and empty events."""
+    """The server messages that a client may have waited for: all but pings and empty events."""
     return [
         entry
         for entry in session.messages
@@ -75,7 +75,7 @@ def awaited(session: RecordedSession) -> list[SessionMessage]:
 
 
 def is_masked_anywhere(value: JSON) -> bool:
-    """Whether a message holds a value that the recording does not know."""
+    """Whether the recording masks a value anywhere in a message."""
     return any(isinstance(one, str) and MASK.search(one) is not None for one in _scalars(value))
 
 

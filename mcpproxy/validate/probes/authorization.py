@@ -20,7 +20,7 @@ from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.raw_requests import LOOPBACK, posted, streamable
+from mcpproxy.validate.raw_requests import LOOPBACK, post, streamable
 
 if TYPE_CHECKING:
     from mcpproxy.validate.exchange import ClientExchange
@@ -36,21 +36,21 @@ async def _metadata(context: ProbeContext) -> Conclusion:
     if named and not _is_ours(context, named):
         return passed("a 401 names metadata on another host, which is not asked", refusal.seen)
     for url in [named] if named else _well_known(context.target.url):
-        exchange = await posted(
+        exchange = await post(
             context, b"", [("Accept", "application/json")], method="GET", url=url, is_anonymous=True
         )
         found = _object(exchange.body) if exchange.status == 200 else None
         if found is not None:
             return _read(context, found, (*refusal.seen, *exchange.seen))
     where = f"{named} has no metadata" if named else "nothing lies at the well-known addresses"
-    said = f"a request without token is refused with 401, but {where}"
-    return context.breaks("AUTH-002/R-100", said, refusal.seen)
+    text = f"a request without token is refused with 401, but {where}"
+    return context.violation("AUTH-002/R-100", text, refusal.seen)
 
 
 def _read(context: ProbeContext, metadata: JSONObject, frames: tuple[int, ...]) -> Conclusion:
     servers = metadata.get("authorization_servers")
     if not isinstance(servers, list) or not servers:
-        return context.breaks("AUTH-007/R-105", "the metadata names no authorization server", frames)
+        return context.violation("AUTH-007/R-105", "the metadata names no authorization server", frames)
     if not isinstance(metadata.get("resource"), str):
         return Conclusion("warning", "the metadata does not name its resource", frames, "", _RFC)
     return passed(f"a 401 leads to {', '.join(str(server) for server in servers[:3])}", frames)
@@ -62,8 +62,8 @@ async def _bad_token(context: ProbeContext) -> Conclusion:
     if exchange.status == 401:
         return passed("refused with 401", exchange.seen)
     did = "accepted" if exchange.status < 300 else "refused"
-    said = f"a token that nobody issued was {did} with {exchange.status}, not with 401"
-    return context.breaks("AUTH-001/R-099", said, exchange.seen)
+    text = f"a token that nobody issued was {did} with {exchange.status}, not with 401"
+    return context.violation("AUTH-001/R-099", text, exchange.seen)
 
 
 async def _refusal(context: ProbeContext) -> "ClientExchange":
@@ -82,10 +82,10 @@ async def _opening(context: ProbeContext, *headers: tuple[str, str]) -> "ClientE
     else:
         message = client.request_object("initialize", client.initialize_params())
     raw = dumps(message)
-    exchange = await posted(context, raw, [*wire.headers(raw), *headers], is_anonymous=True)
+    exchange = await post(context, raw, [*wire.headers(raw), *headers], is_anonymous=True)
     if id := exchange.header("mcp-session-id"):
         ending = [("Mcp-Session-Id", id), *headers]
-        await posted(context, b"", ending, method="DELETE", is_anonymous=True)
+        await post(context, b"", ending, method="DELETE", is_anonymous=True)
     return exchange
 
 

@@ -17,7 +17,7 @@ from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import walk_prompts, walk_resources
 
-_NOBODYS: Final = "mcpproxy-no-such-thing"
+_UNKNOWN_NAME: Final = "mcpproxy-no-such-thing"
 _NOWHERE: Final = "mcpproxy-nowhere://no-such-host/no-such-resource"
 _INVALID_PARAMS: Final = -32602
 _NOT_FOUND: Final = -32002
@@ -30,16 +30,16 @@ async def _bad_cursor(context: ProbeContext) -> Conclusion:
     if method is None:
         raise Skipped("the server declares nothing that is listed")
     first = await context.client.request(method)
-    answer = await context.client.request(method, {"cursor": _NOBODYS})
+    answer = await context.client.request(method, {"cursor": _UNKNOWN_NAME})
     frames = (*first.frames, *answer.frames)
     if answer.is_error:
         if answer.code == _INVALID_PARAMS:
             return passed(f"{method} refused it with -32602", frames)
-        said = f"{method} refused a cursor that it never gave with {shown(answer.code)}, not with -32602"
-        return context.breaks("PAGE-003/R-125", said, frames)
+        text = f"{method} refused a cursor that it never gave with {shown(answer.code)}, not with -32602"
+        return context.violation("PAGE-003/R-125", text, frames)
     if "nextCursor" in first.members:
-        said = f"{method} has pages, and took a cursor that it never gave, instead of refusing it with -32602"
-        return context.breaks("PAGE-003/R-125", said, frames)
+        text = f"{method} has pages, and took a cursor that it never gave, instead of refusing it with -32602"
+        return context.violation("PAGE-003/R-125", text, frames)
     return passed(f"{method} has one page and does not look at cursors", frames)
 
 
@@ -49,13 +49,13 @@ async def _unknown_resource(context: ProbeContext) -> Conclusion:
     if answer.is_error:
         if answer.code == right:
             return passed(f"refused with {right}", answer.frames)
-        said = f"a resource that does not exist was refused with {shown(answer.code)}, not with {right}"
-        return context.breaks("RES-004/R-158", said, answer.frames)
+        text = f"a resource that does not exist was refused with {shown(answer.code)}, not with {right}"
+        return context.violation("RES-004/R-158", text, answer.frames)
     if answer.members.get("contents"):
         return passed("the server has a resource of any name", answer.frames)
-    said = f"a resource that does not exist was read as empty, not refused with {right}"
+    text = f"a resource that does not exist was read as empty, not refused with {right}"
     requirement = "RES-005/R-159" if context.client.is_stateless else "RES-004/R-158"
-    return context.breaks(requirement, said, answer.frames)
+    return context.violation(requirement, text, answer.frames)
 
 
 async def _traversal(context: ProbeContext) -> Conclusion:
@@ -69,11 +69,11 @@ async def _traversal(context: ProbeContext) -> Conclusion:
         frames += answer.frames
         contents = answer.members.get("contents")
         for content in contents if isinstance(contents, list) else ():
-            text = content.get("text") if isinstance(content, dict) else None
-            if isinstance(text, str) and _PASSWD in text:
-                source = context.page("server/resources#security-considerations")
-                said = f"{uri} leads out of what is offered: it read the accounts of the machine"
-                return Conclusion("failed", said, answer.frames, source=source)
+            content_text = content.get("text") if isinstance(content, dict) else None
+            if isinstance(content_text, str) and _PASSWD in content_text:
+                source = context.spec_url("server/resources#security-considerations")
+                text = f"{uri} leads out of what is offered: it read the accounts of the machine"
+                return Conclusion("failed", text, answer.frames, source=source)
     return passed(f"{len(uris)} paths that lead upwards gave nothing away", tuple(frames))
 
 
@@ -81,10 +81,10 @@ def _escapes(context: ProbeContext) -> list[str]:
     """Paths upwards from what is listed, to a file that every Unix has."""
     upwards = "../" * 12 + "etc/passwd"
     found: list[str] = []
-    for one in context.walk.resources[:2]:
+    for one in context.inventory.resources[:2]:
         if isinstance(uri := one.get("uri"), str) and "://" in uri:
             found.append(f"{uri.rstrip('/')}/{upwards}")
-    for one in context.walk.templates[:2]:
+    for one in context.inventory.templates[:2]:
         template = one.get("uriTemplate")
         if isinstance(template, str) and "{" in template:
             stem = template.partition("{")[0]
@@ -94,7 +94,7 @@ def _escapes(context: ProbeContext) -> list[str]:
 
 async def _subscribe(context: ProbeContext) -> Conclusion:
     await walk_resources(context)
-    uri = next((uri for one in context.walk.resources if isinstance(uri := one.get("uri"), str)), None)
+    uri = next((uri for one in context.inventory.resources if isinstance(uri := one.get("uri"), str)), None)
     if uri is None:
         raise Skipped("there are no resources")
     frames: list[int] = []
@@ -102,42 +102,42 @@ async def _subscribe(context: ProbeContext) -> Conclusion:
         answer = await context.client.request(method, {"uri": uri})
         frames += answer.frames
         if answer.is_error:
-            said = f"resources.subscribe is declared and {method} of {shown(uri)} refused: {answer.refusal}"
-            return warned(said, answer.frames)
+            text = f"resources.subscribe is declared and {method} of {shown(uri)} refused: {answer.refusal}"
+            return warned(text, answer.frames)
     return passed("taken, and taken back", tuple(frames))
 
 
 async def _unknown_prompt(context: ProbeContext) -> Conclusion:
-    answer = await context.client.request("prompts/get", {"name": _NOBODYS})
+    answer = await context.client.request("prompts/get", {"name": _UNKNOWN_NAME})
     return _invalid(context, answer, "a prompt that does not exist", "PROM-003/R-163")
 
 
 async def _missing_prompt_argument(context: ProbeContext) -> Conclusion:
     await walk_prompts(context)
-    for prompt in context.walk.prompts:
+    for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
         for one in arguments if isinstance(arguments, list) else ():
             if isinstance(one, dict) and one.get("required") is True:
                 answer = await context.client.request("prompts/get", {"name": prompt["name"]})
-                said = f"the prompt {shown(prompt['name'])} without its required arguments"
-                return _invalid(context, answer, said, "PROM-003/R-163")
+                text = f"the prompt {shown(prompt['name'])} without its required arguments"
+                return _invalid(context, answer, text, "PROM-003/R-163")
     raise Skipped("no prompt has a required argument")
 
 
 async def _unknown_completion(context: ProbeContext) -> Conclusion:
     params: JSON = {
-        "ref": {"type": "ref/prompt", "name": _NOBODYS},
+        "ref": {"type": "ref/prompt", "name": _UNKNOWN_NAME},
         "argument": {"name": "any", "value": ""},
     }
     answer = await context.client.request("completion/complete", params)
-    said = "completion for a prompt that does not exist"
-    return _invalid(context, answer, said, source="server/utilities/completion#error-handling")
+    text = "completion for a prompt that does not exist"
+    return _invalid(context, answer, text, source="server/utilities/completion#error-handling")
 
 
 async def _unknown_log_level(context: ProbeContext) -> Conclusion:
     answer = await context.client.request("logging/setLevel", {"level": "loud"})
-    said = 'the unknown log level "loud"'
-    return _invalid(context, answer, said, source="server/utilities/logging#error-handling")
+    text = 'the unknown log level "loud"'
+    return _invalid(context, answer, text, source="server/utilities/logging#error-handling")
 
 
 def _invalid(
@@ -148,8 +148,8 @@ def _invalid(
         return passed("refused with -32602", answer.frames)
     message = f"{what} was {answer.outcome}, not with -32602"
     if requirement:
-        return context.breaks(requirement, message, answer.frames)
-    return Conclusion("warning", message, answer.frames, source=context.page(source))
+        return context.violation(requirement, message, answer.frames)
+    return Conclusion("warning", message, answer.frames, source=context.spec_url(source))
 
 
 PROBES: Final = (

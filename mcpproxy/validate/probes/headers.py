@@ -20,7 +20,15 @@ from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import to_call
-from mcpproxy.validate.raw_requests import Headers, RawAnswer, ask, changed, sentence, speaks_both, streamable
+from mcpproxy.validate.raw_requests import (
+    Headers,
+    RawAnswer,
+    ask,
+    cited,
+    speaks_both_eras,
+    streamable,
+    with_headers,
+)
 from mcpproxy.validate.sample import sample
 
 MISMATCH: Final = -32020
@@ -29,24 +37,24 @@ _PAGE: Final = "2026-07-28/basic/transports/streamable-http"
 _VERSION: Final = "MCP-Protocol-Version"
 _RULES: Final = ("HDR-007",)
 
-Change = Callable[[Headers], Headers]
+HeaderChange = Callable[[Headers], Headers]
 
 
-async def _refused(context: ProbeContext, message: JSONObject, change: Change, what: str) -> Conclusion:
+async def _refused(context: ProbeContext, message: JSONObject, change: HeaderChange, what: str) -> Conclusion:
     """How a request is refused whose headers are not those of its body."""
     wire = streamable(context)
     found = await ask(context, message, change(wire.headers(dumps(message))))
     if found.status == 400 and found.code == MISMATCH:
-        return passed(found.words, found.frames)
-    return _otherwise(context, found, f"{what} was {found.words}, not refused with 400 and -32020")
+        return passed(found.outcome, found.frames)
+    return _otherwise(context, found, f"{what} was {found.outcome}, not refused with 400 and -32020")
 
 
-def _otherwise(context: ProbeContext, found: RawAnswer, said: str) -> Conclusion:
-    broken = context.breaks("HDR-007/R-236", said, found.frames)
+def _otherwise(context: ProbeContext, found: RawAnswer, text: str) -> Conclusion:
+    broken = context.violation("HDR-007/R-236", text, found.frames)
     if found.is_served or found.code is None:
         return broken
     # Something else may be wrong with it in the eyes of a server that looks at that first.
-    return Conclusion("warning", said, found.frames, broken.rule, broken.source)
+    return Conclusion("warning", text, found.frames, broken.rule, broken.source)
 
 
 async def _wrong_version(context: ProbeContext) -> Conclusion:
@@ -56,16 +64,16 @@ async def _wrong_version(context: ProbeContext) -> Conclusion:
 
 
 async def _no_version(context: ProbeContext) -> Conclusion:
-    is_dual = await speaks_both(context)
+    is_dual = await speaks_both_eras(context)
     message = context.client.request_object("server/discover")
-    headers = changed(streamable(context).headers(dumps(message)), _VERSION)
+    headers = with_headers(streamable(context).headers(dumps(message)), _VERSION)
     found = await ask(context, message, headers)
     if found.status == 400 and found.code == MISMATCH:
-        return passed(found.words, found.frames)
+        return passed(found.outcome, found.frames)
     if is_dual:
-        return passed(f"{found.words}, which it may do for older clients", found.frames)
+        return passed(f"{found.outcome}, which it may do for older clients", found.frames)
     return _otherwise(
-        context, found, f"a request without {_VERSION} was {found.words}, not refused with -32020"
+        context, found, f"a request without {_VERSION} was {found.outcome}, not refused with -32020"
     )
 
 
@@ -78,7 +86,7 @@ async def _wrong_method(context: ProbeContext) -> Conclusion:
 async def _no_method(context: ProbeContext) -> Conclusion:
     message = context.client.request_object("server/discover")
     return await _refused(
-        context, message, lambda given: changed(given, "Mcp-Method"), "a request without Mcp-Method"
+        context, message, lambda given: with_headers(given, "Mcp-Method"), "a request without Mcp-Method"
     )
 
 
@@ -93,7 +101,7 @@ async def _no_name(context: ProbeContext) -> Conclusion:
     method, params = named(context)
     message = context.client.request_object(method, params)
     return await _refused(
-        context, message, lambda given: changed(given, "Mcp-Name"), f"{method} without Mcp-Name"
+        context, message, lambda given: with_headers(given, "Mcp-Name"), f"{method} without Mcp-Name"
     )
 
 
@@ -104,9 +112,9 @@ async def _encoded_name(context: ProbeContext) -> Conclusion:
     value = f"=?base64?{b64encode(str(_name(params)).encode()).decode()}?="
     found = await ask(context, message, _with(given, "Mcp-Name", value))
     if found.code != MISMATCH:
-        return passed(found.words, found.frames)
-    said = f"an Mcp-Name in base64 was {found.words}; it must be decoded before it is compared"
-    return sentence("failed", said, found.frames, f"{_PAGE}#value-encoding")
+        return passed(found.outcome, found.frames)
+    text = f"an Mcp-Name in base64 was {found.outcome}; it must be decoded before it is compared"
+    return cited("failed", text, found.frames, f"{_PAGE}#value-encoding")
 
 
 async def _case(context: ProbeContext) -> Conclusion:
@@ -114,15 +122,15 @@ async def _case(context: ProbeContext) -> Conclusion:
     given = streamable(context).headers(dumps(message))
     found = await ask(context, message, [(name.swapcase(), value) for name, value in given])
     if found.is_served:
-        return passed(found.words, found.frames)
-    said = f"headers with names like mCP-pROTOCOL-vERSION were {found.words}; case must not matter"
-    return sentence("failed", said, found.frames, f"{_PAGE}#case-sensitivity")
+        return passed(found.outcome, found.frames)
+    text = f"headers with names like mCP-pROTOCOL-vERSION were {found.outcome}; case must not matter"
+    return cited("failed", text, found.frames, f"{_PAGE}#case-sensitivity")
 
 
 async def _no_param(context: ProbeContext) -> Conclusion:
     message, _, header = _mirroring(context)
     what = f"a call without Mcp-Param-{header}, which its tool asks for,"
-    return await _refused(context, message, lambda given: changed(given, f"Mcp-Param-{header}"), what)
+    return await _refused(context, message, lambda given: with_headers(given, f"Mcp-Param-{header}"), what)
 
 
 async def _wrong_param(context: ProbeContext) -> Conclusion:
@@ -138,7 +146,7 @@ def named(context: ProbeContext) -> tuple[str, JSONObject]:
     Raises:
         Skipped: the server has nothing of that kind.
     """
-    for prompt in context.walk.prompts:
+    for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
         needs = [
             one
@@ -147,7 +155,7 @@ def named(context: ProbeContext) -> tuple[str, JSONObject]:
         ]
         if isinstance(prompt.get("name"), str) and not needs:
             return "prompts/get", {"name": prompt["name"]}
-    for resource in context.walk.resources:
+    for resource in context.inventory.resources:
         if isinstance(resource.get("uri"), str):
             return "resources/read", {"uri": resource["uri"]}
     for name, arguments in to_call(context):
@@ -163,7 +171,7 @@ def _mirroring(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
         if wanted.headers and not wanted.faults:
             path, header = wanted.headers[0]
             schema = next(
-                (one.get("inputSchema") for one in context.walk.tools if one.get("name") == name), None
+                (one.get("inputSchema") for one in context.inventory.tools if one.get("name") == name), None
             )
             value = argument(arguments, path)
             if value is None:
@@ -189,7 +197,7 @@ def _put(arguments: JSONObject, path: Path, value: JSON) -> None:
 
 
 def _with(headers: Headers, name: str, value: str) -> Headers:
-    return [*changed(headers, name), (name, value)]
+    return [*with_headers(headers, name), (name, value)]
 
 
 def _name(params: JSONObject) -> JSON:

@@ -23,7 +23,7 @@ from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import to_call
-from mcpproxy.validate.raw_requests import sentence
+from mcpproxy.validate.raw_requests import cited
 from mcpproxy.validate.sample import sample
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
@@ -45,7 +45,7 @@ async def _asks(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, A
     ]
     wanted += [
         ("resources/read", {"uri": one["uri"]})
-        for one in context.walk.resources[:2]
+        for one in context.inventory.resources[:2]
         if isinstance(one.get("uri"), str)
     ]
     is_any = False
@@ -110,11 +110,11 @@ async def _undeclared(context: ProbeContext) -> Conclusion:
         frames += answer.frames
         name = shown(params.get("name", params.get("uri")))
         if isinstance(again := answer.members.get("inputRequests"), dict) and again:
-            said = f"{name} asked for input of a kind that the request does not declare"
-            return context.breaks("MRTR-004/R-256", said, answer.frames)
+            text = f"{name} asked for input of a kind that the request does not declare"
+            return context.violation("MRTR-004/R-256", text, answer.frames)
         if answer.is_error and answer.code != _NEEDED:
-            said = f"{name} was refused with {shown(answer.code)} for want of a capability, not with -32021"
-            return context.breaks("PROTO-009/R-224", said, answer.frames)
+            text = f"{name} was refused with {shown(answer.code)} for want of a capability, not with -32021"
+            return context.violation("PROTO-009/R-224", text, answer.frames)
         words.append(f"{name} {'refused with -32021' if answer.is_error else 'did without'}")
     if not words:
         raise Skipped("nothing that may be called asks a client for anything")
@@ -130,8 +130,8 @@ async def _incomplete(context: ProbeContext) -> Conclusion:
         answer = await context.client.request(method, {**params, **given})
         name = shown(params.get("name", params.get("uri")))
         if answer.is_error:
-            said = f"{name} without its input was refused with {shown(answer.code)}; it should ask again"
-            return sentence("warning", said, answer.frames, f"{_PAGE}#error-handling")
+            text = f"{name} without its input was refused with {shown(answer.code)}; it should ask again"
+            return cited("warning", text, answer.frames, f"{_PAGE}#error-handling")
         asks = answer.members.get("resultType") == "input_required"
         words.append(f"{name} {'asked again' if asks else 'did without'}")
     if not words:
@@ -148,8 +148,8 @@ async def _subscribes(context: ProbeContext) -> Conclusion:
         if isinstance(came, Answer):
             return _without(context, came)
         if came is None:
-            said = f"a subscription was not acknowledged within {client.timeout_s:g} s"
-            return context.breaks("SUB-003/R-245", said, (pending.seq,))
+            text = f"a subscription was not acknowledged within {client.timeout_s:g} s"
+            return context.violation("SUB-003/R-245", text, (pending.seq,))
     await client.ping()
     return passed(f"acknowledged: {_acknowledged(came)}", (pending.seq, came.seq))
 
@@ -160,8 +160,8 @@ async def _subscribes_twice(context: ProbeContext) -> Conclusion:
             return _without(context, came)
         async with _listening(context, "mcpproxy-subscription") as (second, later):
             if came is None or not isinstance(later, Frame):
-                said = "of two subscriptions at once, one was not acknowledged under its id"
-                return context.breaks("SUB-003/R-245", said, (first.seq, second.seq))
+                text = "of two subscriptions at once, one was not acknowledged under its id"
+                return context.violation("SUB-003/R-245", text, (first.seq, second.seq))
     await context.client.ping()
     frames = (first.seq, came.seq, second.seq, later.seq)
     return passed("two side by side, each acknowledged under its id", frames)
@@ -170,11 +170,11 @@ async def _subscribes_twice(context: ProbeContext) -> Conclusion:
 def _without(context: ProbeContext, answer: Answer) -> Conclusion:
     """The server answered at once, which is the end of a subscription."""
     if not answer.is_error:
-        said = "subscriptions/listen was answered at once, without an acknowledgement"
-        return context.breaks("SUB-003/R-245", said, answer.frames)
+        text = "subscriptions/listen was answered at once, without an acknowledgement"
+        return context.violation("SUB-003/R-245", text, answer.frames)
     if any(context.declares(path) for path in _CHANGING):
-        said = f"changes are declared, but subscriptions/listen was refused with {shown(answer.code)}"
-        return context.breaks("PROTO-009/R-045", said, answer.frames)
+        text = f"changes are declared, but subscriptions/listen was refused with {shown(answer.code)}"
+        return context.violation("PROTO-009/R-045", text, answer.frames)
     raise Skipped(f"the server has no subscriptions ({shown(answer.code)})")
 
 
@@ -192,14 +192,14 @@ async def _listening(
 ) -> AsyncGenerator[tuple[Pending, Answer | Frame | None]]:
     """A subscription: the request, and the answer or the acknowledgement if either came. It is cancelled."""
     client = context.client
-    uri = next((one.get("uri") for one in context.walk.resources), None)
+    uri = next((one.get("uri") for one in context.inventory.resources), None)
     wanted: JSONObject = {
         "toolsListChanged": True,
         "promptsListChanged": True,
         "resourcesListChanged": True,
         "resourceSubscriptions": [uri] if isinstance(uri, str) else [],
     }
-    before = len(client.strays)
+    before = len(client.unsolicited)
     pending = await client.begin("subscriptions/listen", {"notifications": wanted}, id=id)
     exchange = context.http_wire.last if client.wire.transport == "http" else None
     answering = asyncio.create_task(client.answer(pending))
@@ -223,7 +223,7 @@ async def _listening(
 
 
 async def _acknowledgement(client: Client, pending: Pending, before: int) -> Frame | None:
-    while frame := await client.next_stray(client.timeout_s, before):
+    while frame := await client.next_unsolicited(client.timeout_s, before):
         if _is_of(frame, pending):
             return frame
         before += 1

@@ -14,7 +14,7 @@ from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.raw_requests import changed, harmless, posted, said, sentence, streamable
+from mcpproxy.validate.raw_requests import cited, harmless_request, post, raw_answer, streamable, with_headers
 
 if TYPE_CHECKING:
     from mcpproxy.validate.client import Client
@@ -32,14 +32,14 @@ _PAGE: Final = "basic/transports#protocol-version-header"
 
 async def _ids(context: ProbeContext) -> Conclusion:
     async with (
-        context.fresh("first", connected=True) as first,
-        context.fresh("second", connected=True) as second,
+        context.new_session("first", connected=True) as first,
+        context.new_session("second", connected=True) as second,
     ):
         ids = [streamable(context, client).session_id for client in (first, second)]
     if not all(ids):
         raise Skipped("the server has no session ids")
     if ids[0] == ids[1]:
-        return context.breaks("PROTO-010/R-090", "two sessions got the same session id")
+        return context.violation("PROTO-010/R-090", "two sessions got the same session id")
     return passed(f"{len(ids[0])} characters, another one for each session")
 
 
@@ -50,7 +50,7 @@ async def _missing(context: ProbeContext) -> Conclusion:
     if exchange.status in (400, *_OTHER_REASONS):
         return passed(f"refused with {exchange.status}", exchange.seen)
     text = f"a request without session id was refused with {exchange.status}, not with 400"
-    return context.breaks("PROTO-010/R-092", text, exchange.seen)
+    return context.violation("PROTO-010/R-092", text, exchange.seen)
 
 
 async def _unknown(context: ProbeContext) -> Conclusion:
@@ -71,9 +71,9 @@ async def _unknown(context: ProbeContext) -> Conclusion:
 
 
 async def _deleted(context: ProbeContext) -> Conclusion:
-    async with context.fresh("session-deleted", connected=True) as client:
+    async with context.new_session("session-deleted", connected=True) as client:
         wire = _session(context, client)
-        deletion = await posted(context, b"", wire.headers(), method="DELETE")
+        deletion = await post(context, b"", wire.headers(), method="DELETE")
         if deletion.status >= 300:
             wire.session_id = "" if deletion.status == 404 else wire.session_id
             raise Skipped(f"clients cannot end sessions ({deletion.status})")
@@ -81,16 +81,16 @@ async def _deleted(context: ProbeContext) -> Conclusion:
         wire.session_id = ""
     if after.status == 404:
         return passed("its id gets 404 afterwards", after.seen)
-    text = f"a session that was deleted is {said(after).words}, not refused with 404"
-    return context.breaks("PROTO-010/R-093", text, (*deletion.seen, *after.seen))
+    text = f"a session that was deleted is {raw_answer(after).outcome}, not refused with 404"
+    return context.violation("PROTO-010/R-093", text, (*deletion.seen, *after.seen))
 
 
 async def _bad_version(context: ProbeContext) -> Conclusion:
     exchange = await _with(context, context.client, version=_NO_VERSION)
     if exchange.status == 400 or exchange.status in _OTHER_REASONS:
         return passed(f"refused with {exchange.status}", exchange.seen)
-    text = f"{_VERSION}: {_NO_VERSION} was {said(exchange).words}, not refused with 400"
-    return context.breaks("PROTO-008/R-098", text, exchange.seen)
+    text = f"{_VERSION}: {_NO_VERSION} was {raw_answer(exchange).outcome}, not refused with 400"
+    return context.violation("PROTO-008/R-098", text, exchange.seen)
 
 
 async def _no_version(context: ProbeContext) -> Conclusion:
@@ -100,7 +100,7 @@ async def _no_version(context: ProbeContext) -> Conclusion:
     text = (
         f"a request without {_VERSION} was refused with {exchange.status}; it should be taken as 2025-03-26"
     )
-    return sentence("warning", text, exchange.seen, f"{context.revision}/{_PAGE}")
+    return cited("warning", text, exchange.seen, f"{context.revision}/{_PAGE}")
 
 
 async def _with(
@@ -108,12 +108,12 @@ async def _with(
 ) -> "ClientExchange":
     """A harmless request with another session id or version, or with none; an empty one stays as it is."""
     wire = streamable(context, client) if id == "" else _session(context, client)
-    raw = dumps(harmless(client))
+    raw = dumps(harmless_request(client))
     headers = wire.headers(raw)
     for name, value in ((_ID, id), (_VERSION, version)):
         if value != "":
-            headers = [*changed(headers, name), *([(name, value)] if value is not None else [])]
-    return await posted(context, raw, headers)
+            headers = [*with_headers(headers, name), *([(name, value)] if value is not None else [])]
+    return await post(context, raw, headers)
 
 
 def _session(context: ProbeContext, client: "Client") -> "HttpWire":

@@ -16,7 +16,7 @@ from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.jsonrpc import NOBODYS
+from mcpproxy.validate.probes.jsonrpc import UNKNOWN_METHOD
 from mcpproxy.validate.stdio_wire import StdioWire
 
 _PROMPT_S: Final = 5.0
@@ -30,16 +30,16 @@ _TOGETHER: Final = 5
 
 async def _stdout(context: ProbeContext) -> Conclusion:
     """All kinds of occasions to write something to stdout; the observer looks at what is there."""
-    async with context.fresh("stdout", connected=True) as client:
+    async with context.new_session("stdout", connected=True) as client:
         wire = _wire(client)
-        await client.request(NOBODYS)
+        await client.request(UNKNOWN_METHOD)
         await client.send(b'{"jsonrpc":"2.0","method":')
         if context.declares("tools"):
             await client.request("tools/call", {"name": "mcpproxy-no-such-tool", "arguments": {}})
         await client.ping()
         await client.close()
-        said = f"{len(client.heard)} messages on stdout, {wire.stderr_bytes:,} bytes on stderr"
-        return passed(said, tuple(frame.seq for frame in client.heard))
+        text = f"{len(client.received)} messages on stdout, {wire.stderr_bytes:,} bytes on stderr"
+        return passed(text, tuple(frame.seq for frame in client.received))
 
 
 async def _split(context: ProbeContext) -> Conclusion:
@@ -53,7 +53,7 @@ async def _split(context: ProbeContext) -> Conclusion:
     ends = [*sorted(set(cuts) - {0}), len(raw)]
     pending = client.expect(id, method)
     start = 0
-    async with wire.turn:
+    async with wire.write_lock:
         for end in ends:
             pending.seq = await wire.write(raw[start:end])
             await asyncio.sleep(_APART_S)
@@ -70,7 +70,7 @@ async def _together(context: ProbeContext) -> Conclusion:
     ids = [client.new_id() for _ in range(_TOGETHER)]
     pending = [client.expect(id, method) for id in ids]
     lines = [dumps(client.request_object(method, id=id)) + b"\n" for id in ids]
-    async with wire.turn:
+    async with wire.write_lock:
         first = wire.recording.seq + 1
         await wire.write(b"".join(lines))
     for number, one in enumerate(pending):
@@ -81,17 +81,17 @@ async def _together(context: ProbeContext) -> Conclusion:
 
 
 async def _eof(context: ProbeContext) -> Conclusion:
-    async with context.fresh("stdin-eof", connected=True) as client:
+    async with context.new_session("stdin-eof", connected=True) as client:
         wire = _wire(client)
         started = time.monotonic()
         wire.close_stdin()
         limit_s = _limit_s(context)
         if not await wire.ended(limit_s):
             await wire.kill()
-            said = f"the server was still running {limit_s:g} s after its stdin was closed"
+            text = f"the server was still running {limit_s:g} s after its stdin was closed"
             if client.is_stateless:
-                return context.breaks("STDIO-005/R-061", said)
-            return warned(f"{said}; {context.revision} leaves it to the host to end it")
+                return context.violation("STDIO-005/R-061", text)
+            return warned(f"{text}; {context.revision} leaves it to the host to end it")
         took_s = time.monotonic() - started
         await client.close()
     return _ended(wire.exit_code, took_s, "its stdin was closed")
@@ -100,7 +100,7 @@ async def _eof(context: ProbeContext) -> Conclusion:
 async def _sigterm(context: ProbeContext) -> Conclusion:
     if not hasattr(signal, "SIGKILL"):
         raise Skipped("this system has no SIGTERM that can be caught")
-    async with context.fresh("sigterm", connected=True) as client:
+    async with context.new_session("sigterm", connected=True) as client:
         wire = _wire(client)
         started = time.monotonic()
         wire.signal(signal.SIGTERM)
@@ -127,7 +127,7 @@ def _ended(code: int | None, took_s: float, after: str) -> Conclusion:
 async def _restart(context: ProbeContext) -> Conclusion:
     method = "tools/list"
     here = await context.client.list(method)
-    async with context.fresh("restart", connected=True) as client:
+    async with context.new_session("restart", connected=True) as client:
         there = await client.list(method)
         if here != there:
             # Some servers register tools when the handshake is over: once they have settled, they count.
@@ -136,10 +136,10 @@ async def _restart(context: ProbeContext) -> Conclusion:
         frames = (client.wire.recording.seq,)
     if here == there:
         return passed(f"{len(there)} tools, the same in both", frames)
-    said = f"another process lists other tools: {_difference(here, there)}"
+    text = f"another process lists other tools: {_difference(here, there)}"
     if context.client.is_stateless:
-        return context.breaks("TOOL-013/R-150", said, frames)
-    return warned(f"{said}; nothing forbids it, but hosts remember what users have approved", frames)
+        return context.violation("TOOL-013/R-150", text, frames)
+    return warned(f"{text}; nothing forbids it, but hosts remember what users have approved", frames)
 
 
 def _difference(here: list[JSONObject], there: list[JSONObject]) -> str:
@@ -150,8 +150,8 @@ def _difference(here: list[JSONObject], there: list[JSONObject]) -> str:
         return f"{', '.join(more[:5])} is new"
     if names != others:
         return "they come in another order"
-    changed = [name for name, one, other in zip(names, here, there, strict=True) if one != other]
-    return f"{', '.join(changed[:5])} is defined otherwise"
+    with_headers = [name for name, one, other in zip(names, here, there, strict=True) if one != other]
+    return f"{', '.join(with_headers[:5])} is defined otherwise"
 
 
 def _limit_s(context: ProbeContext) -> float:

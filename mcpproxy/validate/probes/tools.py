@@ -16,7 +16,7 @@ from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import to_call, walk_tools
 
-_NOBODYS: Final = "mcpproxy-no-such-thing"
+_UNKNOWN_NAME: Final = "mcpproxy-no-such-thing"
 
 _WRONG: Final[dict[str, JSON]] = {
     "string": {"no": "string"},
@@ -30,12 +30,12 @@ _WRONG: Final[dict[str, JSON]] = {
 
 
 async def _unknown_tool(context: ProbeContext) -> Conclusion:
-    answer = await context.client.request("tools/call", {"name": _NOBODYS, "arguments": {}})
+    answer = await context.client.request("tools/call", {"name": _UNKNOWN_NAME, "arguments": {}})
     if answer.is_error:
         return passed(f"refused with {shown(answer.code)}", answer.frames)
-    said = "with a tool's result (isError)" if _has_failed(answer) else "as if it had worked"
-    return context.breaks(
-        "TOOL-006/R-143", f"a call of a tool that does not exist was answered {said}", answer.frames
+    text = "with a tool's result (isError)" if _has_failed(answer) else "as if it had worked"
+    return context.violation(
+        "TOOL-006/R-143", f"a call of a tool that does not exist was answered {text}", answer.frames
     )
 
 
@@ -44,8 +44,8 @@ async def _missing_argument(context: ProbeContext) -> Conclusion:
     for name, arguments in to_call(context):
         for left_out in _required(context, name):
             given: JSONObject = {key: value for key, value in arguments.items() if key != left_out}
-            said = f"{shown(name)} without its required argument {shown(left_out)}"
-            return await _refused_call(context, name, given, said)
+            text = f"{shown(name)} without its required argument {shown(left_out)}"
+            return await _refused_call(context, name, given, text)
     raise Skipped("no tool that may be called has a required argument")
 
 
@@ -56,18 +56,18 @@ async def _wrong_argument(context: ProbeContext) -> Conclusion:
             kind = schema.get("type") if isinstance(schema, dict) else None
             if isinstance(kind, str) and kind in _WRONG:
                 given: JSONObject = {**arguments, argument: _WRONG[kind]}
-                said = f"{shown(name)} with {shown(argument)} that is no {kind}"
-                return await _refused_call(context, name, given, said)
+                text = f"{shown(name)} with {shown(argument)} that is no {kind}"
+                return await _refused_call(context, name, given, text)
     raise Skipped("no tool that may be called has an argument of a plain type")
 
 
-async def _refused_call(context: ProbeContext, name: str, arguments: JSONObject, said: str) -> Conclusion:
+async def _refused_call(context: ProbeContext, name: str, arguments: JSONObject, text: str) -> Conclusion:
     answer = await context.client.request("tools/call", {"name": name, "arguments": arguments})
     if answer.is_error:
-        return passed(f"{said} was refused with {shown(answer.code)}", answer.frames)
+        return passed(f"{text} was refused with {shown(answer.code)}", answer.frames)
     if _has_failed(answer):
-        return passed(f"{said} failed (isError)", answer.frames)
-    return context.breaks("TOOL-008/R-145", f"{said} was called as if all were right", answer.frames)
+        return passed(f"{text} failed (isError)", answer.frames)
+    return context.violation("TOOL-008/R-145", f"{text} was called as if all were right", answer.frames)
 
 
 async def _same_again(context: ProbeContext) -> Conclusion:
@@ -90,7 +90,7 @@ def _properties(context: ProbeContext, name: str) -> JSONObject:
 
 
 def _schema(context: ProbeContext, name: str) -> JSONObject:
-    tool = next((one for one in context.walk.tools if one.get("name") == name), None)
+    tool = next((one for one in context.inventory.tools if one.get("name") == name), None)
     schema = tool.get("inputSchema") if tool is not None else None
     return schema if isinstance(schema, dict) else {}
 

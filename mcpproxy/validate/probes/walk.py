@@ -30,7 +30,7 @@ async def _connect(context: ProbeContext) -> Conclusion:
     try:
         await context.start()
     except CouldNotStartError as fault:
-        context.unopened = str(fault)
+        context.open_failure = str(fault)
         raise
     return passed("it is there" if context.target.url else "it was started")
 
@@ -43,13 +43,13 @@ async def _handshake(context: ProbeContext) -> Conclusion:
     except ValidateError as fault:
         # A server of the other era refuses in whatever way it likes.
         kinds = (UnsupportedVersionError, RefusedError, HttpStatusError)
-        context.is_other_offered = isinstance(fault, kinds)
-        context.unopened = f"there is no session: {fault}"
+        context.is_revision_refused = isinstance(fault, kinds)
+        context.open_failure = f"there is no session: {fault}"
         raise
     context.server = client.server
     if client.revision != wanted and context.is_exact:
-        context.is_other_offered = True
-        context.unopened = f"the server does not speak {wanted}"
+        context.is_revision_refused = True
+        context.open_failure = f"the server does not speak {wanted}"
         raise UnsupportedVersionError(
             f"asked for {wanted}, the server offers {client.revision}", answer.frames, (client.revision,)
         )
@@ -62,41 +62,41 @@ async def _handshake(context: ProbeContext) -> Conclusion:
 async def _ping(context: ProbeContext) -> Conclusion:
     answer = await context.client.ping()
     if answer.is_error:
-        return context.breaks("LIFE-004/R-040", "ping was refused", answer.frames)
+        return context.violation("LIFE-004/R-040", "ping was refused", answer.frames)
     return passed("answered", answer.frames)
 
 
 async def _tools(context: ProbeContext) -> Conclusion:
-    context.walk.tools = await context.client.list("tools/list")
-    return passed(_counted(context.walk.tools, "tool"))
+    context.inventory.tools = await context.client.list("tools/list")
+    return passed(_counted(context.inventory.tools, "tool"))
 
 
 async def _resources(context: ProbeContext) -> Conclusion:
-    context.walk.resources = await context.client.list("resources/list")
-    return passed(_counted(context.walk.resources, "resource"))
+    context.inventory.resources = await context.client.list("resources/list")
+    return passed(_counted(context.inventory.resources, "resource"))
 
 
 async def _templates(context: ProbeContext) -> Conclusion:
     answer = await context.client.request("resources/templates/list")
     if answer.code == -32601:
         raise Skipped("the server has no resource templates (-32601)")
-    context.walk.templates = await context.client.list("resources/templates/list")
-    return passed(_counted(context.walk.templates, "template"))
+    context.inventory.templates = await context.client.list("resources/templates/list")
+    return passed(_counted(context.inventory.templates, "template"))
 
 
 async def _prompts(context: ProbeContext) -> Conclusion:
-    context.walk.prompts = await context.client.list("prompts/list")
-    return passed(_counted(context.walk.prompts, "prompt"))
+    context.inventory.prompts = await context.client.list("prompts/list")
+    return passed(_counted(context.inventory.prompts, "prompt"))
 
 
 async def walk_tools(context: ProbeContext) -> None:
     """As much of the walk as is needed, where it was left out."""
-    context.walk.tools = context.walk.tools or await context.client.list("tools/list")
+    context.inventory.tools = context.inventory.tools or await context.client.list("tools/list")
 
 
 async def walk_resources(context: ProbeContext) -> None:
     """As ``walk_tools``."""
-    walk, client = context.walk, context.client
+    walk, client = context.inventory, context.client
     walk.resources = walk.resources or await client.list("resources/list")
     with suppress(RefusedError):  # not every server has templates
         walk.templates = walk.templates or await client.list("resources/templates/list")
@@ -104,7 +104,7 @@ async def walk_resources(context: ProbeContext) -> None:
 
 async def walk_prompts(context: ProbeContext) -> None:
     """As ``walk_tools``."""
-    context.walk.prompts = context.walk.prompts or await context.client.list("prompts/list")
+    context.inventory.prompts = context.inventory.prompts or await context.client.list("prompts/list")
 
 
 async def _calls(context: ProbeContext) -> Conclusion:
@@ -113,23 +113,23 @@ async def _calls(context: ProbeContext) -> Conclusion:
     if not calls:
         raise Skipped("no tool declares readOnlyHint; name one with --call NAME=JSON, or --call-all")
     frames: list[int] = []
-    said: list[str] = []
+    text: list[str] = []
     for name, arguments in calls:
         answer = await context.client.request("tools/call", {"name": name, "arguments": arguments})
         frames += answer.frames
         if answer.is_error:
-            said.append(f"{name} refused ({shown(answer.code)})")
+            text.append(f"{name} refused ({shown(answer.code)})")
         elif answer.members.get("isError") is True:
-            said.append(f"{name} failed (isError)")
+            text.append(f"{name} failed (isError)")
         else:
-            said.append(name)
-    return passed(f"called {', '.join(said)}", tuple(frames))
+            text.append(name)
+    return passed(f"called {', '.join(text)}", tuple(frames))
 
 
 def to_call(context: ProbeContext) -> list[tuple[str, JSONObject]]:
     """The tools that may be called, with arguments: those that only read, and those that the user named."""
     named = list(context.options.calls)
-    for tool in context.walk.tools:
+    for tool in context.inventory.tools:
         name = tool.get("name")
         annotations = tool.get("annotations")
         is_harmless = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
@@ -143,7 +143,7 @@ def to_call(context: ProbeContext) -> list[tuple[str, JSONObject]]:
 
 async def _reads(context: ProbeContext) -> Conclusion:
     await walk_resources(context)
-    uris = [uri for one in context.walk.resources if isinstance(uri := one.get("uri"), str)][:_SOME]
+    uris = [uri for one in context.inventory.resources if isinstance(uri := one.get("uri"), str)][:_SOME]
     if not uris:
         raise Skipped("there are no resources")
     frames: list[int] = []
@@ -159,7 +159,7 @@ async def _reads(context: ProbeContext) -> Conclusion:
 
 async def _gets(context: ProbeContext) -> Conclusion:
     await walk_prompts(context)
-    prompts = [one for one in context.walk.prompts if isinstance(one.get("name"), str)][:_SOME]
+    prompts = [one for one in context.inventory.prompts if isinstance(one.get("name"), str)][:_SOME]
     if not prompts:
         raise Skipped("there are no prompts")
     frames: list[int] = []
@@ -188,7 +188,7 @@ def _prompt_arguments(prompt: JSONObject) -> JSONObject:
 
 async def _completes(context: ProbeContext) -> Conclusion:
     await walk_prompts(context)
-    for prompt in context.walk.prompts:
+    for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
         for one in arguments if isinstance(arguments, list) else ():
             if isinstance(one, dict) and isinstance(one.get("name"), str):
@@ -196,8 +196,8 @@ async def _completes(context: ProbeContext) -> Conclusion:
                 params: JSON = {"ref": reference, "argument": {"name": one["name"], "value": ""}}
                 answer = await context.client.request("completion/complete", params)
                 if answer.is_error:
-                    said = f"completion of {shown(prompt['name'])} is refused: {answer.refusal}"
-                    return Conclusion("warning", said, answer.frames)
+                    text = f"completion of {shown(prompt['name'])} is refused: {answer.refusal}"
+                    return Conclusion("warning", text, answer.frames)
                 return passed("answered", answer.frames)
     raise Skipped("no prompt has an argument that could be completed")
 
