@@ -43,7 +43,7 @@ class Dependency:
 
 
 def dependencies(session: RecordedSession) -> dict[int, Dependency]:
-    """The cause of every message of the server, by its place."""
+    """The cause of every server message, by its place."""
     reading = _DependencyFinder(session)
     found: dict[int, Dependency] = {}
     for entry in session.messages:

@@ -1,4 +1,4 @@
-"""Two answers to the same request side by side: what about the second is not as it was."""
+"""The differences between two responses to the same request."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -20,11 +20,11 @@ _GENERATED: Final = (
     ("task", "createdAt"),
     ("task", "lastUpdatedAt"),
 )
-"""Values that a server makes up anew: it matters only that they are there."""
+"""Values that a server generates anew each time: only their presence is compared."""
 
 
 def answer_changes(was: SessionMessage, now: SessionMessage, rules: DiffRules) -> Iterator[Change]:
-    """Every change from one answer to the other; a change of its kind stands alone."""
+    """Every change from one response to the other; if the kind of response changed, only that."""
     match was.message, now.message:
         case Response(result=expected), Response(result=found):
             if status := _status_change(expected, found):
@@ -47,7 +47,7 @@ def answer_changes(was: SessionMessage, now: SessionMessage, rules: DiffRules) -
 
 
 def normalised(value: JSON) -> JSON:
-    """A result or params with a fixed word for every value that is made up anew each time."""
+    """A result or params with a fixed word in place of every generated value."""
     if not isinstance(value, dict):
         return value
     copy = dict(value)
@@ -69,7 +69,7 @@ def or_none(value: "JSON | Absent") -> JSON:
 
 
 def _status_change(expected: JSON, found: JSON) -> Change | None:
-    """A result that has become one of another kind: then its members are not worth comparing."""
+    """A change of the kind of result, which makes a comparison of the members pointless."""
     if not isinstance(expected, dict) or not isinstance(found, dict):
         return None
     failed, fails = expected.get("isError") is True, found.get("isError") is True

@@ -1,6 +1,6 @@
-"""Lists of tools, prompts and resources, compared by name: all pages of one listing are one list.
+"""Compares lists of tools, prompts and resources by name; all pages of one listing form one list.
 
-Where an entry stands, and on which page, does not matter; which entries there are and what they say does.
+The position of an entry and its page do not count; the set of entries and their content do.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from mcpproxy.session.frame import CLIENT
 
 @dataclass(frozen=True, slots=True)
 class ListKind:
-    """The member of a result that holds the list, the member that names an entry, and its word for people."""
+    """The member of a result with the list, the member with an entry's name, and the noun for messages."""
 
     member: str
     key: str
@@ -38,12 +38,12 @@ _SCHEMAS: Final = ("inputSchema", "outputSchema", "arguments")
 _DESCRIPTIONS: Final = ("description", "title")
 
 _Name: TypeAlias = tuple[str, int]
-"""A name, and how many entries before it are called so too."""
+"""A name, and how many earlier entries have the same name."""
 
 
 @dataclass(slots=True)
 class PagedListing:
-    """One walk through a list: the requests for its pages and their results, ``first`` for the first page."""
+    """One complete listing: the requests for its pages and their results. ``first`` asks for the first page."""
 
     first: SessionMessage
     requests: list[SessionMessage] = field(default_factory=list[SessionMessage])
@@ -83,7 +83,7 @@ def listings(session: RecordedSession) -> list[PagedListing]:
 
 
 def changes(expected: PagedListing, found: PagedListing, rules: DiffRules) -> Iterator[Change]:
-    """What is not as it was: entries gone, entries new, entries that say something else."""
+    """The changes between two listings: entries removed, added and changed."""
     of = expected.of
     were, are = dict(_entries(expected)), dict(_entries(found))
     for name, (pointer, value) in were.items():
@@ -126,7 +126,7 @@ def _entries(listing: PagedListing) -> Iterator[tuple[_Name, tuple[str, JSON]]]:
 
 
 def _envelope(listing: PagedListing) -> JSON:
-    """The first page without its entries; a list that is no list stays."""
+    """The first page without its entries; a malformed list is kept."""
     of = listing.of
     first = listing.results[0]
     hidden = {"nextCursor", *((of.member,) if isinstance(first.get(of.member), list) else ())}

@@ -1,10 +1,10 @@
-"""Two sessions side by side: what the server of the one did, and what that of the other did.
+"""Compares what the servers of two sessions did.
 
-Answers are compared with answers to the same request, lists by name, and what a server said of its own
-accord with what it said then: equal ones first, the others of the same method in order.
+Responses are compared with the responses to the same requests, lists by name, and the server's own requests
+and notifications method by method: equal ones are paired first, the others in order.
 
-What differs each time counts for nothing: ``_meta`` of a message, progress tokens, the version in
-``serverInfo``; and of cursors, request states and names of tasks only whether they are there.
+Values that differ in every run do not count: ``_meta``, progress tokens and the version in ``serverInfo``. Of
+cursors, request states and task ids only the presence counts.
 """
 
 from collections import defaultdict, deque
@@ -33,7 +33,7 @@ VOLATILE: Final = (
     "/params/progressToken",
     "/result/serverInfo/version",
 )
-"""What differs each time, in every message."""
+"""Members that differ in every run."""
 
 _SLOWER_NS: Final = 500_000_000
 _SLOWER_TIMES: Final = 2
@@ -42,9 +42,9 @@ _CANDIDATES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """What of two sessions belongs together: places of requests, and numbers of HTTP exchanges.
+    """Which requests (by place) and HTTP exchanges (by number) of two sessions correspond.
 
-    ``unsent`` are requests that were not sent again, with the reason.
+    ``unsent`` holds the requests that were not sent again, with the reason.
     """
 
     requests: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -53,7 +53,7 @@ class Pairing:
 
 
 def pair_requests(expected: RecordedSession, found: RecordedSession, rules: DiffRules) -> Pairing:
-    """Which requests of two recordings are the same: by method and params, equal ones in order."""
+    """Pair the requests of two sessions by method and params, equal ones in order."""
     matcher = Matcher((entry for entry in found.messages if _is_client_request(entry)), ignore=rules.ignore)
     requests: dict[int, int] = {}
     exchanges: dict[int, int] = {}
@@ -76,7 +76,7 @@ def compare_sessions(
     rules: DiffRules,
     leaves_out: Sequence[str] = (),
 ) -> list[ComparedItem]:
-    """Every item of two sessions; ``leaves_out`` are methods that do not count."""
+    """Every item of two sessions, without the methods in ``leaves_out``."""
     return _SessionComparison(expected, found, pairing, rules).items(frozenset(leaves_out))
 
 
@@ -165,7 +165,7 @@ class _SessionComparison:
         return ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, tuple(changes), remark)
 
     def _answer(self, session: RecordedSession, request: SessionMessage) -> SessionMessage | None:
-        """The answer to a request; over HTTP also an error without an id in the same exchange."""
+        """The response to a request; over HTTP also an error without id in the same exchange."""
         if (answer := session.answers_to(request)) or not request.exchange:
             return answer
         for entry in session.messages[request.index :]:
@@ -184,7 +184,7 @@ class _SessionComparison:
     def _unsolicited(
         self, choose: Callable[[RecordedSession], Iterator[SessionMessage]], leaves_out: frozenset[str]
     ) -> Iterator[tuple[int, ComparedItem]]:
-        """What servers said of their own accord, method by method."""
+        """The servers' own requests and notifications, method by method."""
         were, are = _by_method(choose(self._expected)), _by_method(choose(self._found))
         for method in {**were, **are}:
             if method in leaves_out:
@@ -201,7 +201,7 @@ class _SessionComparison:
                     yield entry.index, ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, changes)
 
     def _unmatched_lines(self) -> Iterator[tuple[int, ComparedItem]]:
-        """Lines that are no message, and answers to nothing."""
+        """Lines that are not messages, and responses without a request."""
         were, are = self._lines_without_request(self._expected), self._lines_without_request(self._found)
         for entry, twin in _aligned(were, are, self._reads_the_same):
             what = "a line of the server's that answers nothing and is no message"
@@ -235,9 +235,9 @@ class _SessionComparison:
         ]
 
     def _exchanges(self, leaves_out: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
-        """HTTP exchanges in which nothing was asked: they count where their status is another."""
+        """HTTP exchanges without a request, where their status differs."""
         if not any(exchange.status for exchange in self._found.exchanges.values()):
-            return  # played on stdio
+            return  # the live session was on stdio
         said_in: defaultdict[int, list[SessionMessage]] = defaultdict(list)
         for entry in self._expected.messages:
             if entry.sender == CLIENT:
@@ -265,14 +265,14 @@ class _SessionComparison:
             yield was.opened, ComparedItem(what, "changed", was.request.seq, now.request.seq, (change,))
 
     def _method_of(self, entry: SessionMessage) -> str:
-        """The method of a message, or for an answer that of what it answers; empty if that is not known."""
+        """The method of a message, or of the request that a response answers; empty if unknown."""
         if entry.method is None and entry.answers is not None:
             entry = self._expected.messages[entry.answers]
         return entry.method or ""
 
 
 def named(entry: SessionMessage) -> str:
-    """What a request is, in few words: ``tools/call "echo"``."""
+    """A short description of a request: ``tools/call "echo"``."""
     message = entry.message
     if not isinstance(message, Request | Notification):
         return "a message"
@@ -343,7 +343,7 @@ def _aligned(
     are: Sequence[SessionMessage],
     is_same: Callable[[SessionMessage, SessionMessage], bool],
 ) -> Iterator[tuple[SessionMessage | None, SessionMessage | None]]:
-    """Equal ones together, and those that are the same; then the others in order, and what is left over."""
+    """Pair messages: equal ones, then equivalent ones, then the others in order; the rest have no partner."""
     waiting: defaultdict[bytes, deque[SessionMessage]] = defaultdict(deque)
     for entry in are:
         waiting[_fingerprint(entry)].append(entry)
@@ -370,7 +370,7 @@ def _aligned(
 
 
 def _fingerprint(entry: SessionMessage) -> bytes:
-    """Equal for messages that differ in nothing that counts; unequal ones may still turn out the same."""
+    """A key that is equal only for equivalent messages; equivalent messages may have different keys."""
     if entry.method is None:
         return entry.raw
     essence = _essence(entry)
@@ -384,7 +384,7 @@ def _fingerprint(entry: SessionMessage) -> bytes:
 
 
 def _cancelled(session: RecordedSession) -> set[int]:
-    """The requests that the client took back: an answer to them may come or not."""
+    """The requests that the client cancelled: a response to them may or may not come."""
     last: dict[tuple[type, object], int] = {}
     found: set[int] = set()
     for entry in session.messages:

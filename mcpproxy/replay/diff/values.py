@@ -1,7 +1,7 @@
-"""What differs between two JSON values, where (JSON Pointers), and what is allowed to.
+"""The differences between two JSON values, with their JSON Pointers, and which of them do not count.
 
-``DiffRules`` says what never counts: members by pattern (``/result/content/*/text``, ``/params/_meta/**``), and
-values that only look different: two timestamps, two UUIDs, two absolute paths.
+``DiffRules`` says what does not count: members that match a pattern (``/result/content/*/text``,
+``/params/_meta/**``), and values of the same kind (two timestamps, two UUIDs, two absolute paths).
 """
 
 import re
@@ -25,14 +25,14 @@ MATCHERS: Final[dict[str, re.Pattern[str]]] = {
     "uuids": re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
     "paths": re.compile(r"(?<![\w.:/])(/[\w.@~+-]+)+/?|[A-Za-z]:\\[^\s\"'<>|]+"),
 }
-"""What two texts may differ in and still be equal, by the name under which users choose it."""
+"""Kinds of text that count as equal, by the name of the option value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place where two values are not the same.
+    """One place where two values differ.
 
-    ``expected`` and ``found`` are the values, absent (as ``None``) on the side that lacks the member.
+    ``expected`` and ``found`` are the values, ``None`` on the side without the member.
     """
 
     pointer: str
@@ -61,13 +61,13 @@ class DiffRules:
     alike: tuple[str, ...] = ()
 
     def ignores(self, pointer: str) -> bool:
-        """Whether what stands at ``pointer`` may be anything."""
+        """Whether the value at ``pointer`` does not count."""
         return any(_pattern(pattern).fullmatch(pointer) for pattern in self.ignore)
 
     def equal_texts(self, one: str, other: str) -> bool:
-        """Whether two texts are the same but for what may differ in them.
+        """Whether two texts are equal apart from the parts that do not count.
 
-        Where the first holds the mask of a credential, the second may hold anything.
+        The mask of a credential in the first text matches anything in the second.
         """
         if one == other:
             return True
@@ -111,7 +111,7 @@ def differences(expected: JSON, found: JSON, rules: DiffRules = EXACT, at: str =
 
 
 def equal(expected: JSON, found: JSON, rules: DiffRules = EXACT) -> bool:
-    """Whether nothing differs that counts."""
+    """Whether there is no difference that counts."""
     return next(differences(expected, found, rules), None) is None
 
 

@@ -1,12 +1,11 @@
-"""A recorded server for a live client: a message in, what the server said to that out.
+"""Plays a recorded server for a live client: takes the client's messages, gives the server's.
 
-The engine knows no transport and no clock. It is given the client's messages as they come; it gives what is
-due, each with the delay after which it is to be sent, in the order in which it was recorded. Every
-recorded message of the server is sent once at most; ``mcpproxy.replay.dependencies`` tells what it waits
-for.
+The engine does no I/O and has no clock. For each client message it returns the server messages that are now
+due, in recorded order, each with the delay after which it is to be sent. Every recorded server message is
+sent at most once; ``mcpproxy.replay.dependencies`` says which client messages it waits for.
 
-A request that was not recorded, or not so often, is a miss: it is answered with an error that says what
-comes nearest, and counted.
+A request that was not recorded, or not as often, is a miss: it is counted and answered with an error that
+names the most similar recorded request.
 """
 
 from collections import Counter, defaultdict
@@ -53,8 +52,8 @@ _DIFFERENCES_TOLD: Final = 3
 class ReplayEngine:
     """Stands in for the server of one recorded session.
 
-    ``session_id`` stands where the recorded server spoke of the id of the session. ``misses`` counts requests
-    without a recorded answer, ``answered`` those that had one.
+    ``session_id`` replaces the recorded session id in server messages. ``answered`` counts the requests with
+    a recorded response, ``misses`` those without.
     """
 
     def __init__(
@@ -89,34 +88,34 @@ class ReplayEngine:
 
     @property
     def session(self) -> int:
-        """Which session it replays: the same number for two engines that replay the same."""
+        """Identifies the recorded session: equal for two engines that replay the same one."""
         return id(self._session)
 
     @property
     def waiting(self) -> int:
-        """How many requests of the recorded client no live one has sent."""
+        """How many requests of the recorded client the live client has not sent."""
         return self._matcher.count - self._matcher.taken
 
     @property
     def unsent(self) -> list[SessionMessage]:
-        """What the server said in the recording and has not said now."""
+        """The recorded server messages that have not been sent."""
         return self._schedule.unsent
 
     @property
     def is_over(self) -> bool:
-        """Whether the recorded server had left by now, of its own accord."""
+        """Whether the recorded server had ended the session by this point."""
         return self._session.server_left and (self._last is None or self._last in self._live)
 
     def has_answer(self, live: LiveMessage) -> bool:
-        """Whether the recording answers this request, now or later."""
+        """Whether the recording contains a response to this request, due now or later."""
         return live.recorded is not None and live.recorded.index in self._answer_to
 
     def begin(self) -> list[OutgoingMessage]:
-        """What the server said before the client said anything."""
+        """The server messages that depend on no client message."""
         return self._joined(self._outgoing(self._schedule.begin()))
 
     def receive(self, raw: bytes) -> EngineResult:
-        """Take one frame of the client's; never raises, whatever it is."""
+        """Take one frame from the client; never raises, whatever it contains."""
         outcome = EngineResult()
         message = parse(raw)
         outcome.messages = [LiveMessage(text, single) for single, text in singles(message, raw)]
@@ -162,7 +161,7 @@ class ReplayEngine:
         elif request.method == "ping" and self._options.level != "strict":
             outcome.outgoing.append(result(live, {}))
         elif request.method == "server/discover" and self._is_stateful:
-            # A client that knows both eras asks first; a server of the older one does not know the method.
+            # A client of both eras sends this first; a stateful server answers that it does not know the method.
             outcome.outgoing.append(error(live, _METHOD_NOT_FOUND, "Method not found"))
             outcome.notes.append("server/discover was not recorded; answered as by a server that lacks it")
         else:
@@ -173,7 +172,7 @@ class ReplayEngine:
         return None if entry is None else self._answer_to.get(entry.index)
 
     def _is_left_open(self, entry: SessionMessage) -> bool:
-        """Whether nobody knows what the server would have answered."""
+        """Whether the recording cannot tell what the server would have answered."""
         exchange = self._session.exchanges.get(entry.exchange)
         if exchange is not None and exchange.status >= 300:
             return not self._options.over_http  # over HTTP the status is the answer
@@ -229,12 +228,12 @@ class ReplayEngine:
                 and request_id(entry.message.params) == (type(id), id)
             ]
             if self._take_one(known, live, outcome):
-                return  # then the server knows what to say to that
+                return  # the recorded client cancelled it as well: the recorded reaction follows
             self._schedule.drop(target.recorded)
         target.is_cancelled = True
 
     def _take_one(self, known: Sequence[SessionMessage], live: LiveMessage, outcome: EngineResult) -> bool:
-        """Take ``live`` for the one of ``known`` that is just the same, or else for the first."""
+        """Match ``live`` with the equal one of ``known``, or else with the first."""
         if not known:
             return False
         entry = next((entry for entry in known if _is_alike(entry, live)), known[0])
@@ -251,7 +250,7 @@ class ReplayEngine:
         outgoing: list[OutgoingMessage] = []
         for entry in due:
             if entry.exchange and not self._options.over_http and isinstance(entry.message, Malformed):
-                continue  # a page for people, or an event without data: nothing that a line could be
+                continue  # an HTML page or an empty event, which a line on stdio cannot carry
             owner = self._owner[entry.index]
             live = None if owner is None else self._live.get(owner)
             raw = self._id_map.translated(entry, live)
@@ -264,7 +263,7 @@ class ReplayEngine:
         return outgoing
 
     def _joined(self, outgoing: list[OutgoingMessage]) -> list[OutgoingMessage]:
-        """What stood in one batch, and is due in one go, in one batch again."""
+        """Join the messages of one recorded batch again, if all of them are due together."""
         of: defaultdict[int, list[OutgoingMessage]] = defaultdict(list)
         for out in outgoing:
             if out.recorded is not None and out.recorded.batch:
@@ -282,7 +281,7 @@ class ReplayEngine:
         return found
 
     def _answer_by_refusal(self, found: dict[int, Dependency]) -> None:
-        """Where HTTP refused a request in a body that does not bear its id, that is the answer to it."""
+        """Treat an HTTP error body without the id of the request as the response to that request."""
         for place, dependency in found.items():
             entry = self._session.messages[place]
             if not isinstance(entry.message, ErrorResponse) or entry.answers is not None:
@@ -294,7 +293,7 @@ class ReplayEngine:
 
 
 def summary(engines: Sequence[ReplayEngine], passed: int = 0) -> str:
-    """How a replay went, in one line."""
+    """The result of a replay, in one line."""
     misses = sum(engine.misses for engine in engines)
     waiting = _never_asked(engines)
     answered = sum(engine.answered for engine in engines)
@@ -308,9 +307,9 @@ def summary(engines: Sequence[ReplayEngine], passed: int = 0) -> str:
 
 
 def _never_asked(engines: Sequence[ReplayEngine]) -> int:
-    """How many recorded requests nobody sent; of one session replayed several times, the best of its replays.
+    """How many recorded requests were not sent; for a session replayed several times, the lowest count.
 
-    A client that asks for the era first does so without a session: that replay goes no further.
+    A client that first asks for the era does so outside a session, in a replay that goes no further.
     """
     least: dict[int, int] = {}
     for engine in engines:

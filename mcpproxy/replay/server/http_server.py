@@ -1,8 +1,8 @@
-"""A recorded server over Streamable HTTP, whatever transport it was recorded on.
+"""Serves a recorded server over Streamable HTTP, whatever transport it was recorded on.
 
-Each client that initializes gets a session of its own: the recorded ones in order, then from the first on
-again. What came without a session id is answered from what came without one then. A recording of the
-transport before Streamable HTTP is served as such.
+Each client that sends ``initialize`` gets a recorded session of its own, in recorded order, starting over
+after the last one. Requests without a session id are answered from the recorded requests without one. A
+recording of HTTP+SSE is served as HTTP+SSE.
 """
 
 import asyncio
@@ -45,17 +45,17 @@ from mcpproxy.session.masked_values import is_masked
 
 _METHODS: Final = ("GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS")
 _SILENCE_S: Final = 86_400
-"""Between comments that keep a stream alive: the recorded events are all that is sent."""
+"""The interval of keep-alive comments, long enough that only the recorded events are sent."""
 
 
 class HttpReplayServer:
-    """Listens at once; serves in ``run`` until SIGINT or SIGTERM.
+    """Listens from construction on; ``run`` serves until SIGINT or SIGTERM.
 
-    ``engines`` are those of all sessions that there were, ``passed_on`` counts what the command behind the
-    recording was asked.
+    ``engines`` holds the engine of every session so far. ``passed_on`` counts the requests that were passed
+    on to the command behind the recording.
 
     Raises:
-        OSError: the port cannot be had.
+        OSError: the port is not available.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class HttpReplayServer:
         where = next((path_of(one) for one in exchanges), "/mcp")
         name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
         self.url: Final = f"http://{name}:{bound[1]}{where}"
-        """Where clients connect."""
+        """The URL that clients connect to."""
 
     @property
     def passed_on(self) -> int:
         return sum(session.passed_on for session in self._all_sessions)
 
     def run(self) -> None:
-        """Serve until told to stop."""
+        """Serve until SIGINT or SIGTERM."""
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
@@ -193,7 +193,7 @@ class HttpReplayServer:
         return EventSourceResponse(events(), ping=_SILENCE_S)
 
     def _session_of(self, request: Request, body: bytes) -> LiveHttpSession | None:
-        """Whom a POST is for: ``None`` if it names a session that is not there."""
+        """The session that a POST belongs to; ``None`` if it names a session that does not exist."""
         id = request.headers.get(SESSION_ID) or request.query_params.get("sessionId")
         if id:
             return self._by_id.get(id)
@@ -202,7 +202,7 @@ class HttpReplayServer:
         if any(_is_initialize(one) for one in messages):
             if self._source.sessions or not self._over_http:
                 return self._new_session()
-            self._session_without_id = None  # a server without sessions: whoever initializes begins anew
+            self._session_without_id = None  # a server without session ids: ``initialize`` starts over
         if self._session_without_id is None:
             self._session_without_id = self._begin("", self._source.unnamed)
         return self._session_without_id
@@ -229,7 +229,7 @@ class HttpReplayServer:
         return [self._source.unnamed, *self._source.sessions]
 
     def _next(self, method: str, session: LiveHttpSession | None) -> Exchange | None:
-        """The next recorded exchange of this method, or the last one again; none that resumes a stream."""
+        """The next recorded exchange of this method, or the last one again, without those that resume a stream."""
         recorded = session.session if session else self._source.unnamed
         alike = (
             one
@@ -248,7 +248,7 @@ class HttpReplayServer:
         return alike[found.number] if found else None
 
     def _refusal(self, request: Request) -> Response | None:
-        """Pages of foreign sites are not served, and nobody sends more than a message may hold."""
+        """Refuse requests of foreign sites, and bodies longer than any message may be."""
         if self._is_local:
             name = foreign_site(request.headers.get("origin", ""), request.headers.get("host", ""))
             if name is not None:
@@ -260,7 +260,7 @@ class HttpReplayServer:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to us: it would end the process by the signal, and not by our code."""
+    """Leaves signals to us: uvicorn would end the process by the signal instead of with our exit code."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -1,8 +1,8 @@
-"""One live client over HTTP and the recorded session that answers it: what goes on which stream.
+"""One live client over HTTP and the recorded session that answers it: which message goes on which stream.
 
-What the server said goes where it went in the recording: an answer to the POST that asks, with what came on
-the same stream before it; the rest on the stream of a GET. A stream that the recorded server closed before
-its answer closes here as well, and goes on when the client comes back for the rest.
+A server message goes where it went in the recording: a response to the POST with its request, together with
+the earlier messages of the same stream, and all others on the stream of a GET. A stream that the recorded
+server closed before its response is closed here as well, and continues when the client resumes it.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from mcpproxy.session.frame import SERVER
 
 @dataclass(eq=False, slots=True)
 class LivePost:
-    """A POST of the live client, and the recorded exchange that it is like, if any.
+    """A POST of the live client, and the recorded exchange that it matches, if any.
 
-    ``owed`` are its requests without an answer. ``texts`` is what was said to it, ``stream`` the same as
-    events. ``is_settled`` once nothing more is owed.
+    ``owed`` holds its unanswered requests. ``texts`` are the messages sent in response, ``stream`` the same
+    as events. ``settled`` is set when nothing more is owed.
     """
 
     exchange: Exchange | None
@@ -38,20 +38,20 @@ class LivePost:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is answered with events."""
+        """Whether it is answered with an event stream."""
         return self.exchange.is_stream if self.exchange else self.is_open_ended
 
     def settle_if_done(self) -> None:
-        """End it when all has been said."""
+        """End it if no response is owed."""
         if not self.owed:
             self.stream.end()
             self.settled.set()
 
 
 class LiveHttpSession:
-    """``id`` is empty where the recorded server gave none. ``get_stream`` is the stream of a GET.
+    """``id`` is empty if the recorded server issued none. ``get_stream`` is the stream of a GET.
 
-    ``uses_one_stream``: in the transport before Streamable HTTP everything comes on that one stream.
+    ``uses_one_stream``: the client speaks HTTP+SSE, which sends every server message on that stream.
     """
 
     def __init__(
@@ -110,14 +110,14 @@ class LiveHttpSession:
         return post, outcome.messages
 
     def _is_promised(self, live: LiveMessage, outcome: EngineResult) -> bool:
-        """Whether something will come for this request."""
+        """Whether the request will be answered."""
         said_now = any(
             out.live is live or any(one.live is live for one in out.others) for out in outcome.outgoing
         )
         return said_now or live in outcome.passed or self.engine.has_answer(live)
 
     def stream_of_event(self, last_id: str) -> EventStream | None:
-        """The stream on which the event with this id came."""
+        """The stream that contains the event with this id."""
         return next((stream for stream in self._streams if stream.holds(last_id)), None)
 
     def end(self) -> None:
@@ -131,9 +131,10 @@ class LiveHttpSession:
             self._server = None
 
     def _send(self, outgoing: list[OutgoingMessage], since: float) -> None:
-        """Send each when it is due, counted from ``since``.
+        """Send each message when it is due, counted from ``since``.
 
-        What is due at the same time goes in one turn: the loop keeps no order among equal times.
+        Messages due at the same time are sent in one callback, because the event loop does not keep the order
+        of callbacks with equal times.
         """
         for delay_ns, due in groupby(sorted(outgoing, key=_delay_ns), _delay_ns):
             if delay_ns:
@@ -180,12 +181,12 @@ class LiveHttpSession:
         return post if self._is_resumed(out.recorded.exchange) else None
 
     def _is_resumed(self, exchange: int) -> bool:
-        """Whether that was a GET for the rest of another stream."""
+        """Whether that was a GET that resumes another stream."""
         found = self.session.exchanges.get(exchange)
         return found is not None and is_resumption(found)
 
     def _pause(self, post: LivePost) -> None:
-        """Close the connection where the recorded server did, before it had answered."""
+        """Close the connection before its response, where the recorded server did so."""
         exchange = post.exchange
         if exchange is not None and exchange.is_stream and exchange.end and exchange.end.by != "client":
             post.stream.pause()

@@ -1,6 +1,6 @@
-"""What passes between a replayed server and its driver: live messages, what is to be sent, how to replay.
+"""The messages between a replay engine and its transport, the replay options, and generated responses.
 
-And the few messages that no recording holds: the error for a miss, the answer to a ping too many.
+A few responses are in no recording: the error for a miss, and the result of a ping that was not recorded.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ MISS_CODE: Final = -32000
 class ReplayOptions:
     """How a recording is replayed.
 
-    ``factor`` is by what the recorded time between messages is multiplied: 0 sends all at once, 1 is as
-    recorded. ``ignore`` are JSON Pointers into requests, as in ``compare.Rules``. ``repeats`` answers with
-    the last answer once more when the recorded ones are used up. ``passes`` leaves misses to somebody else.
-    ``complete`` says that nothing is missing: a request without an answer is left without one.
-    ``over_http``: statuses of HTTP reach the client, and are an answer too. ``stateful``: other sessions of
-    the recording begin with ``initialize``.
+    ``factor`` multiplies the recorded delays: 0 sends everything at once, 1 keeps the recorded pace.
+    ``ignore`` are JSON Pointers into requests, as in ``DiffRules``. ``repeats``: when the recorded responses
+    are used up, the last one is sent again. ``passes``: misses are passed on to another server.
+    ``complete``: the recording lacks nothing, so a request without a recorded response stays unanswered.
+    ``over_http``: HTTP statuses reach the client and count as responses. ``stateful``: other sessions of the
+    recording begin with ``initialize``.
     """
 
     level: Level = "default"
@@ -44,8 +44,8 @@ class ReplayOptions:
 class LiveMessage:
     """A message of the live client.
 
-    ``id`` and ``token`` are the bytes of its id and progress token; ``None`` where it has none. ``recorded`` is
-    the recorded message that it was taken for. ``is_cancelled``: nothing is to be sent for it any more.
+    ``id`` and ``token`` are the bytes of its id and progress token, ``None`` without one. ``recorded`` is the
+    recorded message that it was matched with. ``is_cancelled``: nothing more is to be sent for it.
     """
 
     raw: bytes
@@ -58,11 +58,10 @@ class LiveMessage:
 
 @dataclass(slots=True)
 class OutgoingMessage:
-    """A message for the client, ``delay_ns`` after what caused it.
+    """A message for the client, to be sent ``delay_ns`` after the client message that caused it.
 
-    ``recorded`` is the recorded message, ``None`` for what was never recorded. ``live`` is the client's message
-    that it belongs to; ``answers`` tells that it is the answer to it. ``others`` are the messages that stand
-    in one batch with it.
+    ``recorded`` is the recorded message, ``None`` for a generated one. ``live`` is the client message that it
+    belongs to; ``answers``: it is the response to that message. ``others`` are the other messages of its batch.
     """
 
     raw: bytes
@@ -75,9 +74,9 @@ class OutgoingMessage:
 
 @dataclass(slots=True)
 class EngineResult:
-    """What came of a frame: each message of it, what is to be sent, and what to tell people.
+    """The result of a client frame: its messages, the messages to send, and notes for the user.
 
-    ``passed`` are those left to somebody else.
+    ``passed`` are the messages to pass on to another server.
     """
 
     messages: list[LiveMessage] = field(default_factory=list[LiveMessage])
@@ -87,7 +86,7 @@ class EngineResult:
 
 
 def named(live: LiveMessage) -> str:
-    """What a live message is, in few words: ``tools/call "echo" (id 7)``."""
+    """A short description of a live message: ``tools/call "echo" (id 7)``."""
     request = live.message
     if not isinstance(request, Request):
         return "a message"
@@ -98,12 +97,12 @@ def named(live: LiveMessage) -> str:
 
 
 def result(live: LiveMessage, value: JSON) -> OutgoingMessage:
-    """An answer of our own."""
+    """A result that is not in the recording."""
     return _own(live, {"result": value})
 
 
 def error(live: LiveMessage, code: int, message: str, data: "JSON | Absent" = ABSENT) -> OutgoingMessage:
-    """An error of our own."""
+    """An error that is not in the recording."""
     members: JSONObject = {"code": code, "message": message}
     if not isinstance(data, Absent):
         members["data"] = data
@@ -111,7 +110,7 @@ def error(live: LiveMessage, code: int, message: str, data: "JSON | Absent" = AB
 
 
 def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence[Difference]) -> JSON:
-    """What the error of a miss tells programs."""
+    """The ``data`` of the error for a miss, for programs."""
     data: JSONObject = {"reason": reason}
     if nearest is not None:
         data["nearest"] = {"frame": nearest.seq, "method": nearest.method}

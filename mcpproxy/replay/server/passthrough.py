@@ -1,8 +1,8 @@
-"""Misses go to a real server: it is started when the first one comes, and told how the session began.
+"""Passes misses on to a real server, which is started for the first one and gets the client's handshake.
 
-``Passthrough`` is the bookkeeping: which lines to write to that server, and what of its lines is for the client.
-The ids stay the client's own, for that server sees nobody else's. Its requests to the client get ids that
-no recorded server uses. ``PassthroughProcess`` is the process.
+``Passthrough`` decides which lines to write to that server and which of its lines are for the client.
+Requests keep the client's ids, because the server has no other client. Requests of the server get ids that no
+recorded server uses. ``PassthroughProcess`` is the process.
 """
 
 import os
@@ -25,7 +25,7 @@ _GRACE_S: Final = 2.0
 
 
 class Passthrough:
-    """What a server behind the recording is to hear, and what it says."""
+    """The messages to and from the server behind the recording."""
 
     def __init__(self) -> None:
         self._opening: LiveMessage | None = None
@@ -37,11 +37,11 @@ class Passthrough:
 
     @property
     def owes(self) -> bool:
-        """Whether the server has something to answer."""
+        """Whether the server has unanswered requests."""
         return bool(self._lives)
 
     def on_client_message(self, live: LiveMessage) -> list[bytes]:
-        """Any message of the client; the lines that this makes for the server."""
+        """Take any client message; the lines to write to the server for it."""
         match live.message:
             case Request(method="initialize"):
                 self._opening = live
@@ -57,7 +57,7 @@ class Passthrough:
         return []
 
     def pass_on(self, live: LiveMessage) -> list[bytes]:
-        """A request that the recording does not answer."""
+        """Pass on a request that the recording does not answer; the lines to write to the server."""
         assert isinstance(live.message, Request)
         if live.message.id is not None:
             self._lives[type(live.message.id), live.message.id] = live
@@ -72,7 +72,7 @@ class Passthrough:
         return [self._opening.raw]
 
     def on_server_line(self, raw: bytes) -> tuple[list[OutgoingMessage], list[bytes]]:
-        """A line of the server: what of it is for the client, and what the server is to hear now."""
+        """Take a line of the server: the messages for the client, and the lines to write to the server."""
         message = parse(raw)
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
@@ -93,7 +93,7 @@ class Passthrough:
                 return [], []
 
     def on_exit(self) -> list[OutgoingMessage]:
-        """The server has ended: what it owes is answered with an error."""
+        """The server has ended: an error for each request that it has not answered."""
         owed = list(self._lives.values())
         self._lives.clear()
         return [error(live, MISS_CODE, "the server behind the recording has ended") for live in owed]
@@ -106,7 +106,7 @@ class Passthrough:
 
 
 class PassthroughProcess:
-    """A command that speaks on stdio; ``receive`` gets each of its lines, and ``None`` at the end, in a thread.
+    """A server command on stdio. ``receive`` is called in a thread, with each line and with ``None`` at the end.
 
     Raises:
         McpProxyError: it cannot be started.
@@ -121,10 +121,10 @@ class PassthroughProcess:
                 f"{command[0]}: cannot be run ({reason}); see the command behind --"
             ) from None
         self._receive = receive
-        threading.Thread(target=self._read, name="passing", daemon=True).start()
+        threading.Thread(target=self._read, name="passthrough", daemon=True).start()
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Send it lines; nothing happens if it has gone."""
+        """Write lines to its stdin; do nothing if it has ended."""
         assert self._process.stdin is not None
         with suppress(OSError):
             for line in lines:
@@ -132,7 +132,7 @@ class PassthroughProcess:
             self._process.stdin.flush()
 
     def end(self) -> None:
-        """Close its stdin, and end it if it does not end by itself."""
+        """Close its stdin, and kill it if it does not exit in time."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()

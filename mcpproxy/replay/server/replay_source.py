@@ -1,7 +1,7 @@
-"""What of a recording a server can be replayed from, and what is left out, said in sentences.
+"""The parts of a recording that a server is replayed from, and notes on what is left out.
 
-Left out are exchanges beside the MCP endpoint (metadata, tokens: they are served as they are, not as
-messages), and requests that were turned away for want of credentials: a replay asks for none.
+Two kinds of exchange are left out of the messages: those at other paths than the MCP endpoint (metadata,
+tokens), which are served unchanged, and requests refused with 401, because a replay asks for no credentials.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _UNAUTHORIZED: Final = 401
 
 @dataclass(frozen=True, slots=True)
 class NonMcpAnswer:
-    """An answer at another path than the MCP endpoint: a page of metadata, say."""
+    """A response at another path than the MCP endpoint, such as a metadata document."""
 
     exchange: Exchange
     body: bytes
@@ -27,8 +27,8 @@ class NonMcpAnswer:
 class ReplaySource:
     """What a server is replayed from.
 
-    ``unnamed`` holds what came without a session id, ``sessions`` the named ones; on stdio there is only the
-    former. ``notes`` say what cannot be replayed.
+    ``unnamed`` is the session of messages without a session id, the only one on stdio; ``sessions`` are those
+    with an id. ``non_mcp`` are responses at other paths. ``notes`` says what cannot be replayed.
     """
 
     unnamed: RecordedSession
@@ -47,12 +47,12 @@ class ReplaySource:
         )
 
     def as_one(self) -> RecordedSession:
-        """The first session, with what came before it had an id."""
+        """The first session, together with the messages before it had an id."""
         return merged([self.unnamed, *self.sessions[:1]])
 
 
 def replay_source(recording: LoadedTrace) -> ReplaySource:
-    """What of ``recording`` can be replayed."""
+    """The parts of ``recording`` that can be replayed."""
     non_mcp: list[NonMcpAnswer] = []
     refused = 0
     sessions: list[RecordedSession] = []
@@ -94,9 +94,9 @@ def replay_source(recording: LoadedTrace) -> ReplaySource:
 
 
 def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
-    """What several recordings on stdio hold, as if one server process had said all of it.
+    """Several stdio recordings in a row, as if one server process had sent all of it.
 
-    A client may start the command twice: once to ask for the server's era, once to work.
+    A client may start the command twice: once to find out the server's era, and once to use it.
     """
     one = RecordedSession()
     for session in (replay_source.unnamed for replay_source in sources):
@@ -116,7 +116,7 @@ def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
 
 
 def merged(sessions: Sequence[RecordedSession]) -> RecordedSession:
-    """Several sessions as one, their messages in the order in which they passed."""
+    """Several sessions as one, with their messages in recorded order."""
     filled = [session for session in sessions if session.messages or session.exchanges]
     if len(filled) == 1:
         return filled[0]
@@ -139,9 +139,9 @@ def merged(sessions: Sequence[RecordedSession]) -> RecordedSession:
 
 
 def _has_begun(session: RecordedSession) -> bool:
-    """Whether it has an id that means something.
+    """Whether a session began under this id.
 
-    Some servers give one to every request that has none, and refuse all of them but ``initialize`` then.
+    Some servers issue an id for every request without one, and then refuse all but ``initialize``.
     """
     return bool(session.name) and any(
         exchange.status < 400 or any(name.lower() == "mcp-session-id" for name, _ in exchange.request.headers)

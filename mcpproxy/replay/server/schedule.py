@@ -1,4 +1,4 @@
-"""What of a recorded server is due, given what of its client has been seen again."""
+"""Which recorded server messages are due, given the client messages seen so far."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ class Schedule:
         self._afters.sort()
 
     def begin(self) -> list[SessionMessage]:
-        """What waits for nothing."""
+        """The messages without a dependency."""
         return self._take([place for place, unmet in self._unmet.items() if not unmet])
 
     def mark_seen(self, entry: SessionMessage) -> list[SessionMessage]:
-        """The client has said this again: what is due now, in the recorded order."""
+        """The client has sent this recorded message: the server messages now due, in recorded order."""
         due = list(self._met(iter(self._waits_for.pop(entry.index, ()))))
         if entry.index > self._frontier and entry.method != "ping":
             self._frontier = entry.index
@@ -41,12 +41,12 @@ class Schedule:
         return self._take(due)
 
     def drop(self, owner: SessionMessage) -> None:
-        """Nothing more is to be said about this request."""
+        """Drop the remaining messages that belong to this request."""
         for place in [place for place in self._unmet if self._dependencies[place].owner == owner.index]:
             del self._unmet[place]
 
     def waited_ns(self, entry: SessionMessage) -> int:
-        """How long after the last thing that it waited for the server said this."""
+        """The recorded time from the last message that this one depends on to this one."""
         dependency = self._dependencies[entry.index]
         waited = [*dependency.needs, *([dependency.after] if dependency.after is not None else [])]
         since = max((self._messages[place].at_ns for place in waited), default=0)
@@ -54,7 +54,7 @@ class Schedule:
 
     @property
     def unsent(self) -> list[SessionMessage]:
-        """What is not due yet."""
+        """The messages that are not due yet."""
         return [self._messages[place] for place in self._unmet]
 
     def _behind_frontier(self) -> Iterator[int]:
@@ -66,7 +66,7 @@ class Schedule:
             yield place
 
     def _met(self, places: Iterator[int]) -> Iterator[int]:
-        """Those of ``places``, each of which waits for one thing less now, that wait for nothing any more."""
+        """Count one dependency of each of ``places`` as met; yield those that have no other."""
         for place in places:
             if place in self._unmet:
                 self._unmet[place] -= 1
