@@ -1,7 +1,7 @@
-"""Two recordings of one server as one: what a later session asked beyond an earlier one goes behind it.
+"""Joins two recordings of one server: appends the requests that only the later recording contains.
 
-The earlier recording stays as it is. Each request of the later one that it lacks follows, with its answer and
-with what either side said of its own accord while it was open, under ids that the earlier one does not use.
+The earlier recording is kept unchanged. Each request that it lacks is appended with its response and with
+the unsolicited messages of both sides while it was open, under ids that the earlier recording does not use.
 """
 
 from collections.abc import Iterable
@@ -21,17 +21,17 @@ from mcpproxy.trace.format import Tally, encode, encode_close, encode_finding, e
 from mcpproxy.trace.reader import Trace
 
 _PAUSE_NS: Final = 1_000_000
-"""Between the earlier recording and what follows."""
+"""The time between the earlier recording and the first appended message."""
 
 
 def join(kept: str, added: str, into: str) -> bool:
-    """Write to ``into`` the recording ``kept`` and what ``added`` has beyond it; false if that is nothing.
+    """Write ``kept`` and the requests that only ``added`` contains to ``into``; false if there are none.
 
-    Both are of stdio. ``into`` may be ``kept``: it is replaced as a whole.
+    Both recordings are of stdio. ``into`` may be ``kept``: the file is replaced as a whole.
 
     Raises:
         TraceError: a recording cannot be read.
-        OSError: nothing can be written there.
+        OSError: ``into`` cannot be written.
     """
     trace, more = open_trace(kept), open_trace(added)
     extra = _extra(_only(trace), _only(more))
@@ -42,7 +42,7 @@ def join(kept: str, added: str, into: str) -> bool:
 
 
 def lacks(kept: str, added: str) -> bool:
-    """Whether there is a request of the client in ``added``, of whatever transport, that ``kept`` lacks.
+    """Whether ``added`` contains a client request, over any transport, that ``kept`` lacks.
 
     Raises:
         TraceError: a recording cannot be read.
@@ -52,7 +52,7 @@ def lacks(kept: str, added: str) -> bool:
 
 
 def _wanted(known: Iterable[SessionMessage], asked: Iterable[SessionMessage]) -> set[int]:
-    """The places of the client's requests in ``asked`` that are not in ``known``, or not so often."""
+    """The places of the client's requests in ``asked`` that are not in ``known``, or not as often."""
     matcher = Matcher(entry for entry in known if entry.sender == "client")
     return {
         entry.index
@@ -66,7 +66,7 @@ def _only(trace: Trace) -> RecordedSession:
 
 
 def _extra(kept: RecordedSession, added: RecordedSession) -> list[Frame]:
-    """The frames that go behind, in the order in which they passed, numbered from 1."""
+    """The frames to append, in recorded order."""
     wanted = _wanted(kept.messages, added.messages)
     ids = _Ids(kept)
     answered = {entry.answers for entry in added.messages}
@@ -88,13 +88,13 @@ def _extra(kept: RecordedSession, added: RecordedSession) -> list[Frame]:
 
 
 def _as_batch(frame: Frame, session: RecordedSession) -> Frame:
-    """A batch has passed as one, whichever of its elements was lacking."""
+    """The whole batch, if the frame was one, even if only some of its messages were lacking."""
     parts = [entry.raw for entry in session.messages if entry.batch == frame.seq]
     return replace(frame, raw=b"[" + b",".join(parts) + b"]") if parts else frame
 
 
 class _Ids:
-    """Gives requests ids that the earlier recording does not have."""
+    """Gives requests ids that the earlier recording does not use."""
 
     def __init__(self, kept: RecordedSession) -> None:
         known = [entry.message.id for entry in kept.messages if isinstance(entry.message, Request)]
@@ -103,11 +103,11 @@ class _Ids:
         self._of_id: Final[dict[tuple[type, RequestId], bytes]] = {}
 
     def has(self, request: int) -> bool:
-        """Whether the request at this place was given one."""
+        """Whether the request at this place was given a new id."""
         return request in self._of_request
 
     def renamed(self, entry: SessionMessage) -> bytes:
-        """The message with the ids that it and what it speaks of have here."""
+        """The message with new ids, its own and those that it refers to."""
         match entry.message:
             case Request(id=id) if id is not None:
                 new = written(self._next)
@@ -124,7 +124,7 @@ class _Ids:
 
 
 def _records(trace: Trace, extra: list[Frame]) -> "list[bytes]":
-    """The lines of the joint trace."""
+    """The lines of the joined trace."""
     lines = [encode_header(trace.header)]
     tally = Tally()
     close = Close("cut")

@@ -1,8 +1,8 @@
-"""Recordings of mcp-rec: a line per message, ``{"ts": seconds, "dir": "client->server", "msg": {...}}``.
+"""Reads recordings of mcp-rec: a line per message, ``{"ts": seconds, "dir": "client->server", "msg": {...}}``.
 
-Messages were parsed and written anew: what was unusual about their bytes (spacing, repeated names, bytes that
-are no UTF-8) is not there any more. stderr, the ends of the streams and of the process are not recorded. It
-appends to its file, so that one may hold several sessions; each begins with ``initialize``.
+mcp-rec parses each message and writes it again, so that unusual bytes (spacing, repeated names, invalid
+UTF-8) are lost. It does not record stderr, the ends of the streams or the end of the process. It appends to
+its file, which can hold several sessions; each begins with ``initialize``.
 """
 
 import os
@@ -26,7 +26,7 @@ def read(path: str, session: int) -> ImportedSource:
     """Open one session of a file.
 
     Raises:
-        TraceError: it is no recording of mcp-rec, or none was chosen where it holds several.
+        TraceError: the file is not a recording of mcp-rec, or holds several sessions and none is selected.
     """
     count, first = 0, None
     for current, _, _, at in _messages(path):
@@ -64,7 +64,7 @@ def _events(path: str, chosen: int) -> Iterator[Recorded]:
 
 
 def _messages(path: str) -> Iterator[tuple[int, Sender, bytes, int | None]]:
-    """All messages: of which session, who, what, when."""
+    """All messages, each with the number of its session, its sender, its bytes and its time."""
     current, opened = 1, False
     for number, line, members in lines(path, NAME):
         sender, message = _said(path, number, members)

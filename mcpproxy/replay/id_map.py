@@ -40,7 +40,7 @@ class IdMap:
         )
 
     def translated(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:
-        """The recorded bytes with the live client's ids; ``None`` if this client did not ask for the message."""
+        """The recorded bytes with the live client's ids; ``None`` if this client did not ask for it."""
         raw = self._with_live_ids(entry, live)
         if raw and self._recorded_session:
             return raw.replace(self._recorded_session, self._live_session)

@@ -229,7 +229,7 @@ class HttpReplayServer:
         return [self._source.unnamed, *self._source.sessions]
 
     def _next(self, method: str, session: LiveHttpSession | None) -> Exchange | None:
-        """The next recorded exchange of this method, or the last one again, without those that resume a stream."""
+        """The next recorded exchange of this method, or the last one again; resumptions do not count."""
         recorded = session.session if session else self._source.unnamed
         alike = (
             one

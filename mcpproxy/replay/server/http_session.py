@@ -84,7 +84,7 @@ class LiveHttpSession:
         self._send(engine.begin(), self._loop.time())
 
     def post(self, body: bytes, came_at: float) -> tuple[LivePost, list[LiveMessage]]:
-        """Take a body; what becomes of it is told by the ``LivePost``.
+        """Take the body of a POST; the ``LivePost`` holds what is sent in response.
 
         Recorded pauses count from ``came_at``, the loop's time in seconds.
         """

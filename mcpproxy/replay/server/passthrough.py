@@ -106,7 +106,7 @@ class Passthrough:
 
 
 class PassthroughProcess:
-    """A server command on stdio. ``receive`` is called in a thread, with each line and with ``None`` at the end.
+    """A server command on stdio; a thread calls ``receive`` with each line, and with ``None`` at the end.
 
     Raises:
         McpProxyError: it cannot be started.

@@ -23,14 +23,14 @@ _CHUNK_BYTES: Final = 1 << 16
 _OWED_NS: Final = 5_000_000_000
 
 _Event: TypeAlias = tuple[str, bytes | None, int]
-"""The origin (``client``, ``server`` or ``signal``), a line or ``None`` at the end, and the monotonic time (ns)."""
+"""Origin (``client``, ``server`` or ``signal``), a line or ``None`` at the end, monotonic time in ns."""
 
 
 class StdioReplayServer:
     """Serves one client. ``passed_on`` counts the requests passed on to ``command``.
 
-    ``command`` is the server behind the recording, empty if misses are answered with errors. ``log`` is called
-    with each line for the user.
+    ``command`` is the server behind the recording, empty if misses are answered with errors. ``log`` is
+    called with each line for the user.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class StdioReplayServer:
         self.passed_on = 0
 
     def run(self) -> None:
-        """Serve until the client closes its side, a signal arrives, or the recorded server had ended the session."""
+        """Serve until stdin ends, a signal arrives, or the recorded server had ended the session."""
         threading.Thread(target=self._read, name="client", daemon=True).start()
         with suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGTERM, self._stop)
