@@ -63,9 +63,9 @@ _NESTED: Final = 3
 class RedactionScope:
     """The values to mask.
 
-    ``keys`` are names of members, headers and parameters, case-insensitive. Of a match of ``values`` the first
-    matching group is masked, or the whole match without groups. In ``pointers`` ``*`` stands for one step and
-    ``**`` for any number. ``secrets`` masks everything that looks like a credential.
+    ``keys`` are names of members, headers and parameters, case-insensitive. Of a match of ``values`` the
+    first matching group is masked, or the whole match without groups. In ``pointers`` ``*`` stands for one
+    step and ``**`` for any number. ``secrets`` masks everything that looks like a credential.
     """
 
     keys: Sequence[str] = ()
@@ -310,7 +310,9 @@ class Redaction:
             return True
         if not pointers:
             return False
-        path = names[1:] if names and isinstance(names[0], int) else names  # in a batch, the pointer within the element
+        path = (
+            names[1:] if names and isinstance(names[0], int) else names
+        )  # in a batch, the pointer within the element
         pointer = "".join(map(token, path))
         return any(pattern.fullmatch(pointer) for pattern in pointers)
 

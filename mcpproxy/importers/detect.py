@@ -58,6 +58,7 @@ def open_foreign(path: str, format: str, session: int = 0) -> ForeignTrace:
     """Open a recording in one of ``FORMATS``; ``session`` selects one if the file holds several.
 
     Raises:
-        TraceError: the file is not in that format, is damaged, or holds several sessions and none is selected.
+        TraceError: the file is not in that format, is damaged, or holds several sessions and none is
+        selected.
     """
     return ForeignTrace(path, FORMATS[format](path, session))

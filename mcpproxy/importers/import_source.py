@@ -39,7 +39,7 @@ class ForeignTrace(Trace):
 
 
 class Clock:
-    """Converts wall-clock times to nanoseconds since the first; a missing or earlier time repeats the last."""
+    """Converts wall-clock times to nanoseconds since the first; a missing or earlier one repeats the last."""
 
     def __init__(self) -> None:
         self.started_at = ""

@@ -1,4 +1,4 @@
-"""Reads recordings of mcp-rec: a line per message, ``{"ts": seconds, "dir": "client->server", "msg": {...}}``.
+"""Reads recordings of mcp-rec: lines ``{"ts": seconds, "dir": "client->server", "msg": {...}}``.
 
 mcp-rec parses each message and writes it again, so that unusual bytes (spacing, repeated names, invalid
 UTF-8) are lost. It does not record stderr, the ends of the streams or the end of the process. It appends to

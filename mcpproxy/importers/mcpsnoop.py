@@ -1,8 +1,8 @@
-"""Reads recordings of mcpsnoop: a line per message with ``seq``, ``ts``, ``direction``, ``transport``, ``raw``.
+"""Reads recordings of mcpsnoop: lines with ``seq``, ``ts``, ``direction``, ``transport``, ``raw``.
 
-``raw`` is the message without the spaces between its tokens; ``text`` holds what is not JSON. A number missing
-in ``seq`` is a dropped line. Over HTTP there are no heads and no streams: the messages of all connections are
-in one sequence, and batches are split. The end of the session is not recorded.
+``raw`` is the message without the spaces between its tokens; ``text`` holds what is not JSON. A number
+missing in ``seq`` is a dropped line. Over HTTP there are no heads and no streams: the messages of all
+connections are in one sequence, and batches are split. The end of the session is not recorded.
 """
 
 from collections.abc import Iterator

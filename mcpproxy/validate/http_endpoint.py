@@ -1,7 +1,7 @@
-"""A server over HTTP under test, and all connections to it: every byte of them is on the tape.
+"""The HTTP endpoint under test, with all connections to it; every byte is recorded.
 
-The copy is taken where a connection is read and written, beneath the HTTP library, so that the tape holds
-what really passed; it becomes heads, bodies and events in the same way as in a recording of the proxy.
+The bytes are copied where a connection is read and written, beneath the HTTP library, so that the recording
+holds what was really sent. They are assembled into heads, bodies and events as in a recording of the proxy.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ _current: ContextVar[ClientExchange | None] = ContextVar("_current", default=Non
 
 
 class HttpEndpoint:
-    """The server at ``url``, and the connections to it. ``headers`` go with every request.
+    """The endpoint at ``url``, and the connections to it. ``headers`` are sent with every request.
 
-    ``mirrors`` are the tools that want arguments in headers, by name, as far as they were listed.
+    ``mirrors`` holds the listed tools that require arguments in headers, by name.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class HttpEndpoint:
         self.headers: Final = tuple(headers)
         self.mirrors: Final[dict[str, Mirrors]] = {}
         self.is_http_sse = False
-        """Whether it has turned out to speak HTTP+SSE alone."""
+        """Whether the server has turned out to speak only HTTP+SSE."""
         self._exchanges: Final[dict[int, ClientExchange]] = {}
         start = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
         self._assembly: Final = HttpAssembly(json.dumps(start).encode())
@@ -72,15 +72,15 @@ class HttpEndpoint:
         is_enough: Callable[[ClientExchange], bool] | None = None,
         is_anonymous: bool = False,
     ) -> ClientExchange:
-        """One exchange with just these headers (``Host`` and ``Content-Length`` apart), seen to its end.
+        """Run one exchange to its end, with just these headers (and ``Host`` and ``Content-Length``).
 
-        ``until_head`` comes back as soon as the head of the answer is there, and lets go of the rest, as does
-        a frame with which it ``is_enough``; ``is_anonymous`` leaves the headers out that go with every
+        ``until_head`` returns with the head of the response and drops the rest; ``is_enough`` returns as soon
+        as it is true of the exchange. ``is_anonymous`` leaves out the headers that are sent with every
         request.
 
         Raises:
-            GoneError: the server cannot be reached, or cut the exchange short.
-            TimedOutError: it was not over in time.
+            GoneError: the server cannot be reached, or ended the exchange early.
+            TimedOutError: the exchange did not end in time.
         """
         exchange = ClientExchange()
         task = self.start(exchange, method, headers, body, url=url, is_anonymous=is_anonymous)
@@ -102,7 +102,7 @@ class HttpEndpoint:
     async def read_stream(
         self, headers: Headers, is_enough: Callable[[ClientExchange], bool], for_s: float
     ) -> ClientExchange:
-        """GET a stream, and read it until it is enough, it ends, or the time is over."""
+        """GET a stream, and read it until ``is_enough``, until its end, or for ``for_s`` seconds."""
         exchange = ClientExchange()
         task = self.start(exchange, "GET", headers)
         try:
@@ -115,7 +115,7 @@ class HttpEndpoint:
         return exchange
 
     async def post_and_drop(self, headers: Headers, body: bytes) -> ClientExchange:
-        """POST, and let go of the connection before an answer can be read."""
+        """POST, and close the connection before reading a response."""
         exchange = ClientExchange()
         task = self.start(exchange, "POST", headers, body)
         waits = [asyncio.create_task(event.wait()) for event in (exchange.written, exchange.ended)]
@@ -138,11 +138,11 @@ class HttpEndpoint:
         url: str = "",
         is_anonymous: bool = False,
     ) -> "asyncio.Task[None]":
-        """Begin an exchange; it is over when its event says so."""
+        """Start an exchange in the background; its event ``ended`` is set at its end."""
         return self.create_task(self.run(exchange, method, headers, body, url=url, is_anonymous=is_anonymous))
 
     def create_task(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
-        """A task that ends with the server's connections at the latest."""
+        """Start a task that is cancelled when the endpoint is closed."""
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -158,7 +158,7 @@ class HttpEndpoint:
         url: str = "",
         is_anonymous: bool = False,
     ) -> None:
-        """An exchange from beginning to end. What goes wrong is told by its ``failure``."""
+        """Run an exchange to its end. An error is reported in its ``failure``."""
         _current.set(exchange)
         fields = [
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
@@ -190,7 +190,7 @@ class HttpEndpoint:
             exchange.progressed.set()
 
     async def close(self) -> None:
-        """Let go of all connections, and of the tape."""
+        """Close all connections and the recording."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -201,23 +201,23 @@ class HttpEndpoint:
             self.recording.record(event)
         self.recording.close(Close("exited", exit_code=0, observed_at_ns=self.recording.now_ns()))
 
-    # The copy of the connections.
+    # Recording the connections
 
     def connected(self, host: str, port: int) -> int:
-        """A connection was made; its number."""
+        """Record a new connection; its number."""
         self._connections += 1
         peers = {"client": "validate", "upstream": f"{host}:{port}"}
         self.copy(journal.CONNECT, json.dumps(peers).encode(), self._connections)
         return self._connections
 
     def copy(self, kind: int, payload: bytes, connection: int) -> None:
-        """Some bytes passed, or a side has ended."""
+        """Record some bytes, or the end of one direction."""
         for event in self._assembly.take(kind, payload, self.recording.now_ns(), connection):
             self.recording.record(event)
 
     def _on_record(self, event: Recorded) -> None:
         if isinstance(event, RequestHead):
-            # The head is written by the task that runs the exchange.
+            # The request head is written by the task that runs the exchange, which ``_current`` identifies.
             exchange = _current.get()
             if exchange is None:
                 return
@@ -251,7 +251,7 @@ class HttpEndpoint:
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
-    """Connects as usual, and has every connection copied."""
+    """Connects as usual, and records every connection."""
 
     def __init__(self, server: HttpEndpoint) -> None:
         self._server: Final = server
@@ -273,7 +273,7 @@ class _Backend(httpcore.AsyncNetworkBackend):
 
 
 class _Copied(httpcore.AsyncNetworkStream):
-    """A connection whose bytes are copied as they are read and written; inside TLS, in the clear."""
+    """A connection whose bytes are recorded as they are read and written; with TLS, the plain text."""
 
     def __init__(self, inner: httpcore.AsyncNetworkStream, server: HttpEndpoint, number: int) -> None:
         self._inner: Final = inner
@@ -315,10 +315,10 @@ class _Copied(httpcore.AsyncNetworkStream):
 
 
 async def reachable(url: str) -> None:
-    """See whether anybody listens at ``url``.
+    """Check that something listens at ``url``.
 
     Raises:
-        CouldNotStartError: nobody does.
+        CouldNotStartError: nothing does.
     """
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -1,6 +1,6 @@
-"""One MCP session over HTTP: what a good client says in headers, and the streams that belong to it.
+"""One MCP session over HTTP: the headers of a correct client, and the streams of the session.
 
-By Streamable HTTP or, where the server has nothing else, by the HTTP+SSE of 2024-11-05.
+It uses Streamable HTTP or, if the server has nothing else, HTTP+SSE of 2024-11-05.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ _NAMES: Final = ("name", "uri", "taskId")
 class HttpWire:
     """One MCP session with ``server``.
 
-    ``session_id`` and ``version`` go into its headers once they are known. ``stream`` is what the server says
-    everything on, if it ``is_http_sse`` than Streamable HTTP.
+    ``session_id`` and ``version`` are sent in its headers once they are known. With HTTP+SSE, ``stream`` is
+    the stream that carries every server message.
     """
 
     transport = "http"
@@ -57,20 +57,20 @@ class HttpWire:
 
     @property
     def is_http_sse(self) -> bool:
-        """Whether this session goes by HTTP+SSE."""
+        """Whether this session uses HTTP+SSE."""
         return self.stream is not None
 
     async def open(self) -> None:
-        """Nothing is sent yet: the first message shows whether somebody is there.
+        """Send nothing yet: the first message shows whether the server can be reached.
 
         Raises:
-            GoneError: the server speaks HTTP+SSE, and does not begin a stream now.
+            GoneError: the server speaks HTTP+SSE, and does not open another stream.
         """
         if self.server.is_http_sse and not await self.fall_back(CONNECT_S):
             raise GoneError("the server did not begin another stream with an endpoint event")
 
     async def fall_back(self, timeout_s: float) -> bool:
-        """Go over to HTTP+SSE, if a GET opens a stream of it; whether it does."""
+        """Switch to HTTP+SSE if a GET opens such a stream; whether it does."""
         stream = ClientExchange(self)
         self._streaming = self.server.create_task(self._stream(stream))
         with suppress(TimeoutError):
@@ -84,7 +84,7 @@ class HttpWire:
         return False
 
     def headers(self, raw: bytes = b"") -> list[tuple[str, str]]:
-        """What a good client sends with the message ``raw``, or with a request without body."""
+        """The headers that a correct client sends with the message ``raw``, or without a body."""
         accept = "application/json, text/event-stream" if raw else "text/event-stream"
         found = [("Accept", accept)]
         if raw:
@@ -106,7 +106,7 @@ class HttpWire:
         return found
 
     async def send(self, raw: bytes) -> int:
-        """POST one message; the number of its frame, as soon as that has one.
+        """POST one message; the number of its frame, as soon as it is known.
 
         Raises:
             GoneError: the server cannot be reached.
@@ -114,12 +114,12 @@ class HttpWire:
         return (await self.post(raw, self.headers(raw))).seq
 
     async def post(self, raw: bytes, headers: Headers) -> ClientExchange:
-        """POST a message with just these headers, and go on as soon as it was sent.
+        """POST a message with just these headers, and return as soon as it is sent.
 
         Raises:
             GoneError: the server cannot be reached.
         """
-        # What HTTP+SSE says to a POST is no message: those come on the stream.
+        # With HTTP+SSE the response to a POST is not a message; messages come on the stream.
         exchange = self.last = ClientExchange(None if self.is_http_sse else self)
         sent = asyncio.Event()
 
@@ -142,19 +142,19 @@ class HttpWire:
         return exchange
 
     async def open_stream(self) -> None:
-        """Open the stream for what the server says of its own, if it has one; nobody waits for it."""
+        """Open the GET stream for unsolicited server messages, without waiting for it."""
         if not self.is_http_sse and self._streaming is None:
             self._streaming = self.server.create_task(
                 self.server.run(ClientExchange(self), "GET", self.headers(), b"")
             )
 
     def abandon(self, exchange: ClientExchange) -> None:
-        """Close the connection of a POST, whatever else would come on it."""
+        """Close the connection of a POST without reading the rest of its response."""
         if task := self._posts.get(exchange):
             task.cancel()
 
     def on_frame(self, frame: Frame) -> None:
-        """A frame of the server, which may list tools that want arguments in headers."""
+        """Take a frame of the server; note the tools in it that require arguments in headers."""
         if ANNOTATION.encode() in frame.raw and isinstance(message := frame.message, Response):
             tools = message.result.get("tools") if isinstance(message.result, dict) else None
             for tool in tools if isinstance(tools, list) else ():
@@ -170,7 +170,7 @@ class HttpWire:
                 await self.server.exchange("DELETE", self.headers(), timeout_s=_CLOSE_S)
 
     def _mirrored(self, request: Request | Notification) -> list[tuple[str, str]]:
-        """The arguments of a call that its tool wants in headers."""
+        """The headers for the arguments of a call that its tool requires in headers."""
         params = None if isinstance(request.params, Absent) else request.params
         if request.method != "tools/call" or not isinstance(params, dict):
             return []
@@ -201,7 +201,7 @@ class HttpWire:
             self.on_event(ServerLost(f"it {exchange.failure}"))
             return
         if self.is_http_sse and exchange.status < 300 and not exchange.failure:
-            return  # The answer comes on the stream.
+            return  # the response comes on the stream
         owed = _requests_in(raw) - _answers_in(exchange.frames)
         latest = exchange
         for _ in range(_RESUMPTIONS):
@@ -215,8 +215,8 @@ class HttpWire:
         self.on_event(RequestEnded(exchange.seq, exchange.status, exchange.failure))
 
 
-def _ignore(news: WireEvent) -> None:
-    """Nobody listens yet."""
+def _ignore(event: WireEvent) -> None:
+    """The handler until a connection sets its own."""
 
 
 def _requests_in(raw: bytes) -> int:

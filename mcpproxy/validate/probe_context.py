@@ -1,4 +1,4 @@
-"""What a probe works with: the open session, what the walk has found, and new sessions as it needs them."""
+"""What a probe works with: the shared session, the lists of the server, and new sessions on request."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ValidateOptions:
-    """How far a run goes.
+    """The limits of a run.
 
-    ``timeout_s`` is how long one answer may take, ``limit_s`` the whole run. ``calls`` are tools to be called
-    with their arguments whatever they declare; ``calls_all`` calls every tool that arguments can be made up
-    for.
+    ``timeout_s`` is the time limit for one response, ``limit_s`` that for the whole run. ``calls`` are tools
+    to call with these arguments, whatever they declare; ``calls_all`` calls every tool with generated
+    arguments.
     """
 
     timeout_s: float = TIMEOUT_S
@@ -37,7 +37,7 @@ class ValidateOptions:
 
 @dataclass(slots=True)
 class Inventory:
-    """What the server has, as the walk through it has seen: all pages of every list."""
+    """What the server offers: all pages of every list, filled in by the probes that list."""
 
     tools: list[JSONObject] = field(default_factory=list[JSONObject])
     resources: list[JSONObject] = field(default_factory=list[JSONObject])
@@ -46,10 +46,11 @@ class Inventory:
 
 
 class ProbeContext:
-    """The place where one server is tested in one revision. ``client`` is the session that is open.
+    """The context of the probes of one server in one revision. ``client`` is the shared session.
 
-    ``session_recordings`` are the recordings of all sessions there have been. ``revision`` is the one that is spoken; if
-    it ``is_exact``, no other will do. ``open_failure`` says why no session can be opened, once that is known.
+    ``session_recordings`` are the recordings of all sessions there have been. ``revision`` is the one that is
+    spoken; if it ``is_exact``, no other will do. ``open_failure`` says why no session can be opened, once
+    that is known.
     """
 
     def __init__(
@@ -70,15 +71,15 @@ class ProbeContext:
         self.is_revision_refused = False
         """Whether the server refused the exact revision, or offered another one."""
         self.is_dual: bool | None = None
-        """Whether the server speaks both eras; ``None`` while nobody has tried."""
+        """Whether the server speaks both eras; ``None`` while that is unknown."""
         self.outlives_stdin = False
-        """Whether a process ran on after its stdin was closed. Those to come are not waited for as long."""
+        """Whether a process kept running after its stdin was closed; later ones get less time."""
         self.server: JSONObject = {}
-        """What the server said of itself in the handshake or the discovery."""
+        """The result of ``initialize`` or ``server/discover``."""
         self.inventory: Final = Inventory()
         self.session_recordings: Final[list[SessionRecording]] = []
         self.touched: Final[list[SessionRecording]] = []
-        """The recordings that the probe at hand has written to."""
+        """The recordings that the current probe has written to."""
         self._recordings: Final = recordings
         self._client: Client | None = None
         self._http: HttpEndpoint | None = None
@@ -91,16 +92,16 @@ class ProbeContext:
 
     @property
     def has_session(self) -> bool:
-        """Whether a session is open, and its server there."""
+        """Whether the shared session is open and its server is running."""
         return self._client is not None and not self._client.gone
 
     @property
     def session_path(self) -> str:
-        """Where the session that probes share is recorded, gone or not; empty before there was one."""
+        """The path of the recording of the shared session, even after its end; empty before there was one."""
         return self._client.wire.recording.path if self._client is not None else ""
 
     def spec_url(self, where: str) -> str:
-        """The address of a page of the specification in the revision that is spoken."""
+        """The URL of a page of the specification in the current revision."""
         return f"https://modelcontextprotocol.io/specification/{self.revision}/{where}"
 
     @property
@@ -110,10 +111,10 @@ class ProbeContext:
 
     @property
     def http(self) -> "HttpEndpoint":
-        """The server over HTTP and all connections to it.
+        """The HTTP endpoint of the server, with all connections to it.
 
         Raises:
-            Skipped: it is tested on stdio.
+            Skipped: the server is tested over stdio.
         """
         if not self.target.url:
             raise Skipped("only over HTTP")
@@ -133,7 +134,7 @@ class ProbeContext:
         """The open session over HTTP.
 
         Raises:
-            Skipped: it is tested on stdio.
+            Skipped: the server is tested over stdio.
         """
         wire = self.client.wire
         if wire.transport != "http":
@@ -145,7 +146,7 @@ class ProbeContext:
         """The open session on stdio.
 
         Raises:
-            Skipped: it is tested over HTTP.
+            Skipped: the server is tested over HTTP.
         """
         wire = self.client.wire
         if not isinstance(wire, StdioWire):
@@ -154,7 +155,7 @@ class ProbeContext:
 
     @property
     def server_info(self) -> JSONObject:
-        """Name and version of the server, as far as it told them."""
+        """The name and version of the server (``serverInfo``), if it sent them."""
         meta = self.server.get("_meta")
         info = self.server.get("serverInfo")
         if not isinstance(info, dict) and isinstance(meta, dict):
@@ -172,17 +173,17 @@ class ProbeContext:
         """Open the session that probes share, closing the one before.
 
         Raises:
-            ValidateError: the server does not take part in it.
+            ValidateError: the session cannot be opened.
         """
         client = await self.start(name)
         await client.connect()
         return client
 
     async def start(self, name: str = "session") -> Client:
-        """As ``open``, but nothing is said yet.
+        """As ``open``, but send nothing yet.
 
         Raises:
-            CouldNotStartError: there is no server.
+            CouldNotStartError: the server cannot be started or reached.
         """
         await self.close_session()
         client = self._client = self.new_client(name)
@@ -190,7 +191,7 @@ class ProbeContext:
         return client
 
     def new_client(self, name: str, revision: str = "") -> Client:
-        """A session that is not open yet; a recording of its own, called ``name``, on stdio."""
+        """A client whose session is not open yet; on stdio it has a recording of its own called ``name``."""
         target = self.target
         if target.url:
             from mcpproxy.validate.http_wire import HttpWire
@@ -206,10 +207,10 @@ class ProbeContext:
     async def new_session(
         self, name: str, *, connected: bool = False, revision: str = ""
     ) -> AsyncGenerator[Client]:
-        """A session of a probe's own; on stdio, a new process. It is closed in the end.
+        """A session for one probe; on stdio, a new process. It is closed at the end.
 
         Raises:
-            CouldNotStartError: there is none.
+            CouldNotStartError: the server cannot be started or reached.
             ValidateError: it cannot be ``connected``.
         """
         client = self.new_client(name, revision)
@@ -229,22 +230,23 @@ class ProbeContext:
             await self._end(client)
 
     async def drop_session(self) -> None:
-        """Close it without waiting for a server that may hang."""
+        """Close the shared session without waiting for a server that may hang."""
         client = self._client
         if client is not None and isinstance(client.wire, StdioWire):
             await client.wire.kill()
         await self.close_session()
 
     async def close(self) -> None:
-        """Close everything; all recordings are whole then."""
+        """Close all sessions and complete all recordings."""
         await self.close_session()
         if self._http is not None:
             await self._http.close()
 
     def violation(self, requirement: str, message: str, frames: Iterable[int] = ()) -> Conclusion:
-        """The server broke a requirement of the catalogue: ``violation("RPC-010/R-012", "...")``.
+        """The conclusion for a violated requirement: ``violation("RPC-010/R-012", "...")``.
 
-        How bad that is follows from the revision; what the revision does not ask for has passed.
+        The severity follows from the revision; a requirement that the revision does not have counts as
+        passed.
         """
         found = self.rules.catalogue.requirements[requirement]
         severity = found.severity((self.revision,))
@@ -254,7 +256,7 @@ class ProbeContext:
         return Conclusion(STATUS_OF[severity], message, shown, found.rule, found.source((self.revision,)))
 
     def findings(self, since: Mapping[str, int]) -> list[tuple[SessionRecording, Finding]]:
-        """What the observer said of the server, beyond the first ``since`` of each recording (by path)."""
+        """The findings about the server after the first ``since`` of each recording (by path)."""
         return [
             (recording, finding)
             for recording in self.session_recordings

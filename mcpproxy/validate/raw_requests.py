@@ -1,6 +1,6 @@
-"""Requests whose headers or metadata are not those of a good client, and what comes of them.
+"""Requests with unusual headers or metadata, and the answers to them.
 
-Over HTTP each is an exchange of its own, with just the headers that it is given; on stdio there are none.
+Over HTTP each is an exchange of its own with just the given headers; on stdio there are no headers.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ Headers = Sequence[tuple[str, str]]
 SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-"""Names of this machine, as they stand in URLs."""
+"""Host names of this machine in URLs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """What a server said to one request: the ``status`` over HTTP, else 0, and the answer if there is one."""
+    """The answer to one request: the HTTP ``status`` (0 on stdio), and the response if there is one."""
 
     frames: tuple[int, ...]
     status: int = 0
@@ -39,7 +39,7 @@ class RawAnswer:
 
     @property
     def is_served(self) -> bool:
-        """Whether it gave a result."""
+        """Whether it has a result."""
         return isinstance(self.answer, Response)
 
     @property
@@ -56,7 +56,7 @@ class RawAnswer:
 
     @property
     def outcome(self) -> str:
-        """A clause for people: ``refused with 400 and -32020``."""
+        """A clause for the user: ``refused with 400 and -32020``."""
         if self.is_served:
             return f"served with {self.status}" if self.status else "served"
         both = [str(self.status)] if self.status else []
@@ -65,10 +65,10 @@ class RawAnswer:
 
 
 def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire":
-    """The way to the server of the shared session, or of another one.
+    """The wire of the shared session, or of ``client``, if it is Streamable HTTP.
 
     Raises:
-        Skipped: it is stdio, or HTTP+SSE.
+        Skipped: the transport is stdio or HTTP+SSE.
     """
     wire = (client or context.client).wire
     if wire.transport != "http":
@@ -80,7 +80,7 @@ def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire
 
 
 def with_headers(headers: Headers, *names: str, **values: str) -> list[tuple[str, str]]:
-    """Headers without those of some ``names``, and with other ``values`` (``_`` stands for a hyphen)."""
+    """The headers without ``names``, and with ``values`` set (``_`` in a name stands for a hyphen)."""
     new = {name.replace("_", "-"): value for name, value in values.items()}
     gone = {name.lower() for name in (*names, *new)}
     return [(name, value) for name, value in headers if name.lower() not in gone] + list(new.items())
@@ -96,10 +96,10 @@ async def post(
     until_head: bool = False,
     is_anonymous: bool = False,
 ) -> "ClientExchange":
-    """One exchange with these headers, until there is an answer or its end.
+    """Run one exchange with these headers, until there is a response or its end.
 
     Raises:
-        GoneError, TimedOutError: there is neither.
+        GoneError, TimedOutError: there was neither.
     """
     return await context.http.exchange(
         method,
@@ -116,16 +116,16 @@ async def post(
 
 
 def raw_answer(exchange: "ClientExchange") -> RawAnswer:
-    """What came in an exchange."""
+    """The answer in an exchange."""
     found = responses_in(exchange.frames)
     return RawAnswer(exchange.seen, exchange.status, found[0] if found else None)
 
 
 async def ask(context: ProbeContext, message: JSONObject, headers: Headers | None = None) -> RawAnswer:
-    """Send a request in the shared session; over HTTP with these headers, by default a good client's.
+    """Send a request in the shared session; over HTTP with ``headers``, by default correct ones.
 
     Raises:
-        ValidateError: nothing came of it.
+        ValidateError: there was no answer.
     """
     raw = dumps(message)
     if context.client.wire.transport == "http" and not context.http_wire.is_http_sse:
@@ -143,7 +143,7 @@ async def ask(context: ProbeContext, message: JSONObject, headers: Headers | Non
 
 
 def responses_in(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
-    """The responses among the messages in some frames."""
+    """The responses in some frames."""
     found: list[Response | ErrorResponse] = []
     for frame in frames:
         message = frame.message
@@ -153,15 +153,15 @@ def responses_in(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
 
 
 def harmless_request(client: Client) -> JSONObject:
-    """A request that every server answers: ``ping``, or ``server/discover`` where there is none."""
+    """A request that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
     return client.request_object("server/discover" if client.is_stateless else "ping")
 
 
 async def speaks_both_eras(context: ProbeContext) -> bool:
-    """Whether a server without handshake has one as well; it is asked once.
+    """Whether a stateless server also accepts ``initialize``; it is tried once.
 
     Raises:
-        CouldNotStartError: there is no server any more.
+        CouldNotStartError: the server cannot be started or reached.
     """
     if context.is_dual is None:
         listed = context.server.get("supportedVersions")
@@ -179,5 +179,5 @@ async def speaks_both_eras(context: ProbeContext) -> bool:
 def cited(
     status: Literal["failed", "warning"], message: str, frames: tuple[int, ...], page: str
 ) -> Conclusion:
-    """A conclusion that rests on a sentence which no rule has; ``page`` begins with the revision."""
+    """A conclusion based on a sentence that no rule covers; ``page`` begins with the revision."""
     return Conclusion(status, message, frames, "", f"{SPECIFICATION}/{page}")

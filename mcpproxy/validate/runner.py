@@ -1,7 +1,7 @@
-"""A whole validation: in which revisions, every probe in its turn, and what is left over for the observer.
+"""A whole validation: chooses the revisions, runs every probe, and reports the remaining findings.
 
-A server is never waited for without end: each answer has its time, and the run as a whole as well; what was
-not done for lack of it is skipped, and says so.
+Every wait for the server is limited, and so is the whole run; probes for which no time is left are skipped,
+and their result says so.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.recordings import Recordings, Target
 
 _MAX_SILENT_PROBES: Final = 3
-"""After so many probes in a row that got no answer, the server is taken to hang."""
+"""After this many consecutive probes without an answer the server is assumed to hang."""
 
 
 @dataclass(slots=True)
 class ProgressCallbacks:
-    """Told of every check as it ends, and of the name of each as it begins."""
+    """``begins`` is called with the name of each probe as it starts, ``ends`` with each check as it ends."""
 
     begins: Callable[[str], None] = field(default=lambda _: None)
     ends: Callable[[CheckResult], None] = field(default=lambda _: None)
@@ -43,11 +43,11 @@ async def validate(
     strict: bool = False,
     progress: ProgressCallbacks | None = None,
 ) -> Validation:
-    """Test ``target`` with ``probes`` in one ``revision``, in ``all``, or in those that it speaks (``auto``).
+    """Test ``target`` with ``probes`` in one ``revision``, in ``all``, or in those of the server (``auto``).
 
     Raises:
-        CouldNotStartError: the command cannot be run, or nobody listens at the URL.
-        McpProxyError: nothing can be recorded.
+        CouldNotStartError: the command cannot be run, or nothing listens at the URL.
+        McpProxyError: the recordings cannot be written.
     """
     options = options or ValidateOptions()
     started = time.monotonic()
@@ -102,7 +102,7 @@ class _Run:
         }
 
     async def revisions(self, wanted: str) -> list[str]:
-        """In which revisions to test. A server of both eras is tested in both."""
+        """The revisions to test. A server of both eras is tested in both."""
         if wanted == "all":
             return list(REVISIONS)
         if wanted != "auto":
@@ -118,7 +118,7 @@ class _Run:
         except CouldNotStartError:
             raise
         except ValidateError:
-            pass  # one of the older ones; the probes of its own era say what is wrong with it
+            pass  # a stateful server; the probes of its era report what is wrong
         finally:
             await context.close()
             self._collect(context, set())
@@ -141,7 +141,7 @@ class _Run:
             self._collect(context, set())
 
     async def test_revision(self, revision: str, *, is_exact: bool, is_one_of_all: bool) -> None:
-        """All probes in one revision. It may be no fault not to speak it, if it ``is_one_of_all``."""
+        """Run all probes in one revision. If it ``is_one_of_all``, a server need not speak it."""
         context = ProbeContext(self._target, self._options, self._recordings, revision, is_exact=is_exact)
         context.is_dual = self._is_dual
         claimed: set[int] = set()
@@ -152,7 +152,7 @@ class _Run:
             for probe in self._probes:
                 if self._applies(probe, context):
                     result, is_silent = await self._run_probe(probe, context, why, claimed)
-                    # A server has to speak one of them at least: the last is not excused if none was spoken.
+                    # A server has to speak at least one revision: if it spoke none, the last one is a failure.
                     is_left = bool(self.server) or revision != REVISIONS[-1]
                     if context.is_revision_refused and is_one_of_all and is_left:
                         result = _excused(result)
@@ -176,7 +176,7 @@ class _Run:
     async def _run_probe(
         self, probe: Probe, context: ProbeContext, why: str, claimed: set[int]
     ) -> tuple[CheckResult, bool]:
-        """The result of one probe, and whether the server kept silent."""
+        """Run one probe; its result, and whether the server gave no answer in time."""
         self._progress.begins(probe.name)
         started = time.monotonic()
         context.touched.clear()
@@ -229,7 +229,7 @@ class _Run:
         self._progress.ends(check)
 
     def _collect(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
-        """Remember the recordings of a bench; the findings in them that decided no probe."""
+        """Keep the recordings of a context; return the findings in them that decided no probe."""
         left: list[tuple[str, Finding]] = []
         for recording in context.session_recordings:
             ours = tuple(finding for finding in recording.findings if finding.blame == "server")
@@ -243,7 +243,7 @@ class _Run:
 def _unreported(
     findings: list[tuple[str, Finding]], told: Sequence[CheckResult]
 ) -> list[tuple[str, Finding]]:
-    """Those that say more than the probes have: other requirements, or the same ones worse."""
+    """The findings that add to the probes: on other requirements, or of a higher severity."""
     known: dict[tuple[str, str], Status] = {}
     for check in told:
         place = (check.conclusion.rule, check.conclusion.source)
@@ -257,7 +257,7 @@ def _unreported(
 
 
 def _excused(result: CheckResult) -> CheckResult:
-    """Not to speak a revision is no fault."""
+    """Turn a failure into a skip: a server need not speak every revision."""
     if result.status != "failed":
         return result
     return replace(result, conclusion=replace(result.conclusion, status="skipped"))
@@ -266,9 +266,9 @@ def _excused(result: CheckResult) -> CheckResult:
 def _decided(
     conclusion: Conclusion | None, found: list[tuple[str, Finding]], path: str
 ) -> tuple[Conclusion, str]:
-    """What a probe came to, and in which recording: the worse of its own word and the observer's.
+    """The conclusion of a probe and its recording: the worse of its own conclusion and the observer's.
 
-    ``path`` is the recording that its own word is about.
+    ``path`` is the recording of its own conclusion.
     """
     own = conclusion or Conclusion("passed", "nothing was found")
     serious = [each for each in found if each[1].severity != "info"]
@@ -276,6 +276,6 @@ def _decided(
         return own, path
     where, worst = next((each for each in serious if each[1].severity == "error"), serious[0])
     frames = tuple(number for number in (worst.frame, *worst.related) if number)
-    # A probe that failed without a sentence of its own, for want of a proper answer, gets the observer's.
+    # A probe that failed without citing the specification takes the finding's message and source.
     status = "failed" if own.status == "failed" else STATUS_OF[worst.severity]
     return Conclusion(status, worst.message, frames, worst.rule, worst.source), where

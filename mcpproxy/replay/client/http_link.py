@@ -160,7 +160,7 @@ class HttpLink:
 
 
 class _Stream:
-    """The response to one exchange: how many JSON-RPC responses are ``owed``, and how to resume the stream."""
+    """The response to one exchange: how many messages are ``owed``, and how to resume the stream."""
 
     def __init__(self, link: HttpLink, exchange: int, owed: int) -> None:
         self._link: Final = link

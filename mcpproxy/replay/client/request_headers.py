@@ -29,7 +29,7 @@ _NOT_REPLAYED: Final = frozenset(
 
 
 class HeaderWriter:
-    """Builds headers for the requests of one session. ``session_id`` and ``version`` are the live server's."""
+    """Builds the headers for one session. ``session_id`` and ``version`` are the live server's."""
 
     def __init__(self, session: RecordedSession) -> None:
         self.session_id = ""

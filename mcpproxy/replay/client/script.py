@@ -21,8 +21,8 @@ _BARE: Final = ("GET", "DELETE")
 class ScriptStep:
     """One step, due when every server message before ``place`` has been received again.
 
-    ``exchange`` is the recorded HTTP exchange, ``None`` on stdio. ``messages`` is empty for an exchange without
-    a message.
+    ``exchange`` is the recorded HTTP exchange, ``None`` on stdio. ``messages`` is empty for an exchange
+    without a message.
     """
 
     seq: int

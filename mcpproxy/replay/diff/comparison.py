@@ -57,7 +57,7 @@ class ComparedItem:
 
 @dataclass(slots=True)
 class Comparison:
-    """All items: those of the recording in order, then the new ones. ``notes`` are about the comparison itself."""
+    """All items, in recorded order and then the new ones. ``notes`` are about the comparison itself."""
 
     expected: str
     found: str

@@ -43,7 +43,7 @@ _Name: TypeAlias = tuple[str, int]
 
 @dataclass(slots=True)
 class PagedListing:
-    """One complete listing: the requests for its pages and their results. ``first`` asks for the first page."""
+    """One listing: the requests for its pages and their results. ``first`` asks for the first page."""
 
     first: SessionMessage
     requests: list[SessionMessage] = field(default_factory=list[SessionMessage])

@@ -161,7 +161,7 @@ class ReplayEngine:
         elif request.method == "ping" and self._options.level != "strict":
             outcome.outgoing.append(result(live, {}))
         elif request.method == "server/discover" and self._is_stateful:
-            # A client of both eras sends this first; a stateful server answers that it does not know the method.
+            # A client of both eras sends this first; a stateful server does not know the method.
             outcome.outgoing.append(error(live, _METHOD_NOT_FOUND, "Method not found"))
             outcome.notes.append("server/discover was not recorded; answered as by a server that lacks it")
         else:

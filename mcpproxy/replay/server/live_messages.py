@@ -61,7 +61,8 @@ class OutgoingMessage:
     """A message for the client, to be sent ``delay_ns`` after the client message that caused it.
 
     ``recorded`` is the recorded message, ``None`` for a generated one. ``live`` is the client message that it
-    belongs to; ``answers``: it is the response to that message. ``others`` are the other messages of its batch.
+    belongs to; ``answers``: it is the response to that message. ``others`` are the other messages of its
+    batch.
     """
 
     raw: bytes

@@ -9,7 +9,7 @@ from mcpproxy.replay.recording import SessionMessage
 
 
 class Schedule:
-    """Every message of the server waits for its cause; each is due once."""
+    """Releases each server message once, when the client messages that it depends on have been seen."""
 
     def __init__(self, messages: list[SessionMessage], dependencies: dict[int, Dependency]) -> None:
         self._messages: Final = messages

@@ -40,7 +40,7 @@ async def _early_request(context: ProbeContext) -> Conclusion:
             return Conclusion(
                 "failed", text, frames, source=context.spec_url("basic/lifecycle#initialization")
             )
-        return passed("not answered" if frame is None else _outcome_of(early.news.get_nowait()), frames)
+        return passed("not answered" if frame is None else _outcome_of(early.events.get_nowait()), frames)
 
 
 async def _early_ping(context: ProbeContext) -> Conclusion:
@@ -77,7 +77,7 @@ async def _uninitialized(context: ProbeContext) -> Conclusion:
         if later.is_error:
             text = f"{method} is refused even after notifications/initialized: {later.refusal}"
             return Conclusion("failed", text, frames, source=context.spec_url("basic/lifecycle#operation"))
-        return passed("not answered" if frame is None else _outcome_of(early.news.get_nowait()), frames)
+        return passed("not answered" if frame is None else _outcome_of(early.events.get_nowait()), frames)
 
 
 async def _unsupported_version(context: ProbeContext) -> Conclusion:
@@ -90,8 +90,8 @@ async def _unsupported_version(context: ProbeContext) -> Conclusion:
             return passed(f"refused with {shown(answer.code)}", answer.frames)
         offered = answer.members.get("protocolVersion")
         if offered == _FUTURE_REVISION:
-            text = f"the server agrees to {_FUTURE_REVISION}, a revision that does not exist, and offers none that it has"
-            return Conclusion(
+            text = f"the server agrees to {_FUTURE_REVISION}, a revision that does not exist, and offers none
+            that it has" return Conclusion(
                 "failed", text, answer.frames, source=context.spec_url("basic/lifecycle#version-negotiation")
             )
         if not isinstance(offered, str) or not _DATE.fullmatch(offered):
