@@ -24,7 +24,7 @@ from mcpproxy import judging, opening
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, RequestId, Response
 from mcpproxy.replay import recording
-from mcpproxy.replay.recording import Exchange, Said
+from mcpproxy.replay.recording import Exchange, SessionMessage
 from mcpproxy.reports import text
 from mcpproxy.reports.verdict import Verdict
 from mcpproxy.ruleset import ruleset
@@ -112,7 +112,7 @@ class Trace:
 
     def __init__(self, opened: reader.Trace) -> None:
         self._trace: Final = opened
-        self._read: recording.Recording | None = None
+        self._read: recording.LoadedTrace | None = None
 
     def __iter__(self) -> Iterator[Frame]:
         return self.frames()
@@ -185,7 +185,7 @@ class Trace:
         return tuple(sorted(found, key=lambda exchange: exchange.number))
 
     @property
-    def _recording(self) -> recording.Recording:
+    def _recording(self) -> recording.LoadedTrace:
         if self._read is None:
             self._read = recording.from_trace(self._trace)
         return self._read
@@ -289,37 +289,37 @@ def _texts(values: str | Iterable[str] | None) -> list[str] | None:
     return [values] if isinstance(values, str) else None if values is None else list(values)
 
 
-def _session(read: recording.Session) -> Session:
-    frames = tuple(dict.fromkeys(said.seq for said in read.messages))
-    answers: dict[int, Said] = {}
-    for said in read.messages:
-        if said.answers is not None:
-            answers.setdefault(said.answers, said)
+def _session(read: recording.RecordedSession) -> Session:
+    frames = tuple(dict.fromkeys(entry.seq for entry in read.messages))
+    answers: dict[int, SessionMessage] = {}
+    for entry in read.messages:
+        if entry.answers is not None:
+            answers.setdefault(entry.answers, entry)
     calls = tuple(
-        _call(said, said.message, answers.get(said.index))
-        for said in read.messages
-        if isinstance(said.message, Request)
+        _call(entry, entry.message, answers.get(entry.index))
+        for entry in read.messages
+        if isinstance(entry.message, Request)
     )
     return Session(read.name, frames, calls, tuple(read.exchanges.values()))
 
 
-def _call(said: Said, request: Request, answer: Said | None) -> Call:
+def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None) -> Call:
     message = answer.message if answer else None
     result = message.result if isinstance(message, Response) else None
     is_error = isinstance(message, ErrorResponse)
     error = message.error if isinstance(message, ErrorResponse) else None
     return Call(
-        said.sender,
+        entry.sender,
         request.method,
         request.id,
         _present(request.params),
         result,
         _present(error),
         is_error or (isinstance(result, dict) and result.get("isError") is True),
-        said.seq,
+        entry.seq,
         answer.seq if answer else None,
-        said.at_ns,
-        answer.at_ns - said.at_ns if answer else None,
+        entry.at_ns,
+        answer.at_ns - entry.at_ns if answer else None,
     )
 
 

@@ -8,11 +8,11 @@ from typing import Final
 from mcpproxy.cli.http_sessions import called
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.protocol.jsonrpc import Request
-from mcpproxy.replay.diff.outcome import Comparison
-from mcpproxy.replay.diff.sessions import Pairing, contrast, paired
-from mcpproxy.replay.diff.values import MATCHERS, Rules
-from mcpproxy.replay.recording import Session
-from mcpproxy.replay.server.source import Material, merged
+from mcpproxy.replay.diff.comparison import Comparison
+from mcpproxy.replay.diff.session_diff import Pairing, compare_sessions, pair_requests
+from mcpproxy.replay.diff.values import MATCHERS, DiffRules
+from mcpproxy.replay.recording import RecordedSession
+from mcpproxy.replay.server.replay_source import ReplaySource, merged
 from mcpproxy.reports import comparison as reports
 
 EPILOG: Final = """\
@@ -27,7 +27,7 @@ exit codes: 0 all the same, 1 differences, 2 it could not be run
 class Counting:
     """What counts: rules for values, and methods that are left out."""
 
-    rules: Rules
+    rules: DiffRules
     leaves_out: tuple[str, ...] = ()
 
 
@@ -58,11 +58,11 @@ def counting(options: argparse.Namespace) -> Counting:
     """What the arguments say about it."""
     ignored: list[str] = options.ignore
     alike = tuple(dict.fromkeys(name for names in options.alike for name in names))
-    rules = Rules(tuple(each for each in ignored if each.startswith("/")), alike)
+    rules = DiffRules(tuple(each for each in ignored if each.startswith("/")), alike)
     return Counting(rules, tuple(each for each in ignored if not each.startswith("/")))
 
 
-def sessions_of(material: Material) -> list[Session]:
+def sessions_of(material: ReplaySource) -> list[RecordedSession]:
     """What was recorded, session by session; what came before a session had an id goes with the first."""
     unnamed = material.unnamed
     if not material.sessions:
@@ -75,7 +75,7 @@ def sessions_of(material: Material) -> list[Session]:
     return sorted((unnamed, *material.sessions), key=lambda session: session.messages[0].seq)
 
 
-def chosen(path: str, sessions: Sequence[Session], id: str) -> Session:
+def chosen(path: str, sessions: Sequence[RecordedSession], id: str) -> RecordedSession:
     """The one of ``sessions`` whose name begins with ``id``; ``path`` is where they come from.
 
     Raises:
@@ -86,16 +86,16 @@ def chosen(path: str, sessions: Sequence[Session], id: str) -> Session:
 
 def compare(
     into: Comparison,
-    expected: Session | None,
-    found: Session | None,
+    expected: RecordedSession | None,
+    found: RecordedSession | None,
     how: Counting,
     pairing: Pairing | None = None,
 ) -> None:
     """Add the items of two sessions; ``None`` for one that is not there."""
-    expected, found = expected or Session(), found or Session()
-    pairing = pairing or paired(expected, found, how.rules)
+    expected, found = expected or RecordedSession(), found or RecordedSession()
+    pairing = pairing or pair_requests(expected, found, how.rules)
     name = expected.name or found.name
-    items = contrast(expected, found, pairing, how.rules, how.leaves_out)
+    items = compare_sessions(expected, found, pairing, how.rules, how.leaves_out)
     into.items += [replace(item, session=name) for item in items] if name else items
 
 

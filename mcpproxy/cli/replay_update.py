@@ -20,7 +20,7 @@ from mcpproxy.cli.arguments import UsageError
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace
 from mcpproxy.relay import journal
-from mcpproxy.replay.recording import Recording
+from mcpproxy.replay.recording import LoadedTrace
 from mcpproxy.trace import chain
 
 _DEADLINE_S: Final = 30.0
@@ -38,7 +38,7 @@ class Renewal:
 
 
 @contextmanager
-def renewing(recording: Recording, url: str, command: Sequence[str], *, wanted: bool) -> Generator[Renewal]:
+def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted: bool) -> Generator[Renewal]:
     """The same server, recorded if that is ``wanted``.
 
     Raises:

@@ -1,1 +1,1 @@
-"""A small conversation to watch: a server with three faults and a client without any."""
+"""A small session for a demonstration: a client, and a server with three deliberate faults."""

@@ -1,6 +1,6 @@
-"""A client over stdio that keeps to the protocol. Standard library only.
+"""A correct client over stdio, with the standard library only.
 
-It starts its server as any host does, by a command, and does not know that the command is a proxy.
+Like any host it starts its server by a command; it does not know that the command runs a proxy.
 """
 
 import json
@@ -13,10 +13,10 @@ REVISION: Final = "2025-11-25"
 
 
 def converse(server: subprocess.Popen[bytes]) -> None:
-    """Shake hands, look at the tools, call two of them, say good-bye and wait for the server to leave."""
+    """Initialize, list the tools, call two of them, close stdin and wait for the server to exit."""
     assert server.stdin
     assert server.stdout
-    session = Client(server.stdin, server.stdout)
+    session = DemoClient(server.stdin, server.stdout)
     about = {"name": "demo-client", "version": "1.0.0"}
     session.request("initialize", {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": about})
     session.notify("notifications/initialized")
@@ -29,7 +29,7 @@ def converse(server: subprocess.Popen[bytes]) -> None:
     server.wait()
 
 
-class Client:
+class DemoClient:
     """One request at a time over a pair of pipes."""
 
     def __init__(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
@@ -38,10 +38,10 @@ class Client:
         self._last_id = 0
 
     def request(self, method: str, params: Object | None = None) -> Object | None:
-        """The answer to a request; ``None`` if the server answered something that was not asked.
+        """The response to a request; ``None`` if the server sent a response with another id.
 
         Raises:
-            EOFError: the server left without an answer.
+            EOFError: the server exited without a response.
         """
         self._last_id += 1
         self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method}, params)
@@ -56,7 +56,7 @@ class Client:
         raise EOFError(f"the server left before it answered {method}")
 
     def notify(self, method: str, params: Object | None = None) -> None:
-        """Tell the server something; there is no answer."""
+        """Send a notification."""
         self._send({"jsonrpc": "2.0", "method": method}, params)
 
     def _send(self, message: Object, params: Object | None) -> None:
@@ -66,7 +66,7 @@ class Client:
 
 
 def _answer(line: bytes) -> Object | None:
-    """``line`` if it is a response; notifications and what is no message at all are not for us."""
+    """The response in ``line``; ``None`` for a notification or a line that is not a message."""
     try:
         message = json.loads(line)
     except ValueError:

@@ -1,6 +1,6 @@
-"""A weather server over stdio, faulty on purpose in three places. Standard library only.
+"""A weather server over stdio with three deliberate faults, with the standard library only.
 
-Each fault is one that real servers have: a ``print`` left in the code (STDIO-002), a tool whose
+Each fault is common in real servers: a ``print`` left in the code (STDIO-002), a tool whose
 schema was written from memory (SCHEMA-004), an id that went through a string on its way (PROTO-007).
 """
 
@@ -26,7 +26,7 @@ STATIONS: Final[Object] = {
 
 
 def main() -> None:
-    """Answer until the client closes our stdin."""
+    """Answer requests until stdin ends."""
     sys.stderr.write("weather server ready\n")
     for line in sys.stdin:
         try:

@@ -1,1 +1,1 @@
-"""Recordings made smaller, masked or joined; the recording that was read is never changed."""
+"""Trims, masks and joins recordings; the original recording is never changed."""

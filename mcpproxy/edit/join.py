@@ -1,7 +1,7 @@
-"""Two recordings of one server as one: what a later session asked beyond an earlier one goes behind it.
+"""Joins two recordings of one server: appends the requests that only the later recording contains.
 
-The earlier recording stays as it is. Each request of the later one that it lacks follows, with its answer and
-with what either side said of its own accord while it was open, under ids that the earlier one does not use.
+The earlier recording is kept unchanged. Each request that it lacks is appended with its response and with
+the unsolicited messages of both sides while it was open, under ids that the earlier recording does not use.
 """
 
 from collections.abc import Iterable
@@ -12,26 +12,26 @@ from mcpproxy.base import files
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import Notification, Request, RequestId
 from mcpproxy.protocol.raw_json import spliced, written
-from mcpproxy.replay.recording import Said, Session, from_trace, load
+from mcpproxy.replay.message_paths import ID, REQUEST_ID
+from mcpproxy.replay.recording import RecordedSession, SessionMessage, from_trace, load
 from mcpproxy.replay.server.matching import Matcher
-from mcpproxy.replay.server.source import merged
-from mcpproxy.replay.server.translate import ID, REQUEST_ID
+from mcpproxy.replay.server.replay_source import merged
 from mcpproxy.session.frame import Close, Finding, Frame
 from mcpproxy.trace.format import Tally, encode, encode_close, encode_finding, encode_frame, encode_header
 from mcpproxy.trace.reader import Trace
 
 _PAUSE_NS: Final = 1_000_000
-"""Between the earlier recording and what follows."""
+"""The time between the earlier recording and the first appended message."""
 
 
 def join(kept: str, added: str, into: str) -> bool:
-    """Write to ``into`` the recording ``kept`` and what ``added`` has beyond it; false if that is nothing.
+    """Write ``kept`` and the requests that only ``added`` contains to ``into``; false if there are none.
 
-    Both are of stdio. ``into`` may be ``kept``: it is replaced as a whole.
+    Both recordings are of stdio. ``into`` may be ``kept``: the file is replaced as a whole.
 
     Raises:
         TraceError: a recording cannot be read.
-        OSError: nothing can be written there.
+        OSError: ``into`` cannot be written.
     """
     trace, more = open_trace(kept), open_trace(added)
     extra = _extra(_only(trace), _only(more))
@@ -42,7 +42,7 @@ def join(kept: str, added: str, into: str) -> bool:
 
 
 def lacks(kept: str, added: str) -> bool:
-    """Whether there is a request of the client in ``added``, of whatever transport, that ``kept`` lacks.
+    """Whether ``added`` contains a client request, over any transport, that ``kept`` lacks.
 
     Raises:
         TraceError: a recording cannot be read.
@@ -51,80 +51,80 @@ def lacks(kept: str, added: str) -> bool:
     return bool(_wanted(known.messages, asked.messages))
 
 
-def _wanted(known: Iterable[Said], asked: Iterable[Said]) -> set[int]:
-    """The places of the client's requests in ``asked`` that are not in ``known``, or not so often."""
-    matcher = Matcher(said for said in known if said.sender == "client")
+def _wanted(known: Iterable[SessionMessage], asked: Iterable[SessionMessage]) -> set[int]:
+    """The places of the client's requests in ``asked`` that are not in ``known``, or not as often."""
+    matcher = Matcher(entry for entry in known if entry.sender == "client")
     return {
-        said.index
-        for said in asked
-        if said.sender == "client" and isinstance(said.message, Request) and not matcher.take(said.message)
+        entry.index
+        for entry in asked
+        if entry.sender == "client" and isinstance(entry.message, Request) and not matcher.take(entry.message)
     }
 
 
-def _only(trace: Trace) -> Session:
-    return next(iter(from_trace(trace).sessions), Session())
+def _only(trace: Trace) -> RecordedSession:
+    return next(iter(from_trace(trace).sessions), RecordedSession())
 
 
-def _extra(kept: Session, added: Session) -> list[Frame]:
-    """The frames that go behind, in the order in which they passed, numbered from 1."""
+def _extra(kept: RecordedSession, added: RecordedSession) -> list[Frame]:
+    """The frames to append, in recorded order."""
     wanted = _wanted(kept.messages, added.messages)
     ids = _Ids(kept)
-    answered = {said.answers for said in added.messages}
+    answered = {entry.answers for entry in added.messages}
     waiting: set[int] = set()
     frames: dict[int, Frame] = {}
-    for said in added.messages:
-        if said.answers is None:
-            asks = said.sender == "client" and isinstance(said.message, Request)
-            belongs = said.index in wanted if asks else bool(waiting)
+    for entry in added.messages:
+        if entry.answers is None:
+            asks = entry.sender == "client" and isinstance(entry.message, Request)
+            belongs = entry.index in wanted if asks else bool(waiting)
         else:
-            belongs = said.answers in wanted or ids.has(said.answers)
-            waiting.discard(said.answers)
-        if said.index in wanted and said.index in answered:
-            waiting.add(said.index)
+            belongs = entry.answers in wanted or ids.has(entry.answers)
+            waiting.discard(entry.answers)
+        if entry.index in wanted and entry.index in answered:
+            waiting.add(entry.index)
         if belongs:
-            raw = said.raw if said.batch else ids.renamed(said)
-            frames[said.seq] = Frame(said.seq, said.sender, raw, said.at_ns, event=None)
-    return [_whole(frame, added) for frame in frames.values()]
+            raw = entry.raw if entry.batch else ids.renamed(entry)
+            frames[entry.seq] = Frame(entry.seq, entry.sender, raw, entry.at_ns, event=None)
+    return [_as_batch(frame, added) for frame in frames.values()]
 
 
-def _whole(frame: Frame, session: Session) -> Frame:
-    """A batch has passed as one, whichever of its elements was lacking."""
-    parts = [said.raw for said in session.messages if said.batch == frame.seq]
+def _as_batch(frame: Frame, session: RecordedSession) -> Frame:
+    """The whole batch, if the frame was one, even if only some of its messages were lacking."""
+    parts = [entry.raw for entry in session.messages if entry.batch == frame.seq]
     return replace(frame, raw=b"[" + b",".join(parts) + b"]") if parts else frame
 
 
 class _Ids:
-    """Gives requests ids that the earlier recording does not have."""
+    """Gives requests ids that the earlier recording does not use."""
 
-    def __init__(self, kept: Session) -> None:
-        known = [said.message.id for said in kept.messages if isinstance(said.message, Request)]
+    def __init__(self, kept: RecordedSession) -> None:
+        known = [entry.message.id for entry in kept.messages if isinstance(entry.message, Request)]
         self._next = max((id for id in known if isinstance(id, int)), default=0) + 1
         self._of_request: Final[dict[int, bytes]] = {}
         self._of_id: Final[dict[tuple[type, RequestId], bytes]] = {}
 
     def has(self, request: int) -> bool:
-        """Whether the request at this place was given one."""
+        """Whether the request at this place was given a new id."""
         return request in self._of_request
 
-    def renamed(self, said: Said) -> bytes:
-        """The message with the ids that it and what it speaks of have here."""
-        match said.message:
+    def renamed(self, entry: SessionMessage) -> bytes:
+        """The message with new ids, its own and those that it refers to."""
+        match entry.message:
             case Request(id=id) if id is not None:
                 new = written(self._next)
                 self._next += 1
-                self._of_request[said.index] = self._of_id[type(id), id] = new
-                return spliced(said.raw, {ID: new})
+                self._of_request[entry.index] = self._of_id[type(id), id] = new
+                return spliced(entry.raw, {ID: new})
             case Notification(params={"requestId": int() | str() as id}):
                 new = self._of_id.get((type(id), id))
-                return spliced(said.raw, {REQUEST_ID: new}) if new else said.raw
-            case _ if said.answers is not None and (new := self._of_request.get(said.answers)):
-                return spliced(said.raw, {ID: new})
+                return spliced(entry.raw, {REQUEST_ID: new}) if new else entry.raw
+            case _ if entry.answers is not None and (new := self._of_request.get(entry.answers)):
+                return spliced(entry.raw, {ID: new})
             case _:
-                return said.raw
+                return entry.raw
 
 
 def _records(trace: Trace, extra: list[Frame]) -> "list[bytes]":
-    """The lines of the joint trace."""
+    """The lines of the joined trace."""
     lines = [encode_header(trace.header)]
     tally = Tally()
     close = Close("cut")

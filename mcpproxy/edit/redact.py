@@ -1,12 +1,10 @@
-"""A copy of a recording in which values are masked; all other bytes stay as they are.
+"""A copy of a recording in which values are masked; all other bytes are unchanged.
 
-A mask is the one that a recording puts in the place of credentials (see
-``mcpproxy.session.masked_values``): equal values have equal masks in one file, with a key of that file alone
-that is thrown away. So what went together still does,
-replay leaves masked values out of what must be equal, and the judge says nothing of a
-value that it cannot see.
+The masks are those that a recording has in place of credentials (see ``mcpproxy.session.masked_values``).
+Equal values in one file have equal masks, made with a random key that is not kept. Equal values can thus
+still be recognised; a replay matches a masked value with anything, and no rule judges one.
 
-The members that make a message what it is (``jsonrpc``, ``id``, ``method``, versions) are never masked.
+The members that determine the kind of a message (``jsonrpc``, ``id``, ``method``, versions) are never masked.
 """
 
 import json
@@ -51,22 +49,23 @@ PROTECTED: Final = (
     "/result/protocolVersion",
     "/params/_meta/io.modelcontextprotocol~1protocolVersion",
 )
-"""Without these a message would be another."""
+"""Members that determine the kind of a message."""
 
 _TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 _DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 _ARGUMENT: Final = "mcp-param-"
 _NESTED: Final = 3
-"""JSON in a string of JSON is looked at so many levels down."""
+"""How many levels of JSON inside JSON strings are searched."""
 
 
 @dataclass(frozen=True, slots=True)
-class What:
-    """What is to be masked.
+class RedactionScope:
+    """The values to mask.
 
-    ``keys`` are names of members, headers and parameters, in any case. Of a match of ``values``, the first
-    group that matched is masked, or all of it. In ``pointers``, ``*`` stands for one step, ``**`` for any.
+    ``keys`` are names of members, headers and parameters, case-insensitive. Of a match of ``values`` the
+    first matching group is masked, or the whole match without groups. In ``pointers`` ``*`` stands for one
+    step and ``**`` for any number. ``secrets`` masks everything that looks like a credential.
     """
 
     keys: Sequence[str] = ()
@@ -82,11 +81,11 @@ class What:
 class Redaction:
     """Masks the records of one trace, in order."""
 
-    def __init__(self, what: What) -> None:
+    def __init__(self, what: RedactionScope) -> None:
         self.masked = 0
         """How many values were masked."""
         self.in_pieces = 0
-        """How many pieces of messages too long to be read were seen: there, only texts are looked for."""
+        """How many pieces of overlong messages there are; in those only ``values`` are searched for."""
         self._what = what
         self._key: Final = os.urandom(32)
         self._keys: Final = frozenset(key.lower() for key in what.keys)
@@ -99,7 +98,7 @@ class Redaction:
         self._after: Final = SessionNames()
 
     def header(self, header: Header) -> Header:
-        """The header of the copy, which says what kinds of values are masked."""
+        """The header of the copy, which says which kinds of values are masked."""
         before = () if header.redaction == "none" else (header.redaction,)
         urls = {name: self._url(getattr(header, name)) for name in ("listen", "upstream")}
         command = tuple(self._command(header.command))
@@ -108,7 +107,7 @@ class Redaction:
         return replace(header, redaction=redaction, command=command, label=label, cwd=cwd, boot="", **urls)
 
     def lines(self, trace: Trace) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
-        """The records of the copy, each with its line. Compressed bodies are there as they were decoded.
+        """The records of the copy, each with its line. Compressed bodies are replaced by their decoded form.
 
         Raises:
             TraceError: the trace cannot be read.
@@ -127,7 +126,7 @@ class Redaction:
                 yield new, encode(new, session)
 
     def record(self, record: Event | Finding) -> Event | Finding:
-        """The same record if nothing in it is to be masked, else another."""
+        """The record with its values masked; the same object if there is nothing to mask."""
         match record:
             case Frame():
                 new = self._frame(record)
@@ -160,7 +159,7 @@ class Redaction:
     # Texts
 
     def text(self, text: str) -> str:
-        """A text, with what is to be masked in it masked."""
+        """The text with its values masked."""
         for pattern in self._texts:
             text = pattern.sub(self._found, text)
         return text
@@ -205,12 +204,12 @@ class Redaction:
         )
 
     def _hides(self, header: str) -> bool:
-        """Whether the value of a header is masked; an argument of a tool may have one of its own."""
+        """Whether the value of a header is masked; tool arguments are sent as ``Mcp-Param-*`` headers."""
         name = header.lower()
         return name in self._keys or (name.startswith(_ARGUMENT) and self._named(name[len(_ARGUMENT) :]))
 
     def _plain(self, raw: bytes) -> bytes:
-        """Bytes that are no JSON."""
+        """Bytes that are not JSON, with their values masked."""
         try:
             text, coding = raw.decode("utf-8"), "utf-8"
         except UnicodeDecodeError:
@@ -221,7 +220,7 @@ class Redaction:
     def _finding(self, finding: Finding) -> Finding:
         said = self.text(finding.message)
         if self._altered.intersection((finding.frame, *finding.related)):
-            said = _QUOTED.sub(r"\1…\1", said)  # It quotes what must not be read any more.
+            said = _QUOTED.sub(r"\1…\1", said)  # The finding quotes a value that is now masked.
         return finding if said == finding.message else replace(finding, message=said)
 
     # Frames
@@ -243,7 +242,7 @@ class Redaction:
         return _with(frame, raw, event)
 
     def _event(self, event: SseEvent, before: bytes, after: bytes) -> SseEvent:
-        """What stands around the data of an event, and the data itself if that is on several lines."""
+        """An event with the lines around its data masked, and the data itself if it has several lines."""
         around = event.before
         if event.after is None and before != after:
             lines = [line for line in around.splitlines(keepends=True) if line.strip(b"\r\n")]
@@ -264,19 +263,19 @@ class Redaction:
     def _json(
         self, text: str, pointers: Sequence[re.Pattern[str]], depth: int, protected: Sequence[str] = ()
     ) -> str:
-        """JSON, with what is to be masked in it masked; the very same text if that is nothing."""
+        """JSON with its values masked; the same object if there is nothing to mask."""
         parts: list[str] = []
         copied = 0
-        names: list[str | int] = []  # where we are: of each container, the member or the element
-        called: list[str] = [""]  # of each container, the closest name around what stands in it
-        hidden: int | None = None  # how deep what is masked as a whole begins
+        names: list[str | int] = []  # for each open container, the current member or element
+        key_names: list[str] = [""]  # for each open container, the nearest member name around its values
+        hidden: int | None = None  # the depth at which a container masked as a whole begins
         is_name = False  # the next string is the name of a member
         for found in _TOKEN.finditer(text):
             match found[0][0]:
                 case "}" | "]":
                     if names:
                         names.pop()
-                        called.pop()
+                        key_names.pop()
                     hidden = None if hidden is not None and len(names) <= hidden else hidden
                     is_name = False
                 case ",":
@@ -286,15 +285,17 @@ class Redaction:
                 case ":":
                     is_name = False
                 case '"' if is_name:
-                    names[-1] = called[-1] = unescaped(found[1])
+                    names[-1] = key_names[-1] = unescaped(found[1])
                 case first:
                     safe = _protected(names, protected)
-                    whole = not safe and (hidden is not None or self._is_named(called[-1], names, pointers))
+                    whole = not safe and (
+                        hidden is not None or self._is_named(key_names[-1], names, pointers)
+                    )
                     if first in "{[":
                         if whole and hidden is None and not _is_described(names):
                             hidden = len(names)
                         names.append("" if first == "{" else 0)
-                        called.append("" if first == "{" else called[-1])
+                        key_names.append("" if first == "{" else key_names[-1])
                         is_name = first == "{"
                         continue
                     if safe or (new := self._value(found, whole, depth)) == found[0]:
@@ -304,17 +305,19 @@ class Redaction:
         return "".join((*parts, text[copied:])) if parts else text
 
     def _is_named(self, name: str, names: list[str | int], pointers: Sequence[re.Pattern[str]]) -> bool:
-        """Whether the value here is masked for its name or its place."""
+        """Whether the value here is masked because of its name or its pointer."""
         if name and self._named(name):
             return True
         if not pointers:
             return False
-        path = names[1:] if names and isinstance(names[0], int) else names  # in a batch: of its element
+        path = (
+            names[1:] if names and isinstance(names[0], int) else names
+        )  # in a batch, the pointer within the element
         pointer = "".join(map(token, path))
         return any(pattern.fullmatch(pointer) for pattern in pointers)
 
     def _value(self, found: re.Match[str], whole: bool, depth: int) -> str:
-        """What is written for a string, a number or a word."""
+        """The replacement for a string, a number or a literal."""
         if found[1] is None:
             is_number = found[0][0] in "-0123456789"
             return f'"{self._mask(found[0])}"' if whole and is_number else found[0]
@@ -358,7 +361,7 @@ def _protected(names: list[str | int], protected: Sequence[str]) -> bool:
 
 
 def _is_described(names: list[str | int]) -> bool:
-    """Whether the value here is the schema of a member of that name, and no value."""
+    """Whether the value here is the schema of a member with that name, not its value."""
     return len(names) > 1 and names[-2] in _DESCRIBED
 
 

@@ -1,17 +1,17 @@
-"""The smallest recording that still replays: what was asked for, and all that it depends on.
+"""The smallest recording that still replays: the wanted frames and everything that they depend on.
 
-What is kept of a frame's surroundings:
+Kept with a frame are:
 
-- the answer to a request and the request of an answer; over HTTP the heads and bodies of its exchange, of a
-  stream that was opened with GET only what is needed;
-- what the server said of its own accord while it dealt with a request: notifications and requests of its own,
-  with their answers; the request that a progress token or a subscription belongs to; cancellations;
-- what issued a name that is used: cursors, request states, tasks, sessions of an agent;
-- the handshake of its session, or what a session without one began with (``server/discover``);
-- what a recorded finding about it refers to.
+- the response to a request and the request of a response; over HTTP the heads and bodies of the exchange, but
+  of a GET stream only the frames that are needed;
+- unsolicited messages of the server while a request was open, with the responses to them; the request that a
+  progress token or a subscription belongs to; cancellations;
+- the frame that issued a name which is used later: a cursor, a request state, a task id, an ACP session id;
+- the handshake of the session, or its ``server/discover``;
+- the frames that a recorded finding about it refers to.
 
-Frames keep their numbers and times. Nothing is concluded from what is missing: the header says that the
-recording is partial, and the judge goes by that.
+Frames keep their numbers and times. The header marks the recording as partial, so that no rule draws a
+conclusion from a missing frame.
 """
 
 from collections import defaultdict
@@ -51,8 +51,8 @@ from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.reader import Trace
 from mcpproxy.trace.session_labels import exchanges_of
 
-Wanted: TypeAlias = Callable[[int], bool]
-"""Whether the frame or head with this number was asked for."""
+FrameFilter: TypeAlias = Callable[[int], bool]
+"""Whether the frame or head with this number is wanted."""
 
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
@@ -78,7 +78,7 @@ class _Frame:
 
 
 class _Index:
-    """What depends on what, from one reading of the trace."""
+    """The dependencies between frames, from one pass over the trace."""
 
     def __init__(self, trace: Trace) -> None:
         self.frames: Final[dict[int, _Frame]] = {}
@@ -91,7 +91,7 @@ class _Index:
         self._open: Final[dict[tuple[str, Sender], dict[int, list[Request]]]] = {}
         self._issued: Final[dict[tuple[str, str], int]] = {}
         self._pieces: Final[dict[tuple[int, Sender], int]] = {}
-        self._broken: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was no message
+        self._broken: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was not a message
         for event in trace.events():
             self._take(event)
 
@@ -136,7 +136,7 @@ class _Index:
             self._single(single, frame, known)
 
     def _in_pieces(self, frame: Frame) -> bool:
-        """Whether it is a piece of a longer message: they go together."""
+        """Whether it is a piece of a longer message; the pieces are kept together."""
         stream = (frame.exchange, frame.sender)
         before = self._pieces.pop(stream, None)
         if before is not None:
@@ -146,7 +146,7 @@ class _Index:
         return frame.continues or before is not None
 
     def _line(self, frame: Frame) -> None:
-        """Several lines that are no messages may be one, cut in pieces: they go together."""
+        """Keep consecutive malformed lines together: they may be one message with line breaks in it."""
         before = self._broken.pop(frame.sender, None)
         if isinstance(frame.message, Malformed):
             self._broken[frame.sender] = frame.seq
@@ -154,7 +154,7 @@ class _Index:
                 self._bind(before, frame.seq)
 
     def _bind(self, one: int, another: int) -> None:
-        """Neither is kept without the other."""
+        """Make two frames depend on each other."""
         if one in self.frames and one != another:
             self.frames[one].needs.append(another)
             self.frames[another].needs.append(one)
@@ -170,7 +170,7 @@ class _Index:
             for name in _USED:
                 if isinstance(value := params.get(name), str) and (at := self._issued.get((session, value))):
                     known.needs.append(at)
-                    if name == "taskId":  # All that became of a task counts.
+                    if name == "taskId":  # Every later message about the task is needed.
                         self._issued[session, value] = seq
             if message.method == "notifications/cancelled":
                 for asked, requests in mine.items():
@@ -198,7 +198,7 @@ class _Index:
                     self._issued[session, value] = seq
 
     def _concerns(self, message: Request | Notification, params: JSONObject, requests: list[Request]) -> bool:
-        """Whether ``message`` names one of those requests."""
+        """Whether ``message`` refers to one of ``requests``, by progress token or subscription id."""
         if (id := _at(params, "_meta", SUBSCRIPTION)) is not None:
             return any(request.id == id for request in requests)
         if message.method != "notifications/progress":
@@ -209,9 +209,9 @@ class _Index:
     def _may_concern(
         self, message: Request | Notification, params: JSONObject, requests: list[Request], frame: Frame
     ) -> bool:
-        """Whether the server said ``message`` while it dealt with those requests, and names no other.
+        """Whether the server sent ``message`` while ``requests`` were open, without referring to another one.
 
-        Over HTTP it stands in the exchange of its request, which is kept as a whole.
+        Not needed over HTTP, where it is in the exchange of its request, which is kept as a whole.
         """
         names = message.method == "notifications/progress" or _at(params, "_meta", SUBSCRIPTION) is not None
         lasting = all(request.method.startswith("subscriptions/") for request in requests)
@@ -227,10 +227,10 @@ class _Index:
             if not waiting[asked]:
                 del waiting[asked]
 
-    # What is kept
+    # The frames to keep
 
     def kept(self, wanted: Iterable[int]) -> tuple[set[int], set[int]]:
-        """The numbers of frames and heads to keep, and of the exchanges."""
+        """The numbers of the frames and heads to keep, and of the exchanges to keep."""
         kept: set[int] = set()
         exchanges: set[int] = set()
         sessions: set[str] = set()
@@ -255,10 +255,12 @@ class _Index:
         return kept, exchanges
 
 
-def trimmed(trace: Trace, wanted: Wanted) -> tuple[Header, Iterator[tuple[Event | Finding | Encoded, bytes]]]:
-    """The header and the records, each with its line, of a recording with what is wanted and what it needs.
+def trimmed(
+    trace: Trace, wanted: FrameFilter
+) -> tuple[Header, Iterator[tuple[Event | Finding | Encoded, bytes]]]:
+    """The header of the trimmed recording, and its records, each with its line.
 
-    The trace is read while the iterator is.
+    The trace is read while the iterator is consumed.
 
     Raises:
         TraceError: the trace cannot be read.
@@ -279,7 +281,7 @@ def trimmed(trace: Trace, wanted: Wanted) -> tuple[Header, Iterator[tuple[Event 
 
 
 def spans(kept: set[int], numbers: list[int]) -> str:
-    """``1-4,9``: the kept ones of ``numbers``, shortly."""
+    """The kept ones of ``numbers`` as ranges: ``1-4,9``."""
     runs: list[tuple[int, int]] = []
     before = False
     for seq in numbers:
@@ -295,7 +297,7 @@ def _lines(
     trace: Trace, index: _Index, kept: set[int], exchanges: set[int]
 ) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
     connections: set[int] = set()
-    before = False  # whether what stood before was kept
+    before = False  # whether the last frame or head was kept
     for record, line in trace.lines():
         match record:
             case Frame() | RequestHead() | ResponseHead():
@@ -305,7 +307,7 @@ def _lines(
             case ExchangeEnd():
                 takes = record.exchange in exchanges
             case Encoded():
-                # Of a stream that is not kept whole, the decoded frames alone say what was kept.
+                # The encoded body is kept only if all of its frames are.
                 whole = index.exchanges.get(record.exchange)
                 takes = record.exchange in exchanges and whole is not None and kept.issuperset(whole.frames)
             case Note() | Opaque():
@@ -315,7 +317,7 @@ def _lines(
             case Stderr():
                 takes = before
             case _:
-                takes = True  # How it ended, and what was lost.
+                takes = True  # the end of the session, and gaps
         if takes:
             yield record, line
 

@@ -1,1 +1,1 @@
-"""Recordings of other tools, read as traces."""
+"""Reads recordings of other tools as traces."""

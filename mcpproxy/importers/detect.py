@@ -1,8 +1,9 @@
-"""Recordings that others made, read as if they were ours.
+"""Recognises and opens recordings of other tools.
 
-What a format does not keep is not made up. The header of what was read says whose it was and what is missing
-(``imported``); where that is so much that nothing may be concluded from what is not there, it is ``partial``;
-single losses are gaps. None has a close record: how the session ended is not known.
+Nothing is invented for what a format does not record. ``imported`` in the header names the tool and what is
+missing. If so much is missing that no conclusion can be drawn from an absent message, the header is marked
+``partial``; single losses become gap records. There is no close record, because none of the formats records
+how the session ended.
 """
 
 import re
@@ -12,15 +13,15 @@ from typing import Final
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
 from mcpproxy.importers import har, mcp_rec, mcpsnoop
-from mcpproxy.importers.source import ForeignTrace, Source
+from mcpproxy.importers.import_source import ForeignTrace, ImportedSource
 from mcpproxy.trace.members import NotARecordError, read_object
 
-FORMATS: Final[Mapping[str, Callable[[str, int], Source]]] = {
+FORMATS: Final[Mapping[str, Callable[[str, int], ImportedSource]]] = {
     "mcpsnoop": mcpsnoop.read,
     "mcp-rec": mcp_rec.read,
     "har": har.read,
 }
-"""Name -> its reader: of a path and which of the sessions in it, counted from 1 (0: the only one)."""
+"""Name -> reader, which takes a path and the number of a session in the file, from 1 (0: the only one)."""
 
 _HEAD_BYTES: Final = 64 << 10
 _LINE_BYTES: Final = 16 << 20
@@ -28,7 +29,7 @@ _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
 
 
 def recognised(path: str) -> str | None:
-    """Which of ``FORMATS`` the file is in, by its first line; ``None`` for none of them.
+    """The name in ``FORMATS`` of the format of a file, from its first line; ``None`` if it is another format.
 
     Raises:
         TraceError: the file cannot be read.
@@ -54,9 +55,10 @@ def recognised(path: str) -> str | None:
 
 
 def open_foreign(path: str, format: str, session: int = 0) -> ForeignTrace:
-    """Open a recording in one of ``FORMATS``; ``session`` is which one, where the file holds several.
+    """Open a recording in one of ``FORMATS``; ``session`` selects one if the file holds several.
 
     Raises:
-        TraceError: it is not in that format, damaged, or holds several sessions and none was chosen.
+        TraceError: the file is not in that format, is damaged, or holds several sessions and none is
+        selected.
     """
     return ForeignTrace(path, FORMATS[format](path, session))

@@ -1,9 +1,9 @@
-"""HTTP Archives (HAR 1.2) with MCP traffic, as browsers and other proxies write them.
+"""Reads MCP traffic from HTTP Archives (HAR 1.2), as browsers and other proxies write them.
 
-Kept are requests to addresses that were posted JSON-RPC to, the streams and the metadata beside them; the
-rest is left out. An archive has one time for a whole answer, so events of a stream come at its end, unless
-the client answered one of them before. Connections are often missing, credentials and bodies of streams may
-be. Without headers there are messages alone.
+Kept are exchanges with URLs to which JSON-RPC was posted, and event streams and metadata of the same origin;
+all others are left out. An archive has one time for a whole response, so the events of a stream are placed at
+its end, or before the first time that the client answered one. Connections are often missing, and sometimes
+credentials and stream bodies. If the headers are missing, only the messages are read.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -22,7 +22,7 @@ import orjson
 from mcpproxy.base.files import open_regular
 from mcpproxy.checks.engine.context import member
 from mcpproxy.errors import TraceError
-from mcpproxy.importers.source import Clock, Source, choose, refuse, unix_ns
+from mcpproxy.importers.import_source import Clock, ImportedSource, choose, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Batch,
@@ -50,7 +50,7 @@ from mcpproxy.trace.format import Header, Recorded
 NAME: Final = "HAR"
 
 MAX_BYTES: Final = 512 << 20
-"""A longer archive is not read: it is one JSON value."""
+"""A longer archive is not read, because it is one JSON value that has to fit into memory."""
 
 _LOST: Final = "from HAR: times within answers, connections and the end are not in it"
 _PARTIAL: Final = "a HAR keeps no order among the messages of streams"
@@ -83,11 +83,11 @@ class _Entry:
         return isinstance(kind, str) and kind.lower().startswith("text/event-stream")
 
 
-def read(path: str, session: int) -> Source:
-    """Open an archive. Its sessions are told by their ids, as in any recording of HTTP.
+def read(path: str, session: int) -> ImportedSource:
+    """Open an archive. Its sessions are identified by their ids, as in any recording of HTTP.
 
     Raises:
-        TraceError: it is no archive, or holds no MCP.
+        TraceError: the file is not an archive, or contains no MCP traffic.
     """
     choose(path, session, 1)
     entries = _entries(path)
@@ -116,7 +116,7 @@ def read(path: str, session: int) -> Source:
         imported=_LOST + (f"; {left_out} exchanges that are no MCP were left out" if left_out else ""),
     )
     key = os.urandom(32)
-    return Source(header, lambda: _events(kept, addresses, Masker(key)))
+    return ImportedSource(header, lambda: _events(kept, addresses, Masker(key)))
 
 
 def _entries(path: str) -> list[_Entry]:
@@ -175,7 +175,7 @@ def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterato
     timed: list[tuple[int, int, Recorded]] = []
     order = count()
     for number, entry in enumerate(entries, start=1):
-        # Without a name for it, each exchange has a connection of its own: none is known to be shared.
+        # An exchange without a connection name gets a connection of its own, as no sharing is known.
         connection = connections.setdefault(entry.connection or f"#{number}", len(connections) + 1)
         for at_ns, event in _exchange(entry, number, connection, entries, addresses, mask):
             if has_heads:
@@ -273,7 +273,7 @@ def _answer(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame]
 
 
 def _times(entry: _Entry, frames: list[Frame], entries: list[_Entry]) -> list[int]:
-    """When each frame came at the latest: at the end, or before the client answered it."""
+    """The latest possible time of each frame: the end of the response, or before the client answered it."""
     times = [entry.end_ns] * len(frames)
     latest = entry.end_ns
     if not entry.is_stream:
@@ -305,7 +305,7 @@ def _headers(head: JSONObject) -> Headers:
 
 
 def _version(head: JSONObject) -> str:
-    """``1.1`` or ``2``; empty where it is not told."""
+    """The HTTP version, ``1.1`` or ``2``; empty if it is missing."""
     found = _VERSION.match(str(head.get("httpVersion", "")))
     return found[1].removesuffix(".0") if found and found[1] != "1.0" else found[1] if found else ""
 

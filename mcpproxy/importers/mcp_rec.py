@@ -1,8 +1,8 @@
-"""Recordings of mcp-rec: a line per message, ``{"ts": seconds, "dir": "client->server", "msg": {...}}``.
+"""Reads recordings of mcp-rec: lines ``{"ts": seconds, "dir": "client->server", "msg": {...}}``.
 
-Messages were parsed and written anew: what was unusual about their bytes (spacing, repeated names, bytes that
-are no UTF-8) is not there any more. stderr, the ends of the streams and of the process are not recorded. It
-appends to its file, so that one may hold several sessions; each begins with ``initialize``.
+mcp-rec parses each message and writes it again, so that unusual bytes (spacing, repeated names, invalid
+UTF-8) are lost. It does not record stderr, the ends of the streams or the end of the process. It appends to
+its file, which can hold several sessions; each begins with ``initialize``.
 """
 
 import os
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.importers.source import Clock, Source, choose, lines, refuse, unix_ns
+from mcpproxy.importers.import_source import Clock, ImportedSource, choose, lines, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.raw_json import taken
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
@@ -22,11 +22,11 @@ _SENDERS: Final[dict[str, Sender]] = {"client->server": CLIENT, "server->client"
 _LOST: Final = "from mcp-rec: messages written anew; stderr, what was no text, and the end are not in it"
 
 
-def read(path: str, session: int) -> Source:
+def read(path: str, session: int) -> ImportedSource:
     """Open one session of a file.
 
     Raises:
-        TraceError: it is no recording of mcp-rec, or none was chosen where it holds several.
+        TraceError: the file is not a recording of mcp-rec, or holds several sessions and none is selected.
     """
     count, first = 0, None
     for current, _, _, at in _messages(path):
@@ -44,7 +44,7 @@ def read(path: str, session: int) -> Source:
         started_at=clock.started_at,
         imported=_LOST,
     )
-    return Source(header, lambda: _events(path, chosen))
+    return ImportedSource(header, lambda: _events(path, chosen))
 
 
 def _events(path: str, chosen: int) -> Iterator[Recorded]:
@@ -64,7 +64,7 @@ def _events(path: str, chosen: int) -> Iterator[Recorded]:
 
 
 def _messages(path: str) -> Iterator[tuple[int, Sender, bytes, int | None]]:
-    """All messages: of which session, who, what, when."""
+    """All messages, each with the number of its session, its sender, its bytes and its time."""
     current, opened = 1, False
     for number, line, members in lines(path, NAME):
         sender, message = _said(path, number, members)

@@ -1,14 +1,14 @@
-"""Recordings of mcpsnoop: a line per message with ``seq``, ``ts``, ``direction``, ``transport`` and ``raw``.
+"""Reads recordings of mcpsnoop: lines with ``seq``, ``ts``, ``direction``, ``transport``, ``raw``.
 
-``raw`` is the message as it was but for the spaces between its tokens; what is no JSON stands in ``text``. A
-number that is left out in ``seq`` is a line that was dropped. Over HTTP there are neither heads nor streams:
-messages of all connections in one row, batches taken apart. How the session ended is not recorded.
+``raw`` is the message without the spaces between its tokens; ``text`` holds what is not JSON. A number
+missing in ``seq`` is a dropped line. Over HTTP there are no heads and no streams: the messages of all
+connections are in one sequence, and batches are split. The end of the session is not recorded.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.importers.source import Clock, Source, choose, lines, refuse, unix_ns
+from mcpproxy.importers.import_source import Clock, ImportedSource, choose, lines, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.raw_json import taken
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender, Stderr
@@ -20,17 +20,17 @@ _SENDERS: Final[dict[str, Sender]] = {"c2s": CLIENT, "s2c": SERVER}
 _DIRECTIONS: Final = (*_SENDERS, "stderr", "meta")
 _REDACTED: Final = "[REDACTED]"
 _UNKNOWN: Final = "masked(len=0,visible=yes,hash=000000000000)"
-"""What a recording of ours has in the place of a value that nobody knows."""
+"""The mask that our recordings have in place of an unknown value."""
 
 _LOST: Final = "from mcpsnoop: spaces between tokens and the end are not in it"
 _NO_HTTP: Final = "mcpsnoop keeps no HTTP: no heads, no streams, messages of all connections in one row"
 
 
-def read(path: str, session: int) -> Source:
+def read(path: str, session: int) -> ImportedSource:
     """Open one session of a file.
 
     Raises:
-        TraceError: it is no recording of mcpsnoop, or none was chosen where it holds several.
+        TraceError: the file is not a recording of mcpsnoop, or holds several sessions and none is selected.
     """
     sessions: dict[str, JSONObject] = {}
     command: dict[str, tuple[tuple[str, ...], str]] = {}
@@ -68,7 +68,7 @@ def read(path: str, session: int) -> Source:
         partial=_NO_HTTP if is_http else "",
         imported=_LOST,
     )
-    return Source(header, lambda: _events(path, id, is_http))
+    return ImportedSource(header, lambda: _events(path, id, is_http))
 
 
 def _id(path: str, number: int, members: JSONObject) -> str:
@@ -86,7 +86,7 @@ def _events(path: str, id: str, is_http: bool) -> Iterator[Recorded]:
             continue
         at_ns = clock.since(unix_ns(members.get("ts")))
         told = members.get("seq")
-        if isinstance(told, int) and not is_http:  # there it does not even tell the order
+        if isinstance(told, int) and not is_http:  # over HTTP ``seq`` does not give the order
             if told > expected:
                 yield Gap(f"mcpsnoop dropped {told - expected} lines", observed_at_ns=at_ns)
             expected = max(expected, told + 1)
@@ -105,7 +105,7 @@ def _events(path: str, id: str, is_http: bool) -> Iterator[Recorded]:
 
 
 def _raw(line: bytes, members: JSONObject) -> bytes | None:
-    """The bytes of the message, cut out of the line."""
+    """The bytes of the message, taken from the line; ``None`` if it has none."""
     if members.get("raw") is None:
         return None
     raw = taken(line, ("raw",)) or b"null"

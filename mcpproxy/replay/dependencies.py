@@ -1,13 +1,13 @@
-"""What each message of a recorded server waited for, as far as a recording can tell.
+"""Which client messages each message of a recorded server depends on, as far as a recording can tell.
 
-An answer waits for its request, and for the client's answers to what the server asked in between. A
-notification of progress belongs to the request whose token it bears, an event of a subscription to the
-request that opened it, and over HTTP what came in the answer to a POST to the request in it. Sampling and
-elicitation belong to the call that is under way. All other messages came of the server's own accord: they
-wait for the client's message that they followed, or for any later one.
+A response depends on its request, and on the client's answers to requests that the server sent in between.
+A progress notification belongs to the request with its token, a subscription event to the request that
+opened the subscription, and over HTTP everything in the response to a POST to the request in that POST.
+Sampling and elicitation belong to the call in progress. All other messages are unsolicited: they depend on
+the client message before them, or on any later one.
 
-So a client that asks in another order than the recorded one is still answered: nothing waits for a
-message that it has nothing to do with.
+A client that sends its requests in another order than the recorded client is still answered, because no
+message depends on an unrelated one.
 """
 
 from collections.abc import Mapping
@@ -15,26 +15,26 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Malformed, Notification, Request, Response
-from mcpproxy.replay.recording import Said, Session
-from mcpproxy.replay.server.translate import SUBSCRIPTION_ID
+from mcpproxy.replay.message_paths import SUBSCRIPTION_ID
+from mcpproxy.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.session.frame import CLIENT
 
 _Named: TypeAlias = tuple[type, int | str]
 """An id or a token with its JSON type: 1 and "1" are two."""
 
-_ASKING: Final = ("tools/call", "prompts/get", "resources/read", "tasks/result", "completion/complete")
-"""Requests during which a server may ask back."""
+_MAY_ASK_BACK: Final = ("tools/call", "prompts/get", "resources/read", "tasks/result", "completion/complete")
+"""Requests during which a server may send requests of its own."""
 
-_ALONE: Final = ("roots/list", "ping")
-"""What servers ask whenever they like."""
+_UNRELATED: Final = ("roots/list", "ping")
+"""Server requests that belong to no request of the client."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
-    """When a message of the server is due: places in the session, all of the client's messages.
+class Dependency:
+    """When a message of the server is due. All numbers are places of client messages in the session.
 
-    ``needs`` must all have been seen. ``after``, or a later one, must have been seen; ``None`` is from the
-    beginning. ``owner`` is the message that this one belongs to, if it is known.
+    Every message in ``needs`` must have been seen, and ``after`` or a later one (``None``: no condition).
+    ``owner`` is the message that this one belongs to, if known.
     """
 
     needs: tuple[int, ...] = ()
@@ -42,106 +42,109 @@ class Cause:
     owner: int | None = None
 
 
-def causes(session: Session) -> dict[int, Cause]:
-    """The cause of every message of the server, by its place."""
-    reading = _Reading(session)
-    found: dict[int, Cause] = {}
-    for said in session.messages:
-        if said.sender == CLIENT:
-            reading.client(said)
+def dependencies(session: RecordedSession) -> dict[int, Dependency]:
+    """The cause of every server message, by its place."""
+    reading = _DependencyFinder(session)
+    found: dict[int, Dependency] = {}
+    for entry in session.messages:
+        if entry.sender == CLIENT:
+            reading.client(entry)
         else:
-            found[said.index] = reading.server(said)
+            found[entry.index] = reading.server(entry)
     return found
 
 
-class _Reading:
-    def __init__(self, session: Session) -> None:
+class _DependencyFinder:
+    def __init__(self, session: RecordedSession) -> None:
         self._messages: Final = session.messages
-        self._open: Final[dict[int, Said]] = {}
+        self._open: Final[dict[int, SessionMessage]] = {}
         self._by_id: Final[dict[_Named, int]] = {}
         self._by_token: Final[dict[_Named, int]] = {}
         self._by_exchange: Final[dict[int, int]] = {}
-        self._own: Final[dict[_Named, int]] = {}
-        self._owner_of_own: Final[dict[int, int | None]] = {}
-        self._heard: Final[dict[int, list[int]]] = {}
+        self._server_requests: Final[dict[_Named, int]] = {}
+        self._owner_of_request: Final[dict[int, int | None]] = {}
+        self._client_replies: Final[dict[int, list[int]]] = {}
         self._last: int | None = None
 
-    def client(self, said: Said) -> None:
-        place = said.index
-        if said.exchange:
-            known = self._by_exchange.get(said.exchange)
+    def client(self, entry: SessionMessage) -> None:
+        place = entry.index
+        if entry.exchange:
+            known = self._by_exchange.get(entry.exchange)
             if known is None or not isinstance(self._messages[known].message, Request):
-                self._by_exchange[said.exchange] = place
-        match said.message:
+                self._by_exchange[entry.exchange] = place
+        match entry.message:
             case Request(id=id, method=method, params=params):
-                self._open[place] = said
+                self._open[place] = entry
                 if id is not None:
                     self._by_id[type(id), id] = place
                 if named := _named(params, "_meta", "progressToken"):
                     self._by_token[named] = place
                 if method == "ping":
-                    return  # nothing follows from a ping but its answer
+                    return  # only its own response depends on a ping
             case Notification(method="notifications/cancelled", params=params):
                 named = _named(params, "requestId")
                 if named and (owner := self._by_id.get(named)) is not None:
-                    self._heard.setdefault(owner, []).append(place)
-            case Response() | ErrorResponse() if said.answers is not None:
-                owner = self._owner_of_own.get(said.answers)
+                    self._client_replies.setdefault(owner, []).append(place)
+            case Response() | ErrorResponse() if entry.answers is not None:
+                owner = self._owner_of_request.get(entry.answers)
                 if owner is not None:
-                    self._heard.setdefault(owner, []).append(place)
+                    self._client_replies.setdefault(owner, []).append(place)
             case _:
                 pass
         self._last = place
 
-    def server(self, said: Said) -> Cause:
-        owner = self._owner(said)
-        match said.message:
+    def server(self, entry: SessionMessage) -> Dependency:
+        owner = self._owner(entry)
+        match entry.message:
             case Request(id=id):
                 if id is not None:
-                    self._own[type(id), id] = said.index
-                self._owner_of_own[said.index] = owner
+                    self._server_requests[type(id), id] = entry.index
+                self._owner_of_request[entry.index] = owner
             case _:
                 pass
         if owner is None:
-            return Cause(after=self._last)
-        if said.answers is not None:
+            return Dependency(after=self._last)
+        if entry.answers is not None:
             self._open.pop(owner, None)
-        needs = (owner, *self._heard.get(owner, ()))
-        # What a subscription tells of came of something else: it keeps its place. Its beginning does not.
-        if said.answers is None and said.method not in (None, _ACKNOWLEDGED) and self._is_listening(owner):
-            return Cause(needs, self._last, owner)
-        return Cause(needs, None, owner)
+        needs = (owner, *self._client_replies.get(owner, ()))
+        # A subscription event was caused by something else, so it also keeps its place in the order; the
+        # acknowledgement does not.
+        if entry.answers is None and entry.method not in (None, _ACKNOWLEDGED) and self._is_listening(owner):
+            return Dependency(needs, self._last, owner)
+        return Dependency(needs, None, owner)
 
-    def _owner(self, said: Said) -> int | None:
-        if said.answers is not None:
-            return said.answers
-        match said.message:
+    def _owner(self, entry: SessionMessage) -> int | None:
+        if entry.answers is not None:
+            return entry.answers
+        match entry.message:
             case Notification(method="notifications/progress", params=params):
                 named = _named(params, "progressToken")
                 if named and named in self._by_token:
                     return self._by_token[named]
             case Notification(method="notifications/cancelled", params=params):
                 named = _named(params, "requestId")
-                if named and named in self._own:
-                    return self._owner_of_own.get(self._own[named])
+                if named and named in self._server_requests:
+                    return self._owner_of_request.get(self._server_requests[named])
                 if named and named in self._by_id:
                     return self._by_id[named]
             case Notification(params=params):
                 named = _named(params, "_meta", SUBSCRIPTION_ID)
                 if named and named in self._by_id:
                     return self._by_id[named]
-            case Request(method=method) if method not in _ALONE and said.exchange not in self._by_exchange:
-                return self._asking()
-            case Malformed() if not said.raw and said.exchange in self._by_exchange:
-                return self._by_exchange[said.exchange]
+            case Request(method=method) if (
+                method not in _UNRELATED and entry.exchange not in self._by_exchange
+            ):
+                return self._open_caller()
+            case Malformed() if not entry.raw and entry.exchange in self._by_exchange:
+                return self._by_exchange[entry.exchange]
             case _:
                 pass
-        return self._by_exchange.get(said.exchange) if said.exchange else None
+        return self._by_exchange.get(entry.exchange) if entry.exchange else None
 
-    def _asking(self) -> int | None:
-        """The latest open request that a server may ask something about."""
+    def _open_caller(self) -> int | None:
+        """The latest open request during which a server may send requests."""
         for place in reversed(self._open):
-            if self._open[place].method in _ASKING:
+            if self._open[place].method in _MAY_ASK_BACK:
                 return place
         return None
 

@@ -1,4 +1,4 @@
-"""What of a recorded HTTP exchange can be given again, and whom a replay on loopback does not serve."""
+"""Which parts of a recorded HTTP exchange a replay repeats, and which requests it refuses on loopback."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,53 +6,53 @@ from urllib.parse import urlsplit
 
 from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.replay.recording import Exchange
-from mcpproxy.replay.server.source import Material
+from mcpproxy.replay.server.replay_source import ReplaySource
 
 SESSION_ID: Final = "mcp-session-id"
 
-_NEVER: Final = frozenset(
+_NOT_REPLAYED: Final = frozenset(
     {
         "connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "date",
         "server", "set-cookie", "www-authenticate", SESSION_ID,
     }
 )  # fmt: skip
-"""Header fields of an answer that are not given again: of the connection, of the day, or credentials."""
+"""Response headers that are not replayed: they belong to the connection or its date, or are credentials."""
 
 
 def headers_of(exchange: Exchange | None) -> dict[str, str]:
-    """The recorded fields of an answer that can be given again, their names in lower case."""
+    """The recorded response headers that can be replayed, with their names in lower case."""
     recorded = exchange.headers if exchange else ()
     return {
         name.lower(): value
         for name, value in recorded
-        if name.lower() not in _NEVER and "masked(" not in value
+        if name.lower() not in _NOT_REPLAYED and "masked(" not in value
     }
 
 
 def path_of(exchange: Exchange) -> str:
-    """The path that was asked for."""
+    """The requested path."""
     try:
         return urlsplit(exchange.request.target).path or "/"
     except ValueError:
         return "/"
 
 
-def resumes(exchange: Exchange) -> bool:
-    """Whether it was a GET for the rest of another stream."""
+def is_resumption(exchange: Exchange) -> bool:
+    """Whether it was a GET that resumes another stream."""
     return any(name.lower() == "last-event-id" for name, _ in exchange.request.headers)
 
 
-def speaks_the_first_transport(material: Material) -> bool:
-    """Whether the recording is of the transport before Streamable HTTP."""
+def uses_http_sse(replay_source: ReplaySource) -> bool:
+    """Whether the recording is of HTTP+SSE, the transport before Streamable HTTP."""
     return any(
-        said.event is not None and said.event.name == "endpoint"
-        for session in (material.unnamed, *material.sessions)
-        for said in session.messages
+        entry.event is not None and entry.event.name == "endpoint"
+        for session in (replay_source.unnamed, *replay_source.sessions)
+        for entry in session.messages
     )
 
 
-def next_of(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
-    """The first that was not used yet, else the last; it is used now."""
+def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
+    """The first unused exchange, or the last one if all are used; mark it as used."""
     found = None
     for exchange in exchanges:
         found = exchange
@@ -63,8 +63,8 @@ def next_of(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
     return found
 
 
-def stranger(origin: str, host: str) -> str | None:
-    """The foreign site that a request to loopback comes from or was meant for, if any.
+def foreign_site(origin: str, host: str) -> str | None:
+    """The foreign host that a request to loopback comes from or is addressed to, if any.
 
     A browser lets any page send requests to 127.0.0.1, and a name can be made to point there.
     """

@@ -1,8 +1,8 @@
-"""A recording as messages: sessions, who said what in which order, and which answer is to which question.
+"""A recording as sessions of messages, in order, with each response linked to its request.
 
-The trace keeps frames; to replay them their messages are needed, the elements of batches one by one,
-and over HTTP the exchanges around them. What cannot be replayed (a gap, a body too long to be kept
-whole, a credential that was masked) is said in ``notes``, one sentence fragment each; the rest is here.
+A trace holds frames. A replay works on messages: the elements of a batch one by one, and over HTTP the
+exchanges that carried them. ``notes`` says what cannot be replayed (a gap, a body too long to be recorded
+whole, a masked credential), one sentence fragment each.
 """
 
 import os
@@ -41,12 +41,12 @@ from mcpproxy.trace.session_labels import exchanges_of
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One message of a session, or one line of it that is none.
+class SessionMessage:
+    """One message of a session, or one line that is not a JSON-RPC message.
 
-    ``index`` is its place in the session; ``answers`` the place of the request that it answers.
-    ``raw`` are its bytes as they were on the wire, ``batch`` is the frame number of the batch it was in,
-    else 0. ``exchange`` and ``event`` as for a frame.
+    ``index`` is its place in the session and ``answers`` the place of the request that it answers.
+    ``raw`` are its bytes as they were on the wire. ``batch`` is the frame number of the batch that contained
+    it, or 0. ``exchange`` and ``event`` are those of its frame.
     """
 
     index: int
@@ -70,8 +70,8 @@ class Said:
 class Exchange:
     """One HTTP exchange of a session.
 
-    ``opened`` and ``ended`` are places in the session: the request came when so many messages had
-    been seen. ``status`` is 0 while there is no answer.
+    ``opened`` and ``ended`` are places in the session: how many messages came before the request and before
+    the end of the exchange. ``status`` is 0 until there is a response.
     """
 
     number: int
@@ -92,23 +92,23 @@ class Exchange:
 
 
 @dataclass(slots=True)
-class Session:
-    """One MCP session: its messages in the order they passed, and over HTTP its exchanges.
+class RecordedSession:
+    """One MCP session: its messages in the order in which they were sent, and over HTTP its exchanges.
 
-    ``name`` is empty on stdio and for what came over HTTP without a session id. ``server_left``: the server
-    ended it (it exited, or closed its stdout) while the client was still there.
+    ``name`` is empty on stdio and for HTTP messages without a session id. ``server_left`` says that the
+    server ended the session (it exited or closed its stdout) before the client did.
     """
 
     name: str = ""
-    messages: list[Said] = field(default_factory=list[Said])
+    messages: list[SessionMessage] = field(default_factory=list[SessionMessage])
     exchanges: dict[int, Exchange] = field(default_factory=dict[int, Exchange])
     server_left: bool = False
 
     @property
     def id_given(self) -> str:
-        """The session id that the server gave, masked or not; empty if it gave none.
+        """The session id that the server issued, masked or not; empty if it issued none.
 
-        One that came with a refusal is none: no session began with that.
+        An id in an error response does not count, because no session began with it.
         """
         for exchange in self.exchanges.values():
             for name, value in exchange.headers:
@@ -119,25 +119,27 @@ class Session:
                     return value
         return ""
 
-    def answers_to(self, request: Said) -> Said | None:
-        """The recorded answer to ``request``, the first if there were several."""
-        return next((said for said in self.messages[request.index :] if said.answers == request.index), None)
+    def answers_to(self, request: SessionMessage) -> SessionMessage | None:
+        """The recorded response to ``request``, or the first one if there were several."""
+        return next(
+            (entry for entry in self.messages[request.index :] if entry.answers == request.index), None
+        )
 
-    def latency_ns(self, answer: Said) -> int | None:
-        """How long after its request ``answer`` came."""
+    def latency_ns(self, answer: SessionMessage) -> int | None:
+        """The time from the request to ``answer``."""
         return None if answer.answers is None else answer.at_ns - self.messages[answer.answers].at_ns
 
 
 @dataclass(slots=True)
-class Recording:
+class LoadedTrace:
     """All sessions of one trace, in the order in which they began.
 
-    ``notes`` say what of it cannot be replayed; ``complete`` is false if anything is missing.
+    ``notes`` says what cannot be replayed; ``complete`` is false if anything is missing.
     """
 
     path: str
     header: Header
-    sessions: list[Session]
+    sessions: list[RecordedSession]
     complete: bool
     notes: list[str]
 
@@ -147,28 +149,28 @@ class Recording:
         return self.header.transport
 
 
-def load(path: str | os.PathLike[str]) -> Recording:
+def load(path: str | os.PathLike[str]) -> LoadedTrace:
     """Read a trace for replay.
 
     Raises:
-        TraceError: there is no trace there, or none that can be read.
+        TraceError: there is no trace at ``path``, or it cannot be read.
     """
     return from_trace(open_trace(path))
 
 
-def from_trace(trace: Trace) -> Recording:
-    """The same, from a trace that is open already."""
-    reading = _Reading({x: name for name, xs in exchanges_of(trace.events()).items() for x in xs})
+def from_trace(trace: Trace) -> LoadedTrace:
+    """As ``load``, from an open trace."""
+    reading = _SessionReader({x: name for name, xs in exchanges_of(trace.events()).items() for x in xs})
     for event in trace.events():
         reading.take(event)
     notes = [*trace.notes, *reading.trouble()]
     sessions = [s for s in reading.sessions.values() if s.messages or s.exchanges]
-    return Recording(trace.path, trace.header, sessions, trace.complete, notes)
+    return LoadedTrace(trace.path, trace.header, sessions, trace.complete, notes)
 
 
-class _Reading:
+class _SessionReader:
     def __init__(self, names: Mapping[int, str]) -> None:
-        self.sessions: Final[dict[str, Session]] = {}
+        self.sessions: Final[dict[str, RecordedSession]] = {}
         self._names = names
         self._conversation = Conversation()
         self._index_of: Final[dict[int, list[int]]] = {}
@@ -210,9 +212,9 @@ class _Reading:
             case _:
                 pass
 
-    def _session(self, exchange: int) -> Session:
+    def _session(self, exchange: int) -> RecordedSession:
         name = self._names.get(exchange, "")
-        return self.sessions.setdefault(name, Session(name))
+        return self.sessions.setdefault(name, RecordedSession(name))
 
     def _frame(self, frame: Frame) -> None:
         stream = (frame.exchange, frame.sender)
@@ -230,7 +232,7 @@ class _Reading:
             answers = self._asked(session, turn.answers, single)
             index = len(session.messages)
             session.messages.append(
-                Said(
+                SessionMessage(
                     index,
                     frame.seq,
                     frame.sender,
@@ -246,8 +248,8 @@ class _Reading:
             places.append(index)
         self._index_of[frame.seq] = places
 
-    def _asked(self, session: Session, frame: int | None, answer: Single) -> int | None:
-        """The place of the request in that frame which has this answer's id."""
+    def _asked(self, session: RecordedSession, frame: int | None, answer: Single) -> int | None:
+        """The place of the request in ``frame`` that has the id of this response."""
         if frame is None or not isinstance(answer, Response | ErrorResponse):
             return None
         for place in self._index_of.get(frame, ()):
@@ -259,7 +261,7 @@ class _Reading:
 
 
 def singles(message: Message, raw: bytes) -> Iterator[tuple[Single, bytes]]:
-    """The messages in a frame, each with its own text; a batch holds several."""
+    """The messages of a frame, each with its own bytes; a batch contains several."""
     if isinstance(message, Batch):
         yield from zip(message.items, elements(raw), strict=True)
     else:

@@ -11,11 +11,11 @@ from typing import Final
 from mcpproxy.base.json_values import dumps
 from mcpproxy.base.style import PLAIN, Colour, Style
 from mcpproxy.base.visible import visible
-from mcpproxy.replay.diff.outcome import Change, Comparison, Item, Verdict
+from mcpproxy.replay.diff.comparison import Change, ComparedItem, Comparison, ItemVerdict
 from mcpproxy.reports import junit as xml
 from mcpproxy.reports.junit import Case, Suite
 
-_COLOURS: Final[dict[Verdict, Colour]] = {
+_COLOURS: Final[dict[ItemVerdict, Colour]] = {
     "same": "green",
     "changed": "yellow",
     "missing": "red",
@@ -66,7 +66,7 @@ def junit(comparison: Comparison) -> Iterator[str]:
     yield from xml.lines([Suite(comparison.expected, cases, [*map(visible, comparison.notes)])])
 
 
-def _case(item: Item) -> Case:
+def _case(item: ComparedItem) -> Case:
     where = f"frame {item.frame}" if item.frame else f"new, frame {item.found_frame}"
     case = Case(item.session or "session", f"{item.what} ({where})")
     if item.verdict == "same":
@@ -75,11 +75,11 @@ def _case(item: Item) -> Case:
     return replace(case, status="failed", kind=item.verdict, message=told[0], text="\n".join(told))
 
 
-def _shown_alike(item: Item) -> tuple[str, Verdict, str, str, tuple[Change, ...]]:
+def _shown_alike(item: ComparedItem) -> tuple[str, ItemVerdict, str, str, tuple[Change, ...]]:
     return (item.session, item.verdict, item.what, item.remark, item.changes)
 
 
-def _item(item: Item) -> dict[str, object]:
+def _item(item: ComparedItem) -> dict[str, object]:
     return {
         "what": item.what,
         "verdict": item.verdict,

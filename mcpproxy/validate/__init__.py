@@ -1,12 +1,12 @@
-"""A client of our own that probes a server, and judges what it says with the observer of the proxy.
+"""An MCP client that probes a server and judges the session with the same rules as the proxy.
 
     async with connected_stdio(["python", "server.py"]) as client:
         await client.connect()
         result = await client.call("echo", {"text": "hi"})
-        assert not client.wire.tape.findings
+        assert not client.wire.recording.findings
 
-``connected_stdio`` and ``connected_http`` give a ``Client`` whose server is running, and with which no
-session is open yet; all that passes is recorded.
+``connected_stdio`` and ``connected_http`` yield a ``Client`` whose server is running and whose session is not
+open yet. All messages are recorded.
 """
 
 import os
@@ -18,7 +18,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import TIMEOUT_S
-from mcpproxy.validate.context import Bench, Options
+from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.recordings import Recordings, Target
 
 __all__ = ["Client", "connected_http", "connected_stdio"]
@@ -33,9 +33,9 @@ async def connected_stdio(
     timeout_s: float = TIMEOUT_S,
     trace: str = "",
 ) -> AsyncGenerator[Client]:
-    """A client of the server that ``command`` runs, which is ended afterwards with all that it started.
+    """A client of the server that ``command`` runs; at the end the server and all that it started are ended.
 
-    ``trace`` is where the session is recorded; without it, the recording goes when the client does.
+    The session is recorded in ``trace``; without it, in a temporary file that is deleted at the end.
 
     Raises:
         CouldNotStartError: it cannot be started.
@@ -53,7 +53,7 @@ async def connected_http(
     timeout_s: float = TIMEOUT_S,
     trace: str = "",
 ) -> AsyncGenerator[Client]:
-    """A client of the server at ``url``; as ``connected_stdio``."""
+    """A client of the server at ``url``; otherwise as ``connected_stdio``."""
     async with _connected(Target(url=url, headers=headers), revision, timeout_s, trace) as client:
         yield client
 
@@ -62,8 +62,8 @@ async def connected_http(
 async def _connected(target: Target, revision: str, timeout_s: float, trace: str) -> AsyncGenerator[Client]:
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
         recordings = Recordings(ruleset.load(), trace or os.path.join(folder, "session.jsonl"), "client")
-        bench = Bench(target, Options(timeout_s=timeout_s), recordings, revision)
+        context = ProbeContext(target, ValidateOptions(timeout_s=timeout_s), recordings, revision)
         try:
-            yield await bench.start()
+            yield await context.start()
         finally:
-            await bench.close()
+            await context.close()

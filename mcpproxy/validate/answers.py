@@ -1,4 +1,4 @@
-"""What a server says to a request, and the request while nothing has been said to it."""
+"""The response to a request, and a request that waits for one."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, RequestId, Response
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
-from mcpproxy.validate.wire import Gone, Over
+from mcpproxy.validate.wire import RequestEnded, ServerLost
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was said to a request: the message, the frame that brought it, and the number of the request's."""
+    """The response to a request: the message, its frame, and the frame number of the request."""
 
     message: Response | ErrorResponse
     frame: Frame
-    asked: int
+    request_frame: int
 
     @property
     def frames(self) -> tuple[int, int]:
-        """The numbers of the frames of both, for evidence."""
-        return (self.asked, self.frame.seq)
+        """The frame numbers of the request and the response, for evidence."""
+        return (self.request_frame, self.frame.seq)
 
     @property
     def result(self) -> JSON:
@@ -34,7 +34,7 @@ class Answer:
 
     @property
     def is_error(self) -> bool:
-        """Whether it is an error of JSON-RPC."""
+        """Whether it is a JSON-RPC error."""
         return isinstance(self.message, ErrorResponse)
 
     @property
@@ -50,25 +50,27 @@ class Answer:
 
     @property
     def refusal(self) -> str:
-        """The code and the message of the error, for people."""
+        """The code and the message of the error, as text."""
         return f"{shown(self.code)}, {shown(self.error.get('message'))}"
 
     @property
     def outcome(self) -> str:
-        """What became of the request, in a few words."""
+        """A short description: ``refused with -32602`` or ``answered with a result``."""
         return f"refused with {shown(self.code)}" if self.is_error else "answered with a result"
 
 
 @dataclass(eq=False, slots=True)
 class Pending:
-    """A request under way. ``seq`` is the number of its frame, 0 until it was sent.
+    """A request that waits for its response. ``seq`` is its frame number, 0 until it is sent.
 
-    ``before`` is how many frames that belong to no request had come when it began. A bare frame among the
-    ``news`` is an answer under an id that nobody used.
+    ``before`` is the number of unsolicited frames received before the request. ``events`` receives the
+    outcome; a bare ``Frame`` is a response with an id that was never used.
     """
 
     id: RequestId
     method: str
     seq: int = 0
     before: int = 0
-    news: "asyncio.Queue[Answer | Over | Gone | Frame]" = field(default_factory=lambda: asyncio.Queue())
+    events: "asyncio.Queue[Answer | RequestEnded | ServerLost | Frame]" = field(
+        default_factory=lambda: asyncio.Queue()
+    )

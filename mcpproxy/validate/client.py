@@ -1,13 +1,13 @@
-"""A raw client of one session: it can say anything, and tells what came of it.
+"""A client of one session that can send any bytes and reports what the server answers.
 
     async with connected_stdio(["python", "server.py"]) as client:
         await client.initialize()
         tools = await client.list("tools/list")
         result = await client.call("echo", {"text": "hi"})
 
-It follows the protocol unless it is told otherwise: ``request`` and ``notify`` say well-formed messages, in
-the manner of the era of its ``revision``; ``send`` takes any bytes. What the server asks in return is
-answered as a host without a user would. Durations are seconds.
+It follows the protocol unless told otherwise: ``request`` and ``notify`` send well-formed messages of its
+``revision``; ``send`` takes any bytes. Requests of the server are answered as by a host without a user.
+Durations are in seconds.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.connection import Talk
+from mcpproxy.validate.connection import Connection
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
     GoneError,
@@ -37,33 +37,33 @@ from mcpproxy.validate.errors import (
 _PAGES: Final = 1000
 _NO_SUCH_TOOL: Final = -32602
 _OLDER: Final = (400, 404, 405)
-"""What a server that speaks HTTP+SSE alone may say to a message at the address of its stream."""
+"""Statuses with which a server that speaks only HTTP+SSE may answer a POST to its stream URL."""
 
 
-class Client(Talk):
-    """An MCP client: opens the session as its revision asks for, and does what clients do every day."""
+class Client(Connection):
+    """An MCP client: opens the session as its revision requires, and does what every client does."""
 
     async def connect(self) -> Answer:
-        """Open the session as the revision asks for: ``initialize`` and ``initialized``, or ``discover``.
+        """Open the session as the revision requires: ``initialize`` and ``initialized``, or ``discover``.
 
         Raises:
-            ValidateError: the server does not take part in it.
+            ValidateError: the session cannot be opened.
         """
         if self.is_stateless:
             return await self.discover()
         answer = await self.initialize()
         await self.initialized()
-        await self.wire.listen()
+        await self.wire.open_stream()
         return answer
 
     async def initialize(self, version: str | None = None) -> Answer:
-        """Ask to open a session.
+        """Send ``initialize``.
 
         Raises:
-            AlreadyInitializedError: that was done before.
-            UnsupportedVersionError: the server offers another revision that we do not know.
-            RefusedError: it refused.
-            ValidateError: no answer came, or none that can be read.
+            AlreadyInitializedError: the session is open already.
+            UnsupportedVersionError: the server offers a revision that this client does not know.
+            RefusedError: the server answered with an error.
+            ValidateError: there is no response, or it is malformed.
         """
         if self.is_initialized:
             raise AlreadyInitializedError("the session is open already")
@@ -103,16 +103,16 @@ class Client(Talk):
         }
 
     async def initialized(self) -> int:
-        """Say that the session is open; the number of the frame."""
+        """Send ``notifications/initialized``; the number of its frame."""
         return await self.notify("notifications/initialized")
 
     async def discover(self) -> Answer:
-        """Ask the server what it is, which no session is needed for.
+        """Send ``server/discover``, which needs no session.
 
         Raises:
-            UnsupportedVersionError: it does not speak our revision.
-            RefusedError: it refused for another reason.
-            ValidateError: no answer came, or none that can be read.
+            UnsupportedVersionError: the server does not speak our revision.
+            RefusedError: the server answered with another error.
+            ValidateError: there is no response, or it is malformed.
         """
         answer = await self.request("server/discover")
         if answer.is_error:
@@ -129,19 +129,19 @@ class Client(Talk):
         self.wire.version = self.revision
         return answer
 
-    # What a client does every day
+    # Common requests
 
     async def ping(self) -> Answer:
-        """See whether the server is there; in the stateless era, which has no ping, by another question."""
+        """Send ``ping``, or ``server/discover`` in the stateless era, which has no ping."""
         return await self.request("server/discover" if self.is_stateless else "ping")
 
     async def list(self, method: str) -> list[JSONObject]:
-        """All items of a list, page after page.
+        """All items of a list, from all its pages.
 
         Raises:
-            RefusedError: the server refused.
-            MalformedAnswerError: the result holds no list, or its pages have no end.
-            ValidateError: no answer came, or none that can be read.
+            RefusedError: the server answered with an error.
+            MalformedAnswerError: the result contains no list, or its pages do not end.
+            ValidateError: there is no response, or it is malformed.
         """
         self._must_be_open()
         member = method.partition("/")[0]
@@ -171,20 +171,20 @@ class Client(Talk):
         raise MalformedAnswerError(f"{method} has more than {_PAGES} pages")
 
     async def call(self, name: str, arguments: JSONObject | None = None) -> JSONObject:
-        """Call a tool; its result.
+        """Call a tool and return its result.
 
         Raises:
-            ToolNotFoundError: there is none of that name.
-            ToolFailedError: it failed, and says so in its result.
-            RefusedError: the server refused.
-            ValidateError: no answer came, or none that can be read.
+            ToolNotFoundError: there is no tool of that name.
+            ToolFailedError: the result has ``isError``.
+            RefusedError: the server answered with an error.
+            ValidateError: there is no response, or it is malformed.
         """
         self._must_be_open()
         answer = await self.request("tools/call", {"name": name, "arguments": arguments or {}})
         if answer.is_error:
-            said = str(answer.error.get("message", ""))
-            if answer.code == _NO_SUCH_TOOL and name in said:
-                raise ToolNotFoundError(f"there is no tool {shown(name)}: {said}", answer.frames)
+            text = str(answer.error.get("message", ""))
+            if answer.code == _NO_SUCH_TOOL and name in text:
+                raise ToolNotFoundError(f"there is no tool {shown(name)}: {text}", answer.frames)
             raise self._refused(f"tools/call {shown(name)}", answer)
         if answer.members.get("isError") is True:
             raise ToolFailedError(f"the tool {shown(name)} failed: {_text_of(answer.members)}", answer.frames)
@@ -204,8 +204,8 @@ class Client(Talk):
 
     def _refused(self, what: str, answer: Answer) -> RefusedError:
         code, message = answer.code, answer.error.get("message")
-        said = f", {shown(message)}" if message else ""
-        text = f"the server refused {what}: error {shown(code)}{said}"
+        text = f", {shown(message)}" if message else ""
+        text = f"the server refused {what}: error {shown(code)}{text}"
         return RefusedError(text, answer.frames, code, message)
 
 

@@ -1,7 +1,6 @@
-"""Requests, answers, and all else that passes between our client and a server, before any of it is MCP.
+"""The JSON-RPC layer of our client: requests and their responses, notifications, and requests of the server.
 
-A request waits for the answer with its id. What the server asks in return is answered as a host without a
-user would.
+A request waits for the response with its id. Requests of the server are answered as by a host without a user.
 """
 
 import asyncio
@@ -37,19 +36,19 @@ from mcpproxy.validate.errors import (
     MalformedAnswerError,
     TimedOutError,
 )
-from mcpproxy.validate.wire import Came, Gone, News, Over, Wire
+from mcpproxy.validate.wire import FrameReceived, RequestEnded, ServerLost, Wire, WireEvent
 
 TIMEOUT_S: Final = 10.0
 _CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 
 
-class Talk:
-    """Talks over ``wire``. ``timeout_s`` is how long an answer may take unless a call says otherwise.
+class Connection:
+    """A JSON-RPC connection over ``wire``. ``timeout_s`` is the default time limit for a response.
 
-    ``revision`` is the one it asks for, until the server has settled one. ``heard`` are all frames of the
-    server, ``strays`` those that belong to no request: notifications, requests and what is neither.
-    ``asked`` are the server's requests, whose answers are ``replies`` by method (a method that has none gets
-    the error -32601).
+    ``revision`` is the requested one until the server has chosen one. ``received`` holds all frames of the
+    server, ``unsolicited`` those that answer no request: notifications, requests and malformed lines.
+    ``server_requests`` holds the server's requests; ``replies`` are the results for them by method, and any
+    other method gets the error -32601.
     """
 
     def __init__(self, wire: Wire, revision: str = REVISIONS[-1], timeout_s: float = TIMEOUT_S) -> None:
@@ -59,20 +58,20 @@ class Talk:
         self.capabilities: JSONObject = default_capabilities(revision)
         self.info: JSONObject = {"name": "mcpproxy-validate", "version": __version__}
         self.server: JSONObject = {}
-        """What the server said of itself: the result of ``initialize`` or of ``server/discover``."""
-        self.heard: Final[list[Frame]] = []
-        self.strays: Final[list[Frame]] = []
-        self.asked: Final[list[Request]] = []
+        """The result of ``initialize`` or of ``server/discover``."""
+        self.received: Final[list[Frame]] = []
+        self.unsolicited: Final[list[Frame]] = []
+        self.server_requests: Final[list[Request]] = []
         self.replies: dict[str, JSON] = default_replies()
         self.is_initialized = False
         self.gone = ""
-        """Why the server is not there any more; empty while it is."""
+        """Why the server is gone, as a clause; empty while it is running."""
         self._pending: Final[dict[RequestId, Pending]] = {}
         self._used: Final[set[RequestId]] = set()
         self._next_id = 0
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        self._heard_more: Final = asyncio.Condition()
-        wire.hear = self._hear
+        self._received_more: Final = asyncio.Condition()
+        wire.on_event = self._on_event
 
     @property
     def is_stateless(self) -> bool:
@@ -80,17 +79,17 @@ class Talk:
         return self.revision in STATELESS
 
     async def open(self) -> None:
-        """Start the server, or get ready to reach it.
+        """Start the server, or prepare to connect to it.
 
         Raises:
-            CouldNotStartError: there is none.
+            CouldNotStartError: the server cannot be started or reached.
         """
         await self.wire.open()
 
-    # Saying something
+    # Sending
 
     def new_id(self) -> int:
-        """An id that was not used before."""
+        """An unused id."""
         self._next_id += 1
         return self._next_id
 
@@ -123,13 +122,13 @@ class Talk:
         id: "RequestId | None" = None,
         timeout_s: float | None = None,
     ) -> Answer:
-        """Ask, and wait for the answer, which may be an error.
+        """Send a request and wait for its response, which may be an error.
 
         Raises:
-            TimedOutError: it did not come.
-            HttpStatusError: a status came in its place.
+            TimedOutError: there was no response in time.
+            HttpStatusError: there was only an HTTP status.
             GoneError: the server is gone.
-            IdMismatchError, MalformedAnswerError: something else came in its place.
+            IdMismatchError, MalformedAnswerError: the response has another id or is malformed.
         """
         pending = await self.begin(method, params, id=id)
         return await self.answer(pending, timeout_s)
@@ -137,7 +136,7 @@ class Talk:
     async def begin(
         self, method: str, params: "JSON | Absent" = ABSENT, *, id: "RequestId | None" = None
     ) -> Pending:
-        """Ask, without waiting.
+        """Send a request without waiting for its response.
 
         Raises:
             GoneError: the server is gone.
@@ -146,29 +145,29 @@ class Talk:
         return await self.begin_raw(dumps(self.request_object(method, params, id)), id, method)
 
     async def begin_raw(self, raw: bytes, id: RequestId, method: str = "") -> Pending:
-        """Send a request that is written already; ``id`` is the one in it.
+        """Send a request given as bytes; ``id`` is the id in it.
 
         Raises:
             GoneError: the server is gone.
-            TimedOutError: it does not read what it is sent.
+            TimedOutError: the server does not read its input.
         """
         pending = self.expect(id, method)
-        pending.seq = await self._sent(raw)
+        pending.seq = await self._send(raw)
         return pending
 
     def expect(self, id: RequestId, method: str = "") -> Pending:
-        """An answer to ``id`` is waited for from now on; the request goes another way, as over ``wire``."""
-        pending = self._pending[id] = Pending(id, method, before=len(self.strays))
+        """Wait from now on for a response with ``id``; the caller sends the request itself."""
+        pending = self._pending[id] = Pending(id, method, before=len(self.unsolicited))
         self._used.add(id)
         return pending
 
     def forget(self, pending: Pending) -> None:
-        """The answer is not waited for any more."""
+        """Stop waiting for the response."""
         if self._pending.get(pending.id) is pending:
             del self._pending[pending.id]
 
     async def answer(self, pending: Pending, timeout_s: float | None = None) -> Answer:
-        """Wait for the answer to a request.
+        """Wait for the response to a request.
 
         Raises:
             As ``request``.
@@ -176,29 +175,29 @@ class Talk:
         seconds = self.timeout_s if timeout_s is None else timeout_s
         try:
             async with asyncio.timeout(seconds):
-                news = await pending.news.get()
+                event = await pending.events.get()
         except TimeoutError:
             raise self._no_answer(pending, seconds) from None
         finally:
             self.forget(pending)
-        if isinstance(news, Answer):
-            # It may have come on another connection before we knew the number of what it answers.
-            return news if news.asked else replace(news, asked=pending.seq)
-        if isinstance(news, Frame):
-            said = f"the answer to {pending.method} (id {shown(pending.id)}) came under another id"
-            raise self._wrong(pending) or IdMismatchError(said, (pending.seq, news.seq))
-        if isinstance(news, Gone):
-            raise GoneError(f"no answer to {pending.method}: {news.why}", (pending.seq,))
-        if news.status >= 300:
+        if isinstance(event, Answer):
+            # It may have arrived on another connection before the frame number of its request was known.
+            return event if event.request_frame else replace(event, request_frame=pending.seq)
+        if isinstance(event, Frame):
+            text = f"the answer to {pending.method} (id {shown(pending.id)}) came under another id"
+            raise self._wrong_answer(pending) or IdMismatchError(text, (pending.seq, event.seq))
+        if isinstance(event, ServerLost):
+            raise GoneError(f"no answer to {pending.method}: {event.why}", (pending.seq,))
+        if event.status >= 300:
             raise HttpStatusError(
-                f"no answer to {pending.method}: HTTP status {news.status}", (pending.seq,), news.status
+                f"no answer to {pending.method}: HTTP status {event.status}", (pending.seq,), event.status
             )
-        why = news.why or f"HTTP status {news.status} without an answer in it"
+        why = event.why or f"HTTP status {event.status} without an answer in it"
         gone = GoneError(f"no answer to {pending.method}: {why}", (pending.seq,))
-        raise self._wrong(pending) or gone
+        raise self._wrong_answer(pending) or gone
 
     async def notify(self, method: str, params: "JSON | Absent" = ABSENT) -> int:
-        """Say something that has no answer; the number of its frame.
+        """Send a notification; the number of its frame.
 
         Raises:
             GoneError: the server is gone.
@@ -206,22 +205,22 @@ class Talk:
         message: JSONObject = {"jsonrpc": "2.0", "method": method}
         if not isinstance(params, Absent):
             message["params"] = params
-        return await self._sent(dumps(message))
+        return await self._send(dumps(message))
 
     async def send(self, raw: bytes) -> int:
         """Send any bytes as one message; the number of the frame.
 
         Raises:
             GoneError: the server is gone.
-            TimedOutError: it does not read what it is sent.
+            TimedOutError: the server does not read its input.
         """
         message = parse(raw)
         for one in message.items if isinstance(message, Batch) else (message,):
             if isinstance(one, Request) and one.id is not None:
                 self._used.add(one.id)
-        return await self._sent(raw)
+        return await self._send(raw)
 
-    async def _sent(self, raw: bytes) -> int:
+    async def _send(self, raw: bytes) -> int:
         if self.gone:
             raise GoneError(f"the server is gone: {self.gone}")
         try:
@@ -230,74 +229,74 @@ class Talk:
         except TimeoutError:
             raise TimedOutError(
                 f"the server did not read {len(raw):,} bytes within {self.timeout_s:g} s",
-                (self.wire.tape.seq,),
+                (self.wire.recording.seq,),
             ) from None
 
-    async def next_stray(self, timeout_s: float, after: int = 0) -> Frame | None:
-        """The first frame behind the first ``after`` strays, waiting for it if need be."""
+    async def next_unsolicited(self, timeout_s: float, after: int = 0) -> Frame | None:
+        """Wait for the unsolicited frame at index ``after``; ``None`` if there is none within ``timeout_s``."""
         try:
-            async with asyncio.timeout(timeout_s), self._heard_more:
-                await self._heard_more.wait_for(lambda: len(self.strays) > after or bool(self.gone))
+            async with asyncio.timeout(timeout_s), self._received_more:
+                await self._received_more.wait_for(lambda: len(self.unsolicited) > after or bool(self.gone))
         except TimeoutError:
             return None
-        return self.strays[after] if len(self.strays) > after else None
+        return self.unsolicited[after] if len(self.unsolicited) > after else None
 
     async def close(self) -> None:
-        """End the session; nothing of the server is left afterwards."""
+        """End the session and everything that the server started."""
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.wire.close()
 
-    # Hearing
+    # Receiving
 
-    def _hear(self, news: News) -> None:
-        if isinstance(news, Gone):
-            self.gone = self.gone or news.why
+    def _on_event(self, event: WireEvent) -> None:
+        if isinstance(event, ServerLost):
+            self.gone = self.gone or event.why
             for pending in tuple(self._pending.values()):
-                pending.news.put_nowait(news)
-        elif isinstance(news, Over):
+                pending.events.put_nowait(event)
+        elif isinstance(event, RequestEnded):
             for pending in tuple(self._pending.values()):
-                if pending.seq == news.seq:
-                    pending.news.put_nowait(news)
+                if pending.seq == event.seq:
+                    pending.events.put_nowait(event)
         else:
-            self._hear_frame(news)
-        self._background(self._tell())
+            self._on_frame(event)
+        self._background(self._wake_waiters())
 
-    def _hear_frame(self, came: Came) -> None:
+    def _on_frame(self, came: FrameReceived) -> None:
         frame = came.frame
-        self.heard.append(frame)
+        self.received.append(frame)
         if frame.continues:
             return
         message = frame.message
-        is_stray = False
+        is_unsolicited = False
         for single in message.items if isinstance(message, Batch) else (message,):
-            is_stray = not self._hear_message(single, frame) or is_stray
-        if is_stray:
-            self.strays.append(frame)
+            is_unsolicited = not self._on_message(single, frame) or is_unsolicited
+        if is_unsolicited:
+            self.unsolicited.append(frame)
 
-    def _hear_message(self, message: Single, frame: Frame) -> bool:
-        """Whether that was an answer to something that we asked."""
+    def _on_message(self, message: Single, frame: Frame) -> bool:
+        """Take one message; whether it is the response to an open request."""
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
                 pending = self._pending.get(id)
                 if pending is None:
-                    self._misdirected(id, frame)
+                    self._give_to_only_pending(id, frame)
                     return False
-                pending.news.put_nowait(Answer(message, frame, pending.seq))
+                pending.events.put_nowait(Answer(message, frame, pending.seq))
                 return True
             case Request():
-                self.asked.append(message)
+                self.server_requests.append(message)
                 self._background(self._reply(message))
                 return False
             case _:
                 return False
 
-    def _misdirected(self, id: RequestId, frame: Frame) -> None:
-        """An id that was never used is meant for the one request that waits, if there is just one."""
+    def _give_to_only_pending(self, id: RequestId, frame: Frame) -> None:
+        """Give a response with an id that was never used to the only open request, if there is just one."""
         if id not in self._used and len(self._pending) == 1:
             for pending in self._pending.values():
-                pending.news.put_nowait(frame)
+                pending.events.put_nowait(frame)
 
     async def _reply(self, request: Request) -> None:
         if request.id is None:
@@ -312,9 +311,9 @@ class Talk:
         except GoneError:
             return
 
-    async def _tell(self) -> None:
-        async with self._heard_more:
-            self._heard_more.notify_all()
+    async def _wake_waiters(self) -> None:
+        async with self._received_more:
+            self._received_more.notify_all()
 
     def _background(self, coroutine: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(coroutine)
@@ -322,13 +321,13 @@ class Talk:
         task.add_done_callback(self._tasks.discard)
 
     def _no_answer(self, pending: Pending, seconds: float) -> Exception:
-        return self._wrong(pending) or TimedOutError(
+        return self._wrong_answer(pending) or TimedOutError(
             f"no answer to {pending.method or 'a request'} within {seconds:g} s", (pending.seq,)
         )
 
-    def _wrong(self, pending: Pending) -> Exception | None:
-        """What came in the place of an answer, if anything did."""
-        for frame in self.strays[pending.before :]:
+    def _wrong_answer(self, pending: Pending) -> Exception | None:
+        """The error for a frame that came instead of the response, if there is one."""
+        for frame in self.unsolicited[pending.before :]:
             if isinstance(frame.message, Malformed):
                 return MalformedAnswerError(
                     f"in the place of an answer to {pending.method} came what is no message: "
@@ -345,7 +344,7 @@ class Talk:
 
 
 def dumps(message: JSON) -> bytes:
-    """A message as it is sent: JSON in UTF-8 on one line."""
+    """A message as bytes: JSON in UTF-8 on one line."""
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 

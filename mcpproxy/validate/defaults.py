@@ -1,11 +1,11 @@
-"""How our client behaves unless it is told otherwise: what it declares, and what it says when it is asked."""
+"""The defaults of our client: its capabilities, and its results for requests of the server."""
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import until
 
 
 def default_capabilities(revision: str) -> JSONObject:
-    """What a full client of this revision declares."""
+    """The capabilities of a client of this revision with every feature."""
     found: JSONObject = {"roots": {}, "sampling": {}}
     if revision not in until("2025-06-18"):
         found["elicitation"] = {}
@@ -13,7 +13,7 @@ def default_capabilities(revision: str) -> JSONObject:
 
 
 def default_replies() -> dict[str, JSON]:
-    """What a host without a user says to the server's requests."""
+    """The results of a host without a user for requests of the server, by method."""
     return {
         "ping": {},
         "roots/list": {"roots": []},

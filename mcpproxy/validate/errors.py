@@ -1,10 +1,10 @@
-"""What may go wrong while a client of ours talks to a server; the tree of them is in ``mcpproxy.errors``."""
+"""The errors of our client; their tree is in ``mcpproxy.errors``."""
 
 from mcpproxy.errors import McpProxyError
 
 
 class ValidateError(McpProxyError):
-    """The base. ``frames`` are the numbers of the frames that show it."""
+    """The base class. ``frames`` are the numbers of the frames that are evidence."""
 
     def __init__(self, text: str, frames: tuple[int, ...] = ()) -> None:
         super().__init__(text)
@@ -12,27 +12,27 @@ class ValidateError(McpProxyError):
 
 
 class CouldNotStartError(ValidateError):
-    """The command cannot be run, or nobody listens at the URL."""
+    """The command cannot be run, or nothing listens at the URL."""
 
 
 class GoneError(ValidateError):
-    """The server ended or closed the connection before it had answered."""
+    """The server exited or closed the connection before it answered."""
 
 
 class TimedOutError(ValidateError):
-    """No answer within the time that was given."""
+    """There was no response within the time limit."""
 
 
 class NotInitializedError(ValidateError):
-    """The session was not opened yet; call ``initialize`` or ``discover`` first."""
+    """The session is not open yet; call ``initialize`` or ``discover`` first."""
 
 
 class AlreadyInitializedError(ValidateError):
-    """The session was opened before."""
+    """The session is open already."""
 
 
 class UnsupportedVersionError(ValidateError):
-    """The server speaks no revision that this client does. ``offered`` is what it speaks."""
+    """Server and client have no revision in common. ``offered`` are those of the server."""
 
     def __init__(self, text: str, frames: tuple[int, ...] = (), offered: tuple[str, ...] = ()) -> None:
         super().__init__(text, frames)
@@ -40,15 +40,15 @@ class UnsupportedVersionError(ValidateError):
 
 
 class IdMismatchError(ValidateError):
-    """An answer came whose id belongs to no request under way."""
+    """A response has an id that belongs to no open request."""
 
 
 class MalformedAnswerError(ValidateError):
-    """What came in the place of an answer is no JSON-RPC response, or its result is not of its form."""
+    """The response is not a JSON-RPC response, or its result does not have the required form."""
 
 
 class RefusedError(ValidateError):
-    """The answer is an error. ``code`` and ``message`` are those of JSON-RPC."""
+    """The response is an error, with this ``code`` and ``message``."""
 
     def __init__(self, text: str, frames: tuple[int, ...], code: object, message: object) -> None:
         super().__init__(text, frames)
@@ -57,7 +57,7 @@ class RefusedError(ValidateError):
 
 
 class HttpStatusError(ValidateError):
-    """The answer over HTTP is a status without a JSON-RPC message."""
+    """The HTTP response is a status without a JSON-RPC message."""
 
     def __init__(self, text: str, frames: tuple[int, ...], status: int) -> None:
         super().__init__(text, frames)
@@ -72,5 +72,5 @@ class ToolNotFoundError(ToolFailedError):
     """The server has no tool of that name."""
 
 
-class Skipped(Exception):  # noqa: N818 # it is no error
-    """A probe does not apply here; its text is the reason, a clause."""
+class Skipped(Exception):  # noqa: N818 # not an error
+    """A probe does not apply; the text is the reason, as a clause."""

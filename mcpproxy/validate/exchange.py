@@ -1,4 +1,4 @@
-"""One HTTP exchange of our client's, as far as it has come: what was said, and what is heard in return."""
+"""One HTTP exchange of our client: its state so far, and events to wait for."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,21 +14,21 @@ _RETRY_S: Final = 1.0
 
 
 class Listener(Protocol):
-    """The MCP session that an exchange belongs to."""
+    """The MCP session that receives the frames of an exchange."""
 
     session_id: str
 
-    def came(self, frame: Frame) -> None:
+    def on_frame(self, frame: Frame) -> None:
         """The server sent ``frame``."""
         ...
 
 
 @dataclass(eq=False, slots=True)
-class Exchange:
-    """One exchange as the tape saw it. ``number`` and ``status`` are 0 while there is none.
+class ClientExchange:
+    """One exchange as it is recorded. ``number`` and ``status`` are 0 until they are known.
 
-    ``seq`` is the frame number of what we said, or of the request's head if that had no body; ``frames`` are
-    the server's frames, ``heads`` the numbers of both heads. ``failure`` says why it did not come to its end.
+    ``seq`` is the frame number of our message, or of the request head if there is no body. ``frames`` are the
+    server's frames, ``heads`` the numbers of both heads. ``failure`` says why the exchange did not complete.
     """
 
     wire: "Listener | None" = None
@@ -43,15 +43,15 @@ class Exchange:
     failure: str = ""
     is_cut: bool = False
     endpoint: str = ""
-    """Where an ``endpoint`` event says that messages go: the mark of HTTP+SSE."""
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set with the head of the response, or with the failure."""
-    heard: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set with every frame of the server, and with the end; who waits for more clears it."""
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """The URL for messages from an ``endpoint`` event, which only HTTP+SSE has."""
+    started: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the head of the response arrives or the exchange fails."""
+    progressed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with every frame of the server and at the end; ``wait_until`` clears it."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
     is_asked: bool = False
     written: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when all that we say has left us."""
+    """Set when our request has been written."""
     _held: list[Frame] = field(default_factory=list[Frame])
     _framer: SseFramer = field(default_factory=SseFramer)
 
@@ -61,52 +61,52 @@ class Exchange:
 
     @property
     def media_type(self) -> str:
-        """What the answer says that it is: ``application/json``."""
+        """The media type of the response, such as ``application/json``."""
         return (self.header("content-type") or "").partition(";")[0].strip().lower()
 
     @property
     def is_stream(self) -> bool:
-        """Whether the answer is an event stream."""
+        """Whether the response is an event stream."""
         return self.media_type == "text/event-stream"
 
     @property
     def body(self) -> bytes:
-        """What the server said, the frames of it one after another."""
+        """The body of the response: its frames joined."""
         return b"".join(frame.raw for frame in self.frames)
 
     def begin(self, status: int, headers: Headers) -> None:
-        """The head of the answer is there, with its credentials, which the tape has not."""
+        """Take the head of the response, with the credentials that the recording masks."""
         self.status, self.headers = status, headers
         if self.wire is not None and (id := self.header("mcp-session-id")):
             self.wire.session_id = id
-        self.begun.set()
+        self.started.set()
         held, self._held = self._held, []
         for frame in held:
-            self.came(frame)
+            self.on_frame(frame)
 
-    def came(self, frame: Frame) -> None:
-        """A frame of the server; nobody hears of it before the head."""
-        if not self.begun.is_set():
+    def on_frame(self, frame: Frame) -> None:
+        """Take a frame of the server; frames before the head are held back until it arrives."""
+        if not self.started.is_set():
             self._held.append(frame)
         elif self.wire is not None:
-            self.wire.came(frame)
+            self.wire.on_frame(frame)
 
     def read(self, chunk: bytes) -> None:
-        """Some of the body, with the session id in an ``endpoint`` event, which the tape has not."""
+        """Take a chunk of the body, for the ``endpoint`` event: the recording masks the session id in it."""
         if self.endpoint or not self.is_stream:
             return
         for block in self._framer.feed(chunk, 0):
             if block.event == "endpoint" and block.data and block.complete:
                 self.endpoint = block.data.decode("utf-8", "replace").strip()
-                self.heard.set()
+                self.progressed.set()
 
-    async def until(self, is_enough: Callable[[], bool]) -> None:
-        """Wait until what came is enough, or nothing more will come."""
-        while not is_enough() and not self.over.is_set():
-            self.heard.clear()
-            await self.heard.wait()
+    async def wait_until(self, is_enough: Callable[[], bool]) -> None:
+        """Wait until ``is_enough``, or until the exchange has ended."""
+        while not is_enough() and not self.ended.is_set():
+            self.progressed.clear()
+            await self.progressed.wait()
 
     @property
     def seen(self) -> tuple[int, ...]:
-        """The numbers of all heads and frames of it, for evidence."""
+        """The numbers of all its heads and frames, for evidence."""
         return tuple(sorted({*self.heads, *([self.seq] if self.seq else []), *(f.seq for f in self.frames)}))

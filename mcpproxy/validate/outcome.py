@@ -1,7 +1,7 @@
-"""What a validation has found out, before anybody decides how to print it.
+"""The result of a validation, independent of any report format.
 
-A run is a list of named checks. A check that failed rests on a sentence of the specification, which
-``source`` names, or on the server's end: it died, hung or said what nobody can read.
+A run is a list of named checks. A failed check rests on a sentence of the specification, which ``source``
+names, or on a failure of the server: it exited, hung or sent something unreadable.
 """
 
 from collections import Counter
@@ -33,15 +33,15 @@ CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 STATUS_OF: Final[dict[Severity, Status]] = {"error": "failed", "warning": "warning", "info": "passed"}
-"""What a finding of this severity makes of a check."""
+"""The status of a check with a finding of this severity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What one check came to: a clause for people, and the frames that show it.
+    """The result of one check: a clause for the user, and the frames that are evidence.
 
-    ``rule`` is the code of the rule that was broken and ``source`` the URL of the sentence, empty where none
-    is.
+    ``rule`` is the code of the violated rule and ``source`` the URL of the sentence in the specification;
+    both are empty if there is none.
     """
 
     status: Status
@@ -55,9 +55,9 @@ class Conclusion:
 class CheckResult:
     """One check of a run.
 
-    ``rules`` are the codes of the rules it rests on, ``trace`` is the recording with its frames. ``revision``
-    is the protocol revision in which it was done. ``duration_ms`` is a wall-clock time. What a baseline
-    accepts ``is_known``: it is told, and does not count.
+    ``rules`` are the codes of the rules that it is based on, ``trace`` is the recording with its frames, and
+    ``revision`` the protocol revision of the session. ``is_known``: a baseline accepts it, so that it is
+    reported but does not count.
     """
 
     name: str
@@ -71,13 +71,13 @@ class CheckResult:
 
     @property
     def status(self) -> Status:
-        """How it went."""
+        """The status of its conclusion."""
         return self.conclusion.status
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """One recording of the run: its file and what the observer said of the server in it."""
+class JudgedRecording:
+    """One recording of the run: its file, the findings about the server, and the number of frames."""
 
     path: str
     findings: tuple[Finding, ...]
@@ -88,8 +88,8 @@ class Judged:
 class Validation:
     """A whole run against ``target`` (a command line or a URL).
 
-    ``server`` is what the server said of itself (``serverInfo``), ``revisions`` those it was tested in.
-    ``notes`` say what was not done, and why.
+    ``server`` is its ``serverInfo``, ``revisions`` are those that it was tested in. ``notes`` says what was
+    not done, and why.
     """
 
     target: str
@@ -97,19 +97,19 @@ class Validation:
     server: JSONObject
     revisions: tuple[str, ...]
     checks: tuple[CheckResult, ...]
-    traces: tuple[Judged, ...]
+    traces: tuple[JudgedRecording, ...]
     notes: tuple[str, ...] = ()
     strict: bool = False
     duration_ms: float = field(default=0, compare=False)
 
     @cached_property
     def counts(self) -> Counter[Status]:
-        """Checks by how they went, without those that are known."""
+        """The number of checks by status, without known ones."""
         return Counter(check.status for check in self.checks if not check.is_known)
 
     @property
     def known(self) -> int:
-        """How many failed or were warned of, and are accepted."""
+        """How many failures and warnings a baseline accepts."""
         return sum(check.is_known for check in self.checks)
 
     def does_count(self, check: CheckResult) -> bool:
@@ -119,5 +119,5 @@ class Validation:
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing failed; with ``strict``, whether nothing was warned of either."""
+        """Whether nothing failed; with ``strict``, whether there are no warnings either."""
         return not any(map(self.does_count, self.checks))

@@ -1,6 +1,6 @@
-"""What the observer says of the server in all that passed, apart from what decided a probe.
+"""Checks from the findings about the server in all sessions, apart from findings that decided a probe.
 
-Each category of rules is one check that passed, or one check for every rule of it that was broken.
+Each category of rules gives one check that passed, or one check for each of its rules that was violated.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -58,14 +58,14 @@ _OF_TRANSPORT: Final = {"STDIO": "stdio", "HTTP": "http", "SSE": "http", "HDR": 
 
 
 def applies(code: str, transport: str) -> bool:
-    """Whether a rule can be broken on this transport."""
+    """Whether a rule applies to this transport."""
     return _OF_TRANSPORT.get(family(code), transport) == transport
 
 
 def checks(
     findings: Iterable[tuple[str, Finding]], frames: int, revision: str, names: Mapping[str, str]
 ) -> Iterator[CheckResult]:
-    """The checks of one pass.
+    """The checks for the findings of one revision.
 
     ``findings`` come with the path of their recording; ``names`` are those of the rules, by code. ``frames``
     is how many were judged.
@@ -90,7 +90,7 @@ def checks(
 
 def _broken(code: str, name: str, found: list[tuple[str, Finding]], revision: str) -> CheckResult:
     path, first = next((each for each in found if each[1].severity == "error"), found[0])
-    # What is said of a list is said each time that it is listed.
+    # The same finding comes back each time that a list is fetched: count different messages only.
     others = {one.message for _, one in found} - {first.message}
     more = f" (and {len(others)} more)" if others else ""
     frames = tuple(number for number in (first.frame, *first.related) if number)

@@ -1,9 +1,9 @@
-"""What a probe is: a named check that makes something happen, and the table row that says when it applies.
+"""A probe: a named check that actively does something, and the table row that says when it applies.
 
-A probe is a coroutine that gets a ``Bench``, does what its name says, and concludes. It may conclude by
-itself, or leave it to the observer: a finding of one of its ``rules`` about the server, in what passed while
-it ran, decides then. What it raises is a conclusion too: ``Skipped`` says why it does not apply here, a
-``ValidateError`` says how the server failed.
+A probe is a coroutine that takes a ``ProbeContext`` and returns a ``Conclusion``. It may also leave the
+conclusion to the observer: then a finding about the server under one of the probe's ``rules``, made while it
+ran, decides. An exception is a conclusion too: ``Skipped`` says why the probe does not apply, a
+``ValidateError`` how the server failed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,11 +14,11 @@ from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.validate.outcome import Category, Conclusion
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.context import Bench
+    from mcpproxy.validate.probe_context import ProbeContext
 
 Transport = Literal["stdio", "http"]
-Run: TypeAlias = "Callable[[Bench], Awaitable[Conclusion | None]]"
-"""``None`` means that nothing is to be said but what the observer says."""
+Run: TypeAlias = "Callable[[ProbeContext], Awaitable[Conclusion | None]]"
+"""``None`` leaves the conclusion to the observer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class Probe:
     """A row of the table.
 
     ``what`` says what is done and what is expected, in one line. ``rules`` are the codes of the rules that it
-    rests on. ``revisions`` and ``transports`` are those in which it makes sense; ``needs`` are capabilities
-    that the server must have declared, such as ``resources.subscribe``. ``session``: it works in the session
-    that probes share, which is opened for it if need be; others open sessions of their own. After a
-    ``disruptive`` probe nobody else should find that session as it is: the next one gets a new one.
+    is based on. It runs only in its ``revisions`` and over its ``transports``, and if the server declares the
+    capabilities in ``needs``, such as ``resources.subscribe``. ``session``: it uses the shared session, which
+    is opened if necessary; other probes open sessions of their own. After a ``disruptive`` probe the shared
+    session is closed, and the next probe gets a new one.
     """
 
     name: str
@@ -45,15 +45,15 @@ class Probe:
 
 
 def passed(message: str, frames: tuple[int, ...] = ()) -> Conclusion:
-    """It went as it should."""
+    """The server did what it should."""
     return Conclusion("passed", message, frames)
 
 
 def failed(message: str, frames: tuple[int, ...] = ()) -> Conclusion:
-    """The server died, hung, or said what nobody can read: that needs no sentence to be wrong."""
+    """The server exited, hung or sent something unreadable, which is wrong by itself."""
     return Conclusion("failed", message, frames)
 
 
 def warned(message: str, frames: tuple[int, ...] = ()) -> Conclusion:
-    """Nothing forbids it, but users will be hurt by it."""
+    """The specification allows it, but it will cause trouble for users."""
     return Conclusion("warning", message, frames)

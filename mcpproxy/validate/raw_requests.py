@@ -1,6 +1,6 @@
-"""Requests whose headers or metadata are not those of a good client, and what comes of them.
+"""Requests with unusual headers or metadata, and the answers to them.
 
-Over HTTP each is an exchange of its own, with just the headers that it is given; on stdio there are none.
+Over HTTP each is an exchange of its own with just the given headers; on stdio there are no headers.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.probe_context import ProbeContext
 
 if TYPE_CHECKING:  # brings the HTTP library, which stdio does not need
-    from mcpproxy.validate.exchange import Exchange
+    from mcpproxy.validate.exchange import ClientExchange
     from mcpproxy.validate.http_wire import HttpWire
 
 Headers = Sequence[tuple[str, str]]
@@ -26,12 +26,12 @@ Headers = Sequence[tuple[str, str]]
 SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-"""Names of this machine, as they stand in URLs."""
+"""Host names of this machine in URLs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a server said to one request: the ``status`` over HTTP, else 0, and the answer if there is one."""
+class RawAnswer:
+    """The answer to one request: the HTTP ``status`` (0 on stdio), and the response if there is one."""
 
     frames: tuple[int, ...]
     status: int = 0
@@ -39,7 +39,7 @@ class Said:
 
     @property
     def is_served(self) -> bool:
-        """Whether it gave a result."""
+        """Whether it has a result."""
         return isinstance(self.answer, Response)
 
     @property
@@ -55,8 +55,8 @@ class Said:
         return found if isinstance(found, dict) else {}
 
     @property
-    def words(self) -> str:
-        """A clause for people: ``refused with 400 and -32020``."""
+    def outcome(self) -> str:
+        """A clause for the user: ``refused with 400 and -32020``."""
         if self.is_served:
             return f"served with {self.status}" if self.status else "served"
         both = [str(self.status)] if self.status else []
@@ -64,30 +64,30 @@ class Said:
         return f"refused with {' and '.join(both)}" if both else "not answered"
 
 
-def streamable(bench: Bench, client: Client | None = None) -> "HttpWire":
-    """The way to the server of the shared session, or of another one.
+def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire":
+    """The wire of the shared session, or of ``client``, if it is Streamable HTTP.
 
     Raises:
-        Skipped: it is stdio, or HTTP+SSE.
+        Skipped: the transport is stdio or HTTP+SSE.
     """
-    wire = (client or bench.client).wire
+    wire = (client or context.client).wire
     if wire.transport != "http":
         raise Skipped("only over HTTP")
     found = cast("HttpWire", wire)
-    if found.is_older:
+    if found.is_http_sse:
         raise Skipped("the server speaks HTTP+SSE, which has nothing of that")
     return found
 
 
-def changed(headers: Headers, *names: str, **values: str) -> list[tuple[str, str]]:
-    """Headers without those of some ``names``, and with other ``values`` (``_`` stands for a hyphen)."""
+def with_headers(headers: Headers, *names: str, **values: str) -> list[tuple[str, str]]:
+    """The headers without ``names``, and with ``values`` set (``_`` in a name stands for a hyphen)."""
     new = {name.replace("_", "-"): value for name, value in values.items()}
     gone = {name.lower() for name in (*names, *new)}
     return [(name, value) for name, value in headers if name.lower() not in gone] + list(new.items())
 
 
-async def posted(
-    bench: Bench,
+async def post(
+    context: ProbeContext,
     raw: bytes,
     headers: Headers,
     *,
@@ -95,53 +95,55 @@ async def posted(
     url: str = "",
     until_head: bool = False,
     is_anonymous: bool = False,
-) -> "Exchange":
-    """One exchange with these headers, until there is an answer or its end.
+) -> "ClientExchange":
+    """Run one exchange with these headers, until there is a response or its end.
 
     Raises:
-        GoneError, TimedOutError: there is neither.
+        GoneError, TimedOutError: there was neither.
     """
-    return await bench.http.exchange(
+    return await context.http.exchange(
         method,
         headers,
         raw,
         url=url,
-        timeout_s=bench.options.timeout_s,
+        timeout_s=context.options.timeout_s,
         until_head=until_head,
         is_enough=None
         if until_head or not isinstance(parse(raw), Request)
-        else lambda exchange: bool(answers(exchange.frames)),
+        else lambda exchange: bool(responses_in(exchange.frames)),
         is_anonymous=is_anonymous,
     )
 
 
-def said(exchange: "Exchange") -> Said:
-    """What came in an exchange."""
-    found = answers(exchange.frames)
-    return Said(exchange.seen, exchange.status, found[0] if found else None)
+def raw_answer(exchange: "ClientExchange") -> RawAnswer:
+    """The answer in an exchange."""
+    found = responses_in(exchange.frames)
+    return RawAnswer(exchange.seen, exchange.status, found[0] if found else None)
 
 
-async def ask(bench: Bench, message: JSONObject, headers: Headers | None = None) -> Said:
-    """Send a request in the shared session; over HTTP with these headers, by default a good client's.
+async def ask(context: ProbeContext, message: JSONObject, headers: Headers | None = None) -> RawAnswer:
+    """Send a request in the shared session; over HTTP with ``headers``, by default correct ones.
 
     Raises:
-        ValidateError: nothing came of it.
+        ValidateError: there was no answer.
     """
     raw = dumps(message)
-    if bench.client.wire.transport == "http" and not bench.http_wire.is_older:
-        given = bench.http_wire.headers(raw) if headers is None else headers
-        return said(await posted(bench, raw, given))
+    if context.client.wire.transport == "http" and not context.http_wire.is_http_sse:
+        given = context.http_wire.headers(raw) if headers is None else headers
+        return raw_answer(await post(context, raw, given))
     id = message["id"]
     assert isinstance(id, int | str)
     try:
-        answer = await bench.client.answer(await bench.client.begin_raw(raw, id, str(message.get("method"))))
+        answer = await context.client.answer(
+            await context.client.begin_raw(raw, id, str(message.get("method")))
+        )
     except HttpStatusError as fault:
-        return Said(fault.frames, fault.status)
-    return Said(answer.frames, 0, answer.message)
+        return RawAnswer(fault.frames, fault.status)
+    return RawAnswer(answer.frames, 0, answer.message)
 
 
-def answers(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
-    """The responses among the messages in some frames."""
+def responses_in(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
+    """The responses in some frames."""
     found: list[Response | ErrorResponse] = []
     for frame in frames:
         message = frame.message
@@ -150,32 +152,32 @@ def answers(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
     return found
 
 
-def harmless(client: Client) -> JSONObject:
-    """A request that every server answers: ``ping``, or ``server/discover`` where there is none."""
+def harmless_request(client: Client) -> JSONObject:
+    """A request that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
     return client.request_object("server/discover" if client.is_stateless else "ping")
 
 
-async def speaks_both(bench: Bench) -> bool:
-    """Whether a server without handshake has one as well; it is asked once.
+async def speaks_both_eras(context: ProbeContext) -> bool:
+    """Whether a stateless server also accepts ``initialize``; it is tried once.
 
     Raises:
-        CouldNotStartError: there is no server any more.
+        CouldNotStartError: the server cannot be started or reached.
     """
-    if bench.is_dual is None:
-        listed = bench.server.get("supportedVersions")
-        bench.is_dual = isinstance(listed, list) and any(version in STATEFUL for version in listed)
-        if not bench.is_dual:
-            async with bench.fresh("handshake", revision=STATEFUL[-1]) as client:
+    if context.is_dual is None:
+        listed = context.server.get("supportedVersions")
+        context.is_dual = isinstance(listed, list) and any(version in STATEFUL for version in listed)
+        if not context.is_dual:
+            async with context.new_session("handshake", revision=STATEFUL[-1]) as client:
                 try:
                     await client.initialize()
-                    bench.is_dual = True
+                    context.is_dual = True
                 except ValidateError:
                     pass
-    return bench.is_dual
+    return context.is_dual
 
 
-def sentence(
+def cited(
     status: Literal["failed", "warning"], message: str, frames: tuple[int, ...], page: str
 ) -> Conclusion:
-    """A conclusion that rests on a sentence which no rule has; ``page`` begins with the revision."""
+    """A conclusion based on a sentence that no rule covers; ``page`` begins with the revision."""
     return Conclusion(status, message, frames, "", f"{SPECIFICATION}/{page}")

@@ -1,7 +1,7 @@
-"""What a server says to something that is no proper request, and whether it is there afterwards.
+"""The reaction of a server to something that is not a valid request, and whether it still runs afterwards.
 
-Nobody waits for an answer that need not come: on stdio a ping follows, and what has come before its answer
-has come; over HTTP the exchange ends by itself.
+An answer is optional, so there is no fixed wait for one: on stdio a ping follows, and only frames before its
+response count; over HTTP the exchange ends by itself.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, JSONObject, Response
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.answers import Pending
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import GoneError, HttpStatusError, TimedOutError
+from mcpproxy.validate.probe_context import ProbeContext
 
 JSON_RPC: Final = "https://www.jsonrpc.org/specification#error_object"
 """Where JSON-RPC defines its codes."""
@@ -21,7 +21,7 @@ JSON_RPC: Final = "https://www.jsonrpc.org/specification#error_object"
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """What came of frame ``sent``: the ``answers``, and over HTTP the ``status``."""
+    """The reaction to frame ``sent``: the ``answers``, and over HTTP the ``status``."""
 
     sent: int
     answers: tuple[tuple[Response | ErrorResponse, Frame], ...] = ()
@@ -29,7 +29,7 @@ class Reaction:
 
     @property
     def frames(self) -> tuple[int, ...]:
-        """The numbers of all frames of it, for evidence."""
+        """The numbers of all its frames, for evidence."""
         return (self.sent, *dict.fromkeys(frame.seq for _, frame in self.answers))
 
     @property
@@ -43,8 +43,8 @@ class Reaction:
         return any(isinstance(message, Response) for message, _ in self.answers)
 
     @property
-    def words(self) -> str:
-        """A clause for people: ``refused with -32700``, ``kept silent``."""
+    def outcome(self) -> str:
+        """A clause for the user: ``refused with -32700``, ``kept silent``."""
         if self.codes:
             return f"refused with {', '.join(str(code) for code in self.codes)}"
         if self.has_result:
@@ -52,30 +52,30 @@ class Reaction:
         return f"answered with HTTP status {self.status}" if self.status else "kept silent"
 
 
-async def reaction(bench: Bench, raw: bytes, what: str) -> Reaction:
-    """Send ``raw`` in the open session, and see what comes of it.
+async def reaction(context: ProbeContext, raw: bytes, what: str) -> Reaction:
+    """Send ``raw`` in the shared session and collect the reaction.
 
     Raises:
-        ValidateError: the server is not there any more, after ``what``.
+        ValidateError: the server does not answer any more after ``what``.
     """
-    client = bench.client
-    if client.wire.transport == "http" and not bench.http_wire.is_older:
-        return await _posted(bench, raw, what)
-    before = len(client.heard)
-    anything = client.expect(client.new_id())  # under whatever id: it need not be meant for the ping
+    client = context.client
+    if client.wire.transport == "http" and not context.http_wire.is_http_sse:
+        return await _posted(context, raw, what)
+    before = len(client.received)
+    anything = client.expect(client.new_id())  # a response with any id counts, not only the one to the ping
     try:
         sent = await client.send(raw)
-        last = await still_there(client, what, sent)
+        last = await check_alive(client, what, sent)
     finally:
         client.forget(anything)
-    return Reaction(sent, _answers([frame for frame in client.heard[before:] if frame.seq != last]))
+    return Reaction(sent, _answers([frame for frame in client.received[before:] if frame.seq != last]))
 
 
-async def still_there(client: Client, what: str, *frames: int) -> int:
-    """The number of the frame with which the server shows that it is.
+async def check_alive(client: Client, what: str, *frames: int) -> int:
+    """Check that the server still answers a ping; the number of the frame with its response.
 
     Raises:
-        ValidateError: it does not answer any more, after ``what``.
+        ValidateError: it does not answer any more after ``what``.
     """
     try:
         answer = await client.ping()
@@ -87,23 +87,23 @@ async def still_there(client: Client, what: str, *frames: int) -> int:
 
 
 def answered(client: Client, pending: Pending) -> Frame | None:
-    """The frame that answered a request, if one has come, without waiting for it."""
-    for frame in client.heard:
+    """The frame with the response to a request, if it has arrived."""
+    for frame in client.received:
         if frame.seq > pending.seq and any(one.id == pending.id for one, _ in _answers([frame])):
             return frame
     return None
 
 
-async def _posted(bench: Bench, raw: bytes, what: str) -> Reaction:
-    wire = bench.http_wire
+async def _posted(context: ProbeContext, raw: bytes, what: str) -> Reaction:
+    wire = context.http_wire
     exchange = await wire.post(raw, wire.headers(raw))
     try:
-        async with asyncio.timeout(bench.options.timeout_s):
-            await exchange.over.wait()
+        async with asyncio.timeout(context.options.timeout_s):
+            await exchange.ended.wait()
     except TimeoutError:
-        seconds = f"{bench.options.timeout_s:g} s"
+        seconds = f"{context.options.timeout_s:g} s"
         raise TimedOutError(f"the answer to {what} did not end within {seconds}", exchange.seen) from None
-    await still_there(bench.client, what, exchange.seq)
+    await check_alive(context.client, what, exchange.seq)
     return Reaction(exchange.seq, _answers(exchange.frames), exchange.status)
 
 

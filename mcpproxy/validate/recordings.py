@@ -1,7 +1,7 @@
-"""Where the sessions of a validation are recorded, and what their files are called.
+"""The recordings of a validation and the names of their files.
 
-With ``--trace FILE`` the first one is that file, and what follows stands beside it under the name of its
-probe. Without, a folder of this run takes them all.
+With ``--trace FILE`` the first session is recorded in that file, and each later one beside it, in a file
+named after its probe. Without it, all are recorded in a new folder.
 """
 
 import os
@@ -16,7 +16,7 @@ from mcpproxy.base import paths
 from mcpproxy.recorder.secret_arguments import masked, shown
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.trace.format import ARGUMENTS, Header
-from mcpproxy.validate.recorded_session import Tape
+from mcpproxy.validate.session_recording import SessionRecording
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Target:
 
     @property
     def name(self) -> str:
-        """How people call it."""
+        """The command line or the URL, without secrets."""
         return shown((self.url,) if self.url else self.command)
 
 
 class Recordings:
-    """Begins the recordings of one run, which are judged by ``rules``. ``folder`` is where they lie."""
+    """Starts the recordings of one run, in ``folder``; they are judged by ``rules``."""
 
     def __init__(self, rules: Ruleset, trace: str, label: str) -> None:
         self.rules: Final = rules
@@ -49,11 +49,11 @@ class Recordings:
         self._trace: Final = trace
         self._taken: Final[set[str]] = set()
 
-    def begin(self, name: str, target: Target) -> Tape:
-        """A new recording of a session called ``name``.
+    def begin(self, name: str, target: Target) -> SessionRecording:
+        """Start the recording of a session called ``name``.
 
         Raises:
-            McpProxyError: there can be no file.
+            McpProxyError: the file cannot be written.
         """
         path = self._path(name)
         now_ns = monotonic_ns()
@@ -72,7 +72,7 @@ class Recordings:
             endpoint=(urlsplit(target.url).path or "/") if target.url else "",
             upstream=target.url,
         )
-        return Tape(path, header, self.rules, now_ns)
+        return SessionRecording(path, header, self.rules, now_ns)
 
     def _path(self, name: str) -> str:
         if not self._trace:

@@ -1,4 +1,4 @@
-"""Arguments made up for a tool: about the smallest value that its schema lets through."""
+"""Generates arguments for a tool: roughly the smallest value that its schema accepts."""
 
 from typing import Final
 
@@ -19,9 +19,9 @@ _FORMATS: Final = {
 
 
 def sample(schema: JSON, depth: int = 0) -> JSON:
-    """A value for ``schema``: what it gives as default, example, constant or first choice, else the smallest.
+    """A value for ``schema``: its default, constant, first example or first choice, else a small value.
 
-    It is a guess, and nobody promises that the schema lets it through.
+    It is a guess; the schema may reject it.
     """
     if not isinstance(schema, dict) or depth > _DEPTH:
         return {} if depth == 0 else None

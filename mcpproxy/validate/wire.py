@@ -1,23 +1,23 @@
-"""What a client talks through, whatever carries it: the part that stdio and HTTP have in common."""
+"""The interface of a transport to a server under test, which stdio and HTTP share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from mcpproxy.session.frame import Frame
-from mcpproxy.validate.recorded_session import Tape
+from mcpproxy.validate.session_recording import SessionRecording
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
-    """A message of the server's, or what should have been one."""
+class FrameReceived:
+    """The server sent a frame."""
 
     frame: Frame
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
-    """Nothing more will come for what was sent in frame ``seq``; over HTTP, with the ``status``."""
+class RequestEnded:
+    """The exchange of frame ``seq`` has ended, over HTTP with ``status``; no response will come any more."""
 
     seq: int
     status: int
@@ -25,52 +25,52 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """Nothing more will come at all. ``why`` is a clause about the server: "it ended with exit code 3"."""
+class ServerLost:
+    """The server is gone. ``why`` is a clause about it: "it ended with exit code 3"."""
 
     why: str
 
 
-News = Came | Over | Gone
-Hear = Callable[[News], None]
+WireEvent = FrameReceived | RequestEnded | ServerLost
+EventHandler = Callable[[WireEvent], None]
 
 
 class Wire(Protocol):
-    """One session's way to the server. ``transport`` is how findings and reports call it.
+    """The transport of one session. ``transport`` is its name in findings and reports.
 
-    ``hear`` is set by who wants to know what comes; it is called from the event loop. ``version`` is the
-    revision that was settled, for a transport that repeats it.
+    ``on_event`` is called from the event loop with every event. ``version`` is the negotiated revision, which
+    HTTP repeats in a header.
     """
 
-    tape: Tape
+    recording: SessionRecording
     transport: str
-    hear: Hear
+    on_event: EventHandler
     version: str
 
     async def open(self) -> None:
-        """Start the server, or get ready to reach it.
+        """Start the server, or prepare to connect to it.
 
         Raises:
-            CouldNotStartError: there is none.
+            CouldNotStartError: the server cannot be started or reached.
         """
         ...
 
     async def fall_back(self, timeout_s: float) -> bool:
-        """Go over to an older form of the transport, if the server has one; whether it has."""
+        """Switch to the older form of the transport if the server has one; whether it has."""
         ...
 
     async def send(self, raw: bytes) -> int:
-        """Send one message, or what stands for one; the number of its frame.
+        """Send one message, valid or not; the number of its frame.
 
         Raises:
-            GoneError: nobody is there to take it.
+            GoneError: the server is gone.
         """
         ...
 
-    async def listen(self) -> None:
-        """Be there for what the server says of its own, where that needs more than to have sent something."""
+    async def open_stream(self) -> None:
+        """Open a stream for unsolicited server messages, if the transport needs one."""
         ...
 
     async def close(self) -> None:
-        """End the session in the order that the transport asks for; nothing of it is left afterwards."""
+        """End the session in the order that the transport requires, and release everything."""
         ...

@@ -19,7 +19,7 @@ from mcpproxy.cli import comparison_options, validation_report
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.recorder.stderr_notes import StderrNotes
-from mcpproxy.replay.diff.outcome import Comparison
+from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.session.frame import Close, Event, Finding, Frame
 from mcpproxy.trace.decoding import decode
 from mcpproxy.trace.format import (

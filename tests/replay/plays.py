@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from mcpproxy.replay.client.player import Player, Send
-from mcpproxy.replay.diff.outcome import Item
-from mcpproxy.replay.diff.sessions import contrast
-from mcpproxy.replay.diff.values import Rules
+from mcpproxy.replay.diff.comparison import ComparedItem
+from mcpproxy.replay.diff.session_diff import compare_sessions
+from mcpproxy.replay.diff.values import DiffRules
 from tests.replay.scripts import Line, session
 
 TIMEOUT_NS = 30_000_000_000
@@ -32,7 +32,7 @@ class Play:
         for message in messages:
             self._now_ns += after_ms * 1_000_000
             raw = message.encode() if isinstance(message, str) else json.dumps(message).encode()
-            self._sent += self.player.hear(raw, self._now_ns)
+            self._sent += self.player.receive(raw, self._now_ns)
 
     def waits_in_vain(self) -> None:
         """The patience of the driver is over."""
@@ -43,17 +43,17 @@ class Play:
         """The server is gone."""
         self.player.stop("the server ended")
 
-    def items(self, *ignore: str, alike: tuple[str, ...] = ()) -> list[Item]:
+    def items(self, *ignore: str, alike: tuple[str, ...] = ()) -> list[ComparedItem]:
         """The comparison with the recording."""
-        rules = Rules(ignore, alike)
-        return contrast(self._recorded, self.player.live, self.player.pairing, rules)
+        rules = DiffRules(ignore, alike)
+        return compare_sessions(self._recorded, self.player.live, self.player.pairing, rules)
 
     def told(self, *ignore: str, alike: tuple[str, ...] = ()) -> list[str]:
         """What is not as it was, in words: ``changed tools/list: tool "a" is gone``."""
         return told(self.items(*ignore, alike=alike))
 
 
-def told(items: list[Item]) -> list[str]:
+def told(items: list[ComparedItem]) -> list[str]:
     """What is not as it was, in words, one line for each change."""
     lines: list[str] = []
     for item in items:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.replay.recording import Recording, Session, load
-from mcpproxy.replay.server.engine import Engine, Options
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.recording import LoadedTrace, RecordedSession, load
+from mcpproxy.replay.server.engine import ReplayEngine, ReplayOptions
+from mcpproxy.replay.server.replay_source import replay_source
 from tests.cli.recordings import HEADER, close, frame
 
 C: Final = "client"
@@ -66,20 +66,20 @@ def trace(path: Path, lines: Sequence[Line], *, is_cut: bool = False) -> Path:
     return path
 
 
-def recording(folder: Path, *lines: Line, is_cut: bool = False) -> Recording:
+def recording(folder: Path, *lines: Line, is_cut: bool = False) -> LoadedTrace:
     return load(trace(folder / "t.jsonl", lines, is_cut=is_cut))
 
 
-def session(folder: Path, *lines: Line) -> Session:
-    return material(recording(folder, *lines)).as_one()
+def session(folder: Path, *lines: Line) -> RecordedSession:
+    return replay_source(recording(folder, *lines)).as_one()
 
 
 class Player:
     """A live client of the engine: what it says, and what comes back."""
 
     def __init__(self, folder: Path, *lines: Line, is_cut: bool = False, **options: Any) -> None:
-        found = material(recording(folder, *lines, is_cut=is_cut))
-        self.engine = Engine(found.as_one(), Options(complete=found.complete, **options))
+        found = replay_source(recording(folder, *lines, is_cut=is_cut))
+        self.engine = ReplayEngine(found.as_one(), ReplayOptions(complete=found.complete, **options))
         self.notes: list[str] = []
         self.delays_ms: list[float] = []
 
@@ -88,7 +88,7 @@ class Player:
 
     def say(self, message: Any) -> list[Any]:
         """What the replay sends upon ``message``."""
-        heard = self.engine.hear(json.dumps(message).encode())
+        heard = self.engine.receive(json.dumps(message).encode())
         self.notes += heard.notes
-        self.delays_ms = [out.delay_ns / 1e6 for out in heard.outs]
-        return [json.loads(out.raw) for out in heard.outs]
+        self.delays_ms = [out.delay_ns / 1e6 for out in heard.outgoing]
+        return [json.loads(out.raw) for out in heard.outgoing]

@@ -9,10 +9,10 @@ import pytest
 
 from mcpproxy.errors import TraceError
 from mcpproxy.replay.client.player import Player
-from mcpproxy.replay.diff.sessions import contrast
-from mcpproxy.replay.diff.values import Rules
+from mcpproxy.replay.diff.session_diff import compare_sessions
+from mcpproxy.replay.diff.values import DiffRules
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.server.replay_source import replay_source
 from tests.replay.plays import TIMEOUT_NS, Play
 from tests.replay.scripts import HELLO, C, Line, S, ask, call, give, tell, text, trace
 from tests.replay.test_server_process import STRANGE, mangled
@@ -332,7 +332,7 @@ def test_mangled_recordings_and_servers_come_to_an_end(seed: int, tmp_path: Path
     for _ in range(30):
         path.write_bytes(mangled(whole, chance))
         try:
-            recorded = material(load(path)).as_one()
+            recorded = replay_source(load(path)).as_one()
         except TraceError:
             continue
         player = Player(recorded)
@@ -341,11 +341,11 @@ def test_mangled_recordings_and_servers_come_to_an_end(seed: int, tmp_path: Path
         chance.shuffle(said)
         player.begin()
         for raw in said:
-            for send in player.hear(raw):
+            for send in player.receive(raw):
                 assert b"\n" not in send.raw
         for _ in range(2 * len(MIXED)):
             if not player.is_done:
                 assert 0 <= player.patience_ns(TIMEOUT_NS) <= TIMEOUT_NS
                 player.give_up()
         assert player.is_done
-        contrast(recorded, player.live, player.pairing, Rules())
+        compare_sessions(recorded, player.live, player.pairing, DiffRules())

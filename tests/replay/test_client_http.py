@@ -11,11 +11,11 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.replay.client.headers import HeaderWriter
 from mcpproxy.replay.client.player import Send
+from mcpproxy.replay.client.request_headers import HeaderWriter
 from mcpproxy.replay.client.script import steps
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.server.replay_source import replay_source
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
 from tests.replay.scripts import HELLO, ask, call, give, tell, text
 
@@ -320,7 +320,7 @@ def test_names_in_headers_follow_the_body(tmp_path: Path) -> None:
     tape = Tape()
     method = ["Mcp-Method", "tasks/get"]
     tape.give(tape.request("POST", ask(1, "tasks/get", taskId="old"), JSON, method, ["Mcp-Name", "old"]), 200)
-    session = material(load(tape.write(tmp_path / "t.jsonl"))).as_one()
+    session = replay_source(load(tape.write(tmp_path / "t.jsonl"))).as_one()
     [step] = steps(session)
     for live, name in (("new", "new"), ("old", "old"), ("ö", "=?base64?w7Y=?=")):
         raw = json.dumps(ask(1, "tasks/get", taskId=live)).encode()

@@ -3,7 +3,7 @@
 import pytest
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.replay.diff.values import Difference, Rules, differences, equal
+from mcpproxy.replay.diff.values import Difference, DiffRules, differences, equal
 
 ONE: JSON = {
     "content": [{"type": "text", "text": "now 2026-11-22T01:02:03Z"}],
@@ -41,7 +41,7 @@ def test_each_difference_says_where_and_what(expected: JSON, found: JSON, said: 
     ],
 )
 def test_a_pattern_ignores_what_it_names_and_nothing_else(pattern: str, ignored: list[str]) -> None:
-    rules = Rules(ignore=(pattern,))
+    rules = DiffRules(ignore=(pattern,))
     everything = ["/a", "/a/0/c", "/a/b/c", "/a/b", "/a~1b", "/ab", "/b/a", ""]
     assert [pointer for pointer in everything if rules.ignores(pointer)] == [
         pointer for pointer in everything if pointer in ignored
@@ -61,12 +61,12 @@ def test_a_pattern_ignores_what_it_names_and_nothing_else(pattern: str, ignored:
 )
 def test_texts_may_differ_in_what_is_said_to_vary(alike: str, one: str, other: str) -> None:
     assert not equal(one, other)
-    assert equal(one, other, Rules(alike=(alike,)))
-    assert not equal(one, other + " !", Rules(alike=(alike,)))
+    assert equal(one, other, DiffRules(alike=(alike,)))
+    assert not equal(one, other + " !", DiffRules(alike=(alike,)))
 
 
 def test_paths_are_not_found_in_urls() -> None:
-    assert not equal("https://a.example/x", "https://a.example/y", Rules(alike=("paths",)))
+    assert not equal("https://a.example/x", "https://a.example/y", DiffRules(alike=("paths",)))
 
 
 def test_a_deep_value_is_no_trouble() -> None:

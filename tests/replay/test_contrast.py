@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.replay.diff.outcome import Item
-from mcpproxy.replay.diff.sessions import contrast, paired
-from mcpproxy.replay.diff.values import Rules
+from mcpproxy.replay.diff.comparison import ComparedItem
+from mcpproxy.replay.diff.session_diff import compare_sessions, pair_requests
+from mcpproxy.replay.diff.values import DiffRules
 from tests.replay.plays import told
 from tests.replay.scripts import C, Line, S, ask, call, give, session, tell, text
 
@@ -16,10 +16,10 @@ LIST: Final = ask(1, "tools/list")
 
 def compared(
     folder: Path, before: list[Line], after: list[Line], *ignore: str, alike: str = ""
-) -> list[Item]:
+) -> list[ComparedItem]:
     expected, found = session(folder, *before), session(folder, *after)
-    rules = Rules(ignore, (alike,) if alike else ())
-    return contrast(expected, found, paired(expected, found, rules), rules)
+    rules = DiffRules(ignore, (alike,) if alike else ())
+    return compare_sessions(expected, found, pair_requests(expected, found, rules), rules)
 
 
 def tools(*entries: dict[str, Any], **more: Any) -> list[Line]:

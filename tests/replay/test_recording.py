@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.protocol.jsonrpc import JSON, Request, Response
-from mcpproxy.replay.recording import Recording, load
+from mcpproxy.replay.recording import LoadedTrace, load
 from tests.cli import recordings
 from tests.cli.recordings import CLEAN, HANDSHAKE, close, frame
 
@@ -16,17 +16,17 @@ FOLDER = Path(__file__).parent.parent.parent / "recordings"
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.jsonl")), ids=lambda path: path.stem)
 def test_every_answer_of_a_real_session_finds_its_question(path: Path) -> None:
     [session] = load(path).sessions
-    for said in session.messages:
-        if isinstance(said.message, Response) and said.answers is not None:
-            asked = session.messages[said.answers]
+    for entry in session.messages:
+        if isinstance(entry.message, Response) and entry.answers is not None:
+            asked = session.messages[entry.answers]
             assert isinstance(asked.message, Request)
-            assert asked.message.id == said.message.id
-            assert asked.sender != said.sender
-            assert session.answers_to(asked) is said
-            assert (session.latency_ns(said) or 0) > 0
+            assert asked.message.id == entry.message.id
+            assert asked.sender != entry.sender
+            assert session.answers_to(asked) is entry
+            assert (session.latency_ns(entry) or 0) > 0
 
 
-def batched(tmp_path: Path) -> Recording:
+def batched(tmp_path: Path) -> LoadedTrace:
     questions = [{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in (5, 6)]
     answers: list[JSON] = [{"jsonrpc": "2.0", "id": n, "result": {}} for n in (6, 5)]
     records = (
@@ -55,7 +55,7 @@ def test_a_cut_recording_says_so_and_gives_what_there_is(tmp_path: Path) -> None
     recording = load(recordings.write(tmp_path / "t.jsonl", CLEAN[:5]))
     assert not recording.complete
     assert recording.notes
-    assert [said.method for said in recording.sessions[0].messages] == [
+    assert [entry.method for entry in recording.sessions[0].messages] == [
         "initialize",
         None,
         "notifications/initialized",

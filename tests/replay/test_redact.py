@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.edit.redact import Redaction, What
+from mcpproxy.edit.redact import Redaction, RedactionScope
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.replay.recording import load
@@ -29,7 +29,7 @@ GITHUB = "ghp_" + "a1B2" * 9
 AWS = "AKIA" + "Q3RT" * 4
 
 
-def masked(message: object, what: What) -> JSONObject:
+def masked(message: object, what: RedactionScope) -> JSONObject:
     """A message after it was redacted."""
     raw = message if isinstance(message, bytes) else json.dumps(message).encode()
     new = Redaction(what).record(Frame(1, "client", raw))
@@ -65,7 +65,7 @@ SECRETS = {
 @pytest.mark.parametrize("text", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("where", ["{}", "before {} after"])
 def test_the_preset_knows_the_shapes_of_secrets(text: str, where: str) -> None:
-    said = str(masked(call(note=where.format(text)), What(secrets=True)))
+    said = str(masked(call(note=where.format(text)), RedactionScope(secrets=True)))
     for secret in re.findall(r"[A-Za-z0-9+_.-]{6,}", text):
         if re.search(r"\d", secret) or secret in ("MIIEow", "IBAAK"):
             assert secret not in said
@@ -85,24 +85,24 @@ INNOCENT = {
 
 @pytest.mark.parametrize("text", INNOCENT.values(), ids=INNOCENT)
 def test_the_preset_leaves_other_texts_alone(text: str) -> None:
-    assert masked(call(note=text), What(secrets=True)) == call(note=text)
+    assert masked(call(note=text), RedactionScope(secrets=True)) == call(note=text)
 
 
 @pytest.mark.parametrize("name", ["apiKey", "API-KEY", "client_secret", "dbPassword", "accessToken", "token"])
 def test_the_preset_knows_secrets_by_their_names(name: str) -> None:
-    arguments = masked(call(**{name: "x"}), What(secrets=True))
+    arguments = masked(call(**{name: "x"}), RedactionScope(secrets=True))
     assert "masked(len=1" in str(arguments)
 
 
 @pytest.mark.parametrize("name", ["progressToken", "keyboard", "tokens_used", "cursor", "sessionId"])
 def test_names_that_only_sound_like_it(name: str) -> None:
-    assert masked(call(**{name: "x"}), What(secrets=True)) == call(**{name: "x"})
+    assert masked(call(**{name: "x"}), RedactionScope(secrets=True)) == call(**{name: "x"})
 
 
 def test_a_key_hides_all_that_it_holds_but_no_schema() -> None:
     described = {"type": "object", "properties": {"Email": {"type": "string"}}, "required": ["email"]}
     message = call(EMAIL=["a", {"b": 7, "c": True, "d": None, "e": ""}], schema=described, other="a")
-    arguments = json.loads(json.dumps(masked(message, What(keys=["email"]))))["params"]["arguments"]
+    arguments = json.loads(json.dumps(masked(message, RedactionScope(keys=["email"]))))["params"]["arguments"]
     first, rest = arguments["EMAIL"]
     assert is_masked(first)
     assert is_masked(rest["b"])
@@ -124,7 +124,7 @@ def test_a_key_hides_all_that_it_holds_but_no_schema() -> None:
     ],
 )
 def test_pointers(pointer: str, hidden: set[str]) -> None:
-    message = masked(call(a="x", b="y", c=[{"d": "z"}]), What(pointers=[pointer]))
+    message = masked(call(a="x", b="y", c=[{"d": "z"}]), RedactionScope(pointers=[pointer]))
     params = message["params"]
     assert isinstance(params, dict)
     arguments = params["arguments"]
@@ -139,13 +139,15 @@ def test_pointers(pointer: str, hidden: set[str]) -> None:
 
 def test_a_pointer_reaches_into_each_message_of_a_batch() -> None:
     raw = json.dumps([call(a="x"), call(a="y")]).encode()
-    new = Redaction(What(pointers=["/params/arguments/a"])).record(Frame(1, "client", raw))
+    new = Redaction(RedactionScope(pointers=["/params/arguments/a"])).record(Frame(1, "client", raw))
     assert isinstance(new, Frame)
     assert all(is_masked(one["params"]["arguments"]["a"]) for one in json.loads(new.raw))
 
 
 def test_what_makes_a_message_is_never_masked() -> None:
-    message = masked(call(id="x", method="y"), What(keys=["id", "method", "jsonrpc"], pointers=["/**"]))
+    message = masked(
+        call(id="x", method="y"), RedactionScope(keys=["id", "method", "jsonrpc"], pointers=["/**"])
+    )
     assert (message["jsonrpc"], message["id"], message["method"]) == ("2.0", 1, "tools/call")
     assert "'x'" not in str(message)
 
@@ -153,7 +155,7 @@ def test_what_makes_a_message_is_never_masked() -> None:
 def test_all_other_bytes_stay() -> None:
     raw = b'{ "id":1e0,\t"jsonrpc": "2.0","a":1, "a" : "\\u00e9\\/secret7", "n": 1234567890123456789.50 '
     raw += b',"e":"\xc3\xa9"}\r'
-    new = Redaction(What(values=[re.compile("secret(7)")])).record(Frame(1, "client", raw))
+    new = Redaction(RedactionScope(values=[re.compile("secret(7)")])).record(Frame(1, "client", raw))
     assert isinstance(new, Frame)
     before, _, after = new.raw.partition(b'"\\u00e9/secretmasked(len=1,')
     assert raw.startswith(before)
@@ -163,7 +165,9 @@ def test_all_other_bytes_stay() -> None:
 
 def test_json_in_a_text_is_looked_into() -> None:
     inner = json.dumps({"list": [{"email": "a@b"}], "n": 1})
-    result = masked({"jsonrpc": "2.0", "id": 1, "result": {"text": inner}}, What(keys=["email"]))["result"]
+    result = masked({"jsonrpc": "2.0", "id": 1, "result": {"text": inner}}, RedactionScope(keys=["email"]))[
+        "result"
+    ]
     assert isinstance(result, dict)
     text = json.loads(str(result["text"]))
     assert is_masked(text["list"][0]["email"])
@@ -171,7 +175,7 @@ def test_json_in_a_text_is_looked_into() -> None:
 
 
 def test_equal_values_have_equal_masks_in_one_file_alone() -> None:
-    first, again = (Redaction(What(keys=["a"])) for _ in range(2))
+    first, again = (Redaction(RedactionScope(keys=["a"])) for _ in range(2))
     one, two = (first.record(Frame(n, "client", b'{"a":"x","b":[{"a":"x"}]}')) for n in (1, 2))
     assert isinstance(one, Frame)
     assert isinstance(two, Frame)
@@ -263,7 +267,7 @@ def test_http(tmp_path: Path) -> None:
     ]
     path = tmp_path / "t.jsonl"
     path.write_bytes(encode_header(Header(transport="http")) + b"".join(encode(event) for event in events))
-    redaction = Redaction(What(keys=["email", "x-email"], secrets=True))
+    redaction = Redaction(RedactionScope(keys=["email", "x-email"], secrets=True))
     new = [record for record, _ in redaction.lines(open_trace(path))]
     request, asked, answer, several, single, stderr = new
     assert isinstance(request, RequestHead)
@@ -337,7 +341,7 @@ def test_a_file_that_is_no_trace(mcpproxy: Mcpproxy, tmp_path: Path, content: by
 
 def test_a_finding_about_another_frame_keeps_its_words() -> None:
     told = Finding("TOOL-001", "error", "client", "no tool 'x' in frame 2", 3)
-    assert Redaction(What(keys=["email"])).record(told) is told
+    assert Redaction(RedactionScope(keys=["email"])).record(told) is told
 
 
 def test_a_header_that_repeats_a_masked_name_is_no_mismatch(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
@@ -353,14 +357,14 @@ def test_a_header_that_repeats_a_masked_name_is_no_mismatch(mcpproxy: Mcpproxy, 
 
 
 HIDING = {
-    "arguments and contents": What(pointers=["/params/arguments/**", "/result/content/**"]),
-    "names": What(keys=["name", "uri", "text"]),
-    "secrets": What(secrets=True),
+    "arguments and contents": RedactionScope(pointers=["/params/arguments/**", "/result/content/**"]),
+    "names": RedactionScope(keys=["name", "uri", "text"]),
+    "secrets": RedactionScope(secrets=True),
 }
 
 
 @pytest.mark.parametrize("what", HIDING.values(), ids=HIDING)
-def test_nothing_is_said_of_what_hangs_on_a_masked_value(tmp_path: Path, what: What) -> None:
+def test_nothing_is_said_of_what_hangs_on_a_masked_value(tmp_path: Path, what: RedactionScope) -> None:
     good = [fixture for fixture in runner.fixtures() if not fixture.bad and fixture.revisions]
     for number, fixture in enumerate(good[::3]):
         path, out = tmp_path / f"{number}.jsonl", tmp_path / f"{number}.redacted"

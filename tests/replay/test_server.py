@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.engine import Engine
-from mcpproxy.replay.server.messages import MISS_CODE
+from mcpproxy.replay.server.engine import ReplayEngine
+from mcpproxy.replay.server.live_messages import MISS_CODE
 from tests.replay.scripts import HELLO, C, Line, Player, S, ask, call, give, tell, text, trace
 
 SESSIONS: dict[str, tuple[tuple[Line, ...], tuple[tuple[Any, list[Any]], ...]]] = {
@@ -237,8 +237,8 @@ def test_the_bytes_are_the_recorded_ones_but_for_the_id(tmp_path: Path) -> None:
     written = b'{ "result":{"b":1, "a":[ {"id":9} ],"u":"\\u00e9"}, "id" : 1,"jsonrpc":"2.0" }'
     path = trace(tmp_path / "t.jsonl", ((C, call(1, "a")), (S, "PLACE")))
     path.write_bytes(path.read_bytes().replace(b'"text": "PLACE"', b'"message":' + written))
-    engine = Engine(load(path).sessions[0])
-    [out] = engine.hear(json.dumps(call("new", "a")).encode()).outs
+    engine = ReplayEngine(load(path).sessions[0])
+    [out] = engine.receive(json.dumps(call("new", "a")).encode()).outgoing
     assert out.raw == written.replace(b'"id" : 1', b'"id" : "new"')
 
 
@@ -325,9 +325,9 @@ def test_a_miss_names_the_nearest_request_and_where_it_differs(tmp_path: Path) -
 
 def test_nonsense_is_answered_and_counted(tmp_path: Path) -> None:
     player = Player(tmp_path, *HELLO)
-    heard = player.engine.hear(b"{")
-    assert json.loads(heard.outs[0].raw)["error"]["code"] == -32700
-    assert player.engine.hear(b"").outs == []
+    heard = player.engine.receive(b"{")
+    assert json.loads(heard.outgoing[0].raw)["error"]["code"] == -32700
+    assert player.engine.receive(b"").outgoing == []
     assert player.engine.misses == 1
 
 
@@ -401,15 +401,15 @@ def test_an_answer_that_never_came_does_not_come(tmp_path: Path) -> None:
 
 def test_a_call_given_up_that_was_answered_then_is_not_answered(tmp_path: Path) -> None:
     player = Player(tmp_path, (C, call(1, "a")), (S, text(1, "A")), factor=1)
-    heard = player.engine.hear(json.dumps(call(5, "a")).encode())
+    heard = player.engine.receive(json.dumps(call(5, "a")).encode())
     player.say(tell("notifications/cancelled", requestId=5))
-    [out] = heard.outs
+    [out] = heard.outgoing
     assert out.live is not None
     assert out.live.is_cancelled
 
 
 def test_misses_can_be_left_to_somebody_else(tmp_path: Path) -> None:
     player = Player(tmp_path, *HELLO, passes=True)
-    heard = player.engine.hear(json.dumps(call(5, "a")).encode())
-    assert ([live.id for live in heard.passed], heard.outs, player.engine.misses) == ([b"5"], [], 0)
+    heard = player.engine.receive(json.dumps(call(5, "a")).encode())
+    assert ([live.id for live in heard.passed], heard.outgoing, player.engine.misses) == ([b"5"], [], 0)
     assert heard.notes[0].startswith('passed on: tools/call "a" (id 5): ')

@@ -10,8 +10,8 @@ from typing import Any, Final
 import httpx
 
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.engine import Engine
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.server.engine import ReplayEngine
+from mcpproxy.replay.server.replay_source import replay_source
 from tests.cli.recordings import frame
 from tests.peers.processes import Process
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
@@ -171,9 +171,9 @@ def test_an_id_that_came_with_a_refusal_is_no_session(tmp_path: Path) -> None:
         assert "mcp-session-id" not in refused.headers
         assert client.hello().json() == HELLO[1][1]
 
-    session = material(load(path)).as_one()  # on stdio there are no statuses: the error is the answer
-    heard = Engine(session).hear(json.dumps(ask(7, "server/discover")).encode())
-    assert [json.loads(out.raw) for out in heard.outs] == [{**refusal, "id": 7}]
+    session = replay_source(load(path)).as_one()  # on stdio there are no statuses: the error is the answer
+    heard = ReplayEngine(session).receive(json.dumps(ask(7, "server/discover")).encode())
+    assert [json.loads(out.raw) for out in heard.outgoing] == [{**refusal, "id": 7}]
 
 
 def test_a_client_that_asks_for_the_era_first_leaves_nothing_unasked(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 from mcpproxy.cli.main import main
 from mcpproxy.errors import TraceError
 from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.engine import Engine, Options
+from mcpproxy.replay.server.engine import ReplayEngine, ReplayOptions
 from mcpproxy.replay.server.matching import LEVELS
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.server.replay_source import replay_source
 from tests.replay.http_scripts import JSON, Tape
 from tests.replay.scripts import HELLO, C, Line, S, ask, call, give, tell, text, trace
 
@@ -259,16 +259,18 @@ def test_mangled_recordings_are_replayed_or_refused(seed: int, tmp_path: Path) -
     for _ in range(40):
         path.write_bytes(mangled(whole, chance))
         try:
-            found = material(load(path))
+            found = replay_source(load(path))
         except TraceError:
             continue
-        options = Options(complete=found.complete, level=chance.choice(LEVELS), repeats=chance.random() < 0.3)
-        engine = Engine(found.as_one(), options)
+        options = ReplayOptions(
+            complete=found.complete, level=chance.choice(LEVELS), repeats=chance.random() < 0.3
+        )
+        engine = ReplayEngine(found.as_one(), options)
         said = [*(json.dumps(message).encode() for message in LIVE), *STRANGE, chance.randbytes(20)]
         chance.shuffle(said)
         engine.begin()
         for raw in said:
-            for out in engine.hear(raw).outs:
+            for out in engine.receive(raw).outgoing:
                 assert b"\n" not in out.raw
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.importers.source import ForeignTrace, Source
+from mcpproxy.importers.import_source import ForeignTrace, ImportedSource
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.reports.fingerprint import fingerprint, lasting, shape
@@ -118,6 +118,6 @@ def test_a_message_of_a_batch_is_known_wherever_it_stands_in_it(tmp_path: Path) 
 
 def test_in_recordings_of_others_no_line_is_known() -> None:
     said = Frame(1, "client", b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
-    trace = ForeignTrace("x.har", Source(Header(), lambda: iter([said])))
+    trace = ForeignTrace("x.har", ImportedSource(Header(), lambda: iter([said])))
     whole, one = locate(trace, [Finding(f"RPC-00{n}", "error", "client", "m", n) for n in (0, 1)])
     assert [(found.path, found.line) for found in (whole, one)] == [("x.har", 0)] * 2

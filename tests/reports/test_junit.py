@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 import xmlschema
 
-from mcpproxy.replay.diff.outcome import Change, Comparison, Item
+from mcpproxy.replay.diff.comparison import Change, ComparedItem, Comparison
 from mcpproxy.reports import comparison, junit
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.suites import suites
@@ -58,9 +58,9 @@ DOCUMENTS: Final = {
                 "before.jsonl",
                 "after.jsonl",
                 [
-                    Item("tools/list", "same", 3, 3),
-                    Item(HOSTILE, "changed", 5, 5, (Change("value", HOSTILE),), session="1a2b3c4d"),
-                    Item("ping", "new", None, 9, remark="more than before"),
+                    ComparedItem("tools/list", "same", 3, 3),
+                    ComparedItem(HOSTILE, "changed", 5, 5, (Change("value", HOSTILE),), session="1a2b3c4d"),
+                    ComparedItem("ping", "new", None, 9, remark="more than before"),
                 ],
                 [HOSTILE],
             )

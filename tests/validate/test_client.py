@@ -8,7 +8,6 @@ import pytest
 
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.validate import Client, connected_stdio
-from mcpproxy.validate.context import Bench, Options
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
     CouldNotStartError,
@@ -23,8 +22,9 @@ from mcpproxy.validate.errors import (
     UnsupportedVersionError,
     ValidateError,
 )
+from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.recordings import Recordings
-from mcpproxy.validate.stdio import GRACE_S, HASTE_S, StdioWire
+from mcpproxy.validate.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
 from tests.validate.trial import command, rules, target
 
 Story = Callable[[Client], Awaitable[None]]
@@ -69,7 +69,7 @@ def test_all_that_passes_is_judged_as_it_does() -> None:
         seq = await client.send(b'{"jsonrpc":"1.0","id":"x","method":"ping"}')
         answer = await client.ping()
         assert answer.frame.seq > seq
-        blamed = {(finding.blame, finding.rule) for finding in client.wire.tape.findings}
+        blamed = {(finding.blame, finding.rule) for finding in client.wire.recording.findings}
         assert ("client", "PROTO-002") in blamed
         assert not [blame for blame, _ in blamed if blame == "server"]
 
@@ -90,12 +90,12 @@ def test_answers_in_any_order_find_their_requests() -> None:
 def test_what_the_server_asks_is_answered() -> None:
     async def story(client: Client) -> None:
         await client.initialize()
-        before = len(client.strays)
+        before = len(client.unsolicited)
         await client.request("tools/list")
-        asked = await client.next_stray(5, before)
+        asked = await client.next_unsolicited(5, before)
         assert asked is not None
         await client.ping()
-        assert [request.method for request in client.asked] == ["roots/list"]
+        assert [request.method for request in client.server_requests] == ["roots/list"]
 
     talk(story, "early-question")
 
@@ -194,10 +194,10 @@ def test_nothing_is_said_once_stdin_was_closed() -> None:
         wire = client.wire
         assert isinstance(wire, StdioWire)
         wire.close_stdin()
-        before = wire.tape.seq
+        before = wire.recording.seq
         with pytest.raises(GoneError, match="stdin is closed"):
             await client.notify("notifications/roots/list_changed")
-        assert wire.tape.seq == before  # what was not sent is not recorded as sent
+        assert wire.recording.seq == before  # what was not sent is not recorded as sent
 
     talk(story)
 
@@ -205,21 +205,21 @@ def test_nothing_is_said_once_stdin_was_closed() -> None:
 def test_who_is_known_to_run_on_is_not_waited_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def closed(flaw: str) -> Bench:
+    async def closed(flaw: str) -> ProbeContext:
         recordings = Recordings(rules(), str(tmp_path / f"{flaw}.jsonl"), "trial")
-        bench = Bench(target(flaw), Options(), recordings, "2025-11-25")
-        async with bench.fresh("first", connected=True):
+        context = ProbeContext(target(flaw), ValidateOptions(), recordings, "2025-11-25")
+        async with context.new_session("first", connected=True):
             pass
-        return bench
+        return context
 
-    def patience_s(bench: Bench) -> float:
-        wire = bench.new_client("second").wire
+    def patience_s(context: ProbeContext) -> float:
+        wire = context.new_client("second").wire
         assert isinstance(wire, StdioWire)
         return wire.grace_s
 
     assert patience_s(asyncio.run(closed(""))) == GRACE_S
-    monkeypatch.setattr("mcpproxy.validate.context.GRACE_S", 0.2)
-    assert patience_s(asyncio.run(closed("deaf-to-eof"))) == HASTE_S
+    monkeypatch.setattr("mcpproxy.validate.probe_context.GRACE_S", 0.2)
+    assert patience_s(asyncio.run(closed("deaf-to-eof"))) == SHORT_GRACE_S
 
 
 def test_there_is_no_such_command() -> None:
@@ -237,7 +237,7 @@ def test_the_recording_stays_where_it_is_asked_for(tmp_path: Path) -> None:
     async def main() -> None:
         async with connected_stdio(command(), env=target().env, trace=str(path)) as client:
             await client.connect()
-            assert client.wire.tape.tally.frames == {CLIENT: 2, SERVER: 1}
+            assert client.wire.recording.tally.frames == {CLIENT: 2, SERVER: 1}
 
     asyncio.run(main())
     assert path.read_text().count('"initialize"') == 1

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.validate.context import Options
 from mcpproxy.validate.outcome import Status, Validation
+from mcpproxy.validate.probe_context import ValidateOptions
 from mcpproxy.validate.probes import authorization, chosen, headers, http, rounds, sessions, stateless
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.run import validate
+from mcpproxy.validate.runner import validate
 from tests.validate import http_flaws
 from tests.validate.http_server import FLAWS, Kind, Site, serving
 from tests.validate.trial import check, rules, target, tried
@@ -164,7 +164,7 @@ def over_http(
                 chosen(only),
                 Recordings(rules(), str(folder / "trace.jsonl"), "trial"),
                 revision=revision or NEWEST[kind],
-                options=Options(timeout_s=timeout_s, limit_s=60),
+                options=ValidateOptions(timeout_s=timeout_s, limit_s=60),
             )
 
     return asyncio.run(main())

@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.validate.context import Options
 from mcpproxy.validate.outcome import Validation
+from mcpproxy.validate.probe_context import ValidateOptions
 from mcpproxy.validate.probes import PROBES, chosen
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.run import validate
+from mcpproxy.validate.runner import validate
 from tests.peers.fixtures import Peers
 from tests.peers.processes import server
 from tests.validate.trial import check, rules
@@ -74,6 +74,6 @@ def validated(url: str, revision: str, folder: Path) -> Validation:
             chosen(ONLY[revision]),
             Recordings(rules(), str(folder / "trace.jsonl"), "real"),
             revision=revision,
-            options=Options(calls=(("ask_user", {}),) if revision == "2026-07-28" else ()),
+            options=ValidateOptions(calls=(("ask_user", {}),) if revision == "2026-07-28" else ()),
         )
     )

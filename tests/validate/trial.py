@@ -8,12 +8,12 @@ from pathlib import Path
 
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.validate.context import Options
 from mcpproxy.validate.outcome import CheckResult, Validation
 from mcpproxy.validate.probe import Probe
+from mcpproxy.validate.probe_context import ValidateOptions
 from mcpproxy.validate.probes import chosen
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.run import validate
+from mcpproxy.validate.runner import validate
 
 ROOT = Path(__file__).parents[2]
 NEWEST = "2025-11-25"
@@ -51,7 +51,7 @@ def tried(
             probes or chosen(names),
             Recordings(rules(), str(folder / "trace.jsonl"), "trial"),
             revision=revision,
-            options=Options(timeout_s=timeout_s, limit_s=60),
+            options=ValidateOptions(timeout_s=timeout_s, limit_s=60),
         )
     )
 

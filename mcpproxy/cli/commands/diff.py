@@ -6,9 +6,9 @@ from typing import Final
 from mcpproxy.cli import comparison_options, find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.errors import TraceError
-from mcpproxy.replay.diff.outcome import Comparison
-from mcpproxy.replay.recording import Session, load
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.diff.comparison import Comparison
+from mcpproxy.replay.recording import RecordedSession, load
+from mcpproxy.replay.server.replay_source import replay_source
 
 DESCRIPTION: Final = """\
 Compares what the server said in recording B with what it said in recording A: answers to the same requests
@@ -53,15 +53,15 @@ def run(argv: list[str]) -> int:
     return comparison_options.report(comparison, options.format)
 
 
-def _counterpart(path: str, sessions: list[Session], ids: list[str]) -> Session:
+def _counterpart(path: str, sessions: list[RecordedSession], ids: list[str]) -> RecordedSession:
     """The session of B: the one that was named for it, else its only one, else the one called as in A."""
     return (
         sessions[0] if len(ids) == 1 == len(sessions) else comparison_options.chosen(path, sessions, ids[-1])
     )
 
 
-def _sessions(path: str, comparison: Comparison) -> list[Session]:
-    found = material(load(path))
+def _sessions(path: str, comparison: Comparison) -> list[RecordedSession]:
+    found = replay_source(load(path))
     comparison.notes += [f"{path}: {note}" for note in found.notes]
     sessions = comparison_options.sessions_of(found)
     if not sessions:

@@ -176,7 +176,7 @@ async def _list(connection: "AbstractAsyncContextManager[Client]") -> None:
 
 def _announced(client: "Client") -> int:
     """How many changes of the list the server has announced."""
-    return sum(b"notifications/tools/list_changed" in frame.raw for frame in client.strays)
+    return sum(b"notifications/tools/list_changed" in frame.raw for frame in client.unsolicited)
 
 
 # The command line

@@ -6,7 +6,7 @@ import re
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell
-from mcpproxy.edit.redact import PROTECTED, Redaction, What
+from mcpproxy.edit.redact import PROTECTED, Redaction, RedactionScope
 from mcpproxy.opening import open_trace
 from mcpproxy.trace.copy import write_trace
 
@@ -39,7 +39,7 @@ def run(argv: list[str]) -> int:
     )
     add("--preset", choices=("secrets",), help="what looks or is named like a credential")
     options = parser.parse_args(argv)
-    what = What(options.key, options.value, options.pointer, options.preset == "secrets")
+    what = RedactionScope(options.key, options.value, options.pointer, options.preset == "secrets")
     if not str(what):
         raise UsageError("redact", "nothing to mask was named", "add --preset secrets, for a start")
     if "" in options.key:

@@ -12,12 +12,12 @@ from mcpproxy.cli.arguments import Parser, UsageError, nearest, split_command
 from mcpproxy.cli.commands.http import split_listen
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
-from mcpproxy.replay.recording import Recording, load
-from mcpproxy.replay.server.engine import Engine, summary
+from mcpproxy.replay.recording import LoadedTrace, load
+from mcpproxy.replay.server.engine import ReplayEngine, summary
+from mcpproxy.replay.server.live_messages import ReplayOptions
 from mcpproxy.replay.server.matching import LEVELS
-from mcpproxy.replay.server.messages import Options
-from mcpproxy.replay.server.source import Material, material, one_after_another
-from mcpproxy.replay.server.stdio import StdioServer
+from mcpproxy.replay.server.replay_source import ReplaySource, one_after_another, replay_source
+from mcpproxy.replay.server.stdio_server import StdioReplayServer
 
 PARTS: Final = {
     "server": "answer a live client from a recording",
@@ -68,7 +68,7 @@ def serve(argv: list[str]) -> int:
     """
     options, command = _arguments(argv)
     found = _all_of([load(find_traces.expand(trace)[0]) for trace in options.trace])
-    how = Options(
+    how = ReplayOptions(
         level=options.match,
         ignore=tuple(options.ignore),
         factor=options.timing,
@@ -85,14 +85,14 @@ def serve(argv: list[str]) -> int:
     session = found.as_one()
     if len(found.sessions) > 1:
         tell(f"{len(found.sessions)} sessions are in it; the first is replayed, --session takes another")
-    server = StdioServer(Engine(session, how), tell, command)
+    server = StdioReplayServer(ReplayEngine(session, how), tell, command)
     server.run()
     return ended([server.engine], server.passed_on)
 
 
-def _all_of(recordings: Sequence[Recording]) -> Material:
+def _all_of(recordings: Sequence[LoadedTrace]) -> ReplaySource:
     """What can be replayed of them, and what cannot is told."""
-    found = [material(recording) for recording in recordings]
+    found = [replay_source(recording) for recording in recordings]
     for recording, each in zip(recordings, found, strict=True):
         if not each.unnamed.messages and not each.sessions:
             raise TraceError(recording.path, None, "holds no message", "record a session first")
@@ -107,18 +107,20 @@ def _all_of(recordings: Sequence[Recording]) -> Material:
     return found[0] if len(found) == 1 else one_after_another(found)
 
 
-def ended(engines: Sequence[Engine], passed: int) -> int:
+def ended(engines: Sequence[ReplayEngine], passed: int) -> int:
     """Say how it went; the exit code."""
     tell(summary(engines, passed))
     return 1 if any(engine.misses for engine in engines) else 0
 
 
-def _over_http(where: str, found: Material, how: Options, command: Sequence[str]) -> int:
+def _over_http(where: str, found: ReplaySource, how: ReplayOptions, command: Sequence[str]) -> int:
     host, port = split_listen(where, "--http")
-    from mcpproxy.replay.server.http import HttpServer  # a web server, which stdio has no use for
+    from mcpproxy.replay.server.http_server import (
+        HttpReplayServer,  # a web server, which stdio has no use for
+    )
 
     try:
-        server = HttpServer(host, port, found, how, tell, command)
+        server = HttpReplayServer(host, port, found, how, tell, command)
     except OSError as fault:
         raise UsageError(where, f"cannot listen there ({fault.strerror})", "choose another port") from None
     tell(f"replaying at {server.url}")

@@ -12,10 +12,10 @@ from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.recorder.secret_arguments import shown
 from mcpproxy.replay.client.driver import TIMEOUT_S, Link, play
 from mcpproxy.replay.client.player import Player
-from mcpproxy.replay.client.stdio import StdioLink
-from mcpproxy.replay.diff.outcome import Comparison
-from mcpproxy.replay.recording import Recording, Session, load
-from mcpproxy.replay.server.source import material
+from mcpproxy.replay.client.stdio_link import StdioLink
+from mcpproxy.replay.diff.comparison import Comparison
+from mcpproxy.replay.recording import LoadedTrace, RecordedSession, load
+from mcpproxy.replay.server.replay_source import replay_source
 
 DESCRIPTION: Final = """\
 Plays the recorded client against a live server, and compares what the server says now with what it said then.
@@ -54,7 +54,7 @@ def run(argv: list[str]) -> int:
 
 
 def _play_all(
-    recording: Recording,
+    recording: LoadedTrace,
     comparison: Comparison,
     how: Counting,
     options: argparse.Namespace,
@@ -62,7 +62,7 @@ def _play_all(
     command: Sequence[str],
 ) -> bool:
     """Play every session; whether all came to their end."""
-    found = material(recording)
+    found = replay_source(recording)
     sessions = comparison_options.sessions_of(found)
     if options.session:
         sessions = [comparison_options.chosen(recording.path, sessions, options.session)]
@@ -74,7 +74,7 @@ def _play_all(
         player = Player(session)
         link: Link = _http(url, session, options.header) if url else StdioLink(command)
         async_main.run_until_terminated(play(player, link, options.timeout))
-        heard += player.heard
+        heard += player.received_count
         comparison.notes += player.notes
         whole = whole and not player.is_stopped
         comparison_options.compare(comparison, session, player.live, how, player.pairing)
@@ -84,8 +84,8 @@ def _play_all(
     return whole
 
 
-def _http(url: str, session: Session, headers: Sequence[tuple[str, str]]) -> Link:
-    from mcpproxy.replay.client.http import HttpLink  # httpx, which stdio has no use for
+def _http(url: str, session: RecordedSession, headers: Sequence[tuple[str, str]]) -> Link:
+    from mcpproxy.replay.client.http_link import HttpLink  # httpx, which stdio has no use for
 
     return HttpLink(url, session, headers)
 

@@ -18,12 +18,12 @@ from mcpproxy.reports.baseline import Entry
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.validate.connection import TIMEOUT_S
-from mcpproxy.validate.context import Options
 from mcpproxy.validate.outcome import CheckResult, Validation
 from mcpproxy.validate.probe import Probe
+from mcpproxy.validate.probe_context import ValidateOptions
 from mcpproxy.validate.probes import chosen
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.run import Progress, validate
+from mcpproxy.validate.runner import ProgressCallbacks, validate
 
 DESCRIPTION: Final = """\
 Connects to an MCP server as a client, walks through what it has, tries what good clients do and what bad ones
@@ -71,7 +71,7 @@ def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
 def _run(
     target: Target, probes: tuple[Probe, ...], recordings: Recordings, options: argparse.Namespace
 ) -> Validation:
-    how = Options(options.timeout, options.time_limit, tuple(options.call), options.call_all)
+    how = ValidateOptions(options.timeout, options.time_limit, tuple(options.call), options.call_all)
     showing = _Showing()
     try:
         return async_main.run_until_terminated(
@@ -82,7 +82,7 @@ def _run(
                 revision=options.revision,
                 options=how,
                 strict=options.strict,
-                progress=Progress(showing.begins, showing.ends),
+                progress=ProgressCallbacks(showing.begins, showing.ends),
             )
         )
     finally:

@@ -1,6 +1,6 @@
-"""Drives a player against a live server: what it sends goes out, what comes is heard, nothing lasts for ever.
+"""Connects a player to a live server: sends its messages, passes on what the server sends, under a timeout.
 
-A ``Link`` is the way to the server, stdio or HTTP. The driver waits for news of it as long as the player has
+A ``Link`` is the way to the server, stdio or HTTP. The driver waits for events as long as the player has
 patience. However it ends, the link is closed: no process and no connection is left.
 """
 
@@ -13,12 +13,12 @@ from mcpproxy.replay.client.player import Player, Send
 from mcpproxy.session.frame import Headers, SseEvent
 
 TIMEOUT_S: Final = 30.0
-"""How long an answer may take if nothing else is said."""
+"""The default time limit for one response."""
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
-    """A frame of the server's."""
+class ServerFrame:
+    """The server sent a frame."""
 
     raw: bytes
     exchange: int = 0
@@ -26,8 +26,8 @@ class Came:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """The head of an HTTP answer."""
+class AnswerHead:
+    """The server sent the head of an HTTP response."""
 
     exchange: int
     status: int
@@ -35,29 +35,29 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
-    """An HTTP exchange is over, and nothing more comes of it."""
+class ExchangeOver:
+    """An HTTP exchange has ended; nothing more will come of it."""
 
     exchange: int
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """The server has gone, and why: ``the server ended (exit code 1)``."""
+class ServerGone:
+    """The server is gone; ``why`` is a clause such as ``the server ended (exit code 1)``."""
 
     why: str
 
 
-News: TypeAlias = Came | Head | Over | Gone
+LinkEvent: TypeAlias = ServerFrame | AnswerHead | ExchangeOver | ServerGone
 
 
 class Link(Protocol):
-    """A way to a live server."""
+    """A connection to a live server, over stdio or HTTP."""
 
-    news: "asyncio.Queue[News]"
+    events: "asyncio.Queue[LinkEvent]"
 
     async def open(self) -> None:
-        """Reach the server.
+        """Start or reach the server.
 
         Raises:
             McpProxyError: it cannot be started.
@@ -65,38 +65,38 @@ class Link(Protocol):
         ...
 
     async def send(self, send: Send) -> None:
-        """Send a message; what happens to it is news."""
+        """Send a message; what happens to it is link_event."""
         ...
 
-    async def hang_up(self) -> None:
-        """Say that nothing more will be sent; the server may still say something."""
+    async def end_input(self) -> None:
+        """Tell the server that nothing more will be sent; it may still send messages."""
         ...
 
     async def close(self) -> None:
-        """End it, by force if it has to be."""
+        """End the connection, by force if necessary."""
         ...
 
 
 async def play(player: Player, link: Link, timeout_s: float = TIMEOUT_S) -> None:
-    """Play the whole script, or as much of it as the server lets us.
+    """Play the whole script, or as much of it as the server allows.
 
     Raises:
         McpProxyError: the server cannot be started.
     """
     try:
         await link.open()
-        await _converse(player, link, int(timeout_s * 1e9))
+        await _run(player, link, int(timeout_s * 1e9))
         if not player.is_stopped:
-            await link.hang_up()
-            await _listen(player, link, int(min(timeout_s, _FAREWELL_S) * 1e9))
+            await link.end_input()
+            await _drain(player, link, int(min(timeout_s, _DRAIN_S) * 1e9))
     finally:
         await link.close()
 
 
-_FAREWELL_S: Final = 2.0
+_DRAIN_S: Final = 2.0
 
 
-async def _converse(player: Player, link: Link, timeout_ns: int) -> None:
+async def _run(player: Player, link: Link, timeout_ns: int) -> None:
     sends = player.begin(time.monotonic_ns())
     progress, deadline_ns = -1, 0
     while True:
@@ -107,39 +107,39 @@ async def _converse(player: Player, link: Link, timeout_ns: int) -> None:
         now_ns = time.monotonic_ns()
         if player.progress != progress:
             progress, deadline_ns = player.progress, now_ns + player.patience_ns(timeout_ns)
-        news = await _next(link, deadline_ns - now_ns)
+        link_event = await _next(link, deadline_ns - now_ns)
         now_ns = time.monotonic_ns()
-        sends = [] if news is None else _take(player, news, now_ns)
+        sends = [] if link_event is None else _take(player, link_event, now_ns)
         if player.progress == progress and now_ns >= deadline_ns and not player.is_done:
             sends += player.give_up(now_ns)
 
 
-async def _listen(player: Player, link: Link, for_ns: int) -> None:
-    """Hear the server out, and say nothing more."""
+async def _drain(player: Player, link: Link, for_ns: int) -> None:
+    """Receive what the server still sends, and send nothing more."""
     until_ns = time.monotonic_ns() + for_ns
     while (left_ns := until_ns - time.monotonic_ns()) > 0:
-        news = await _next(link, left_ns)
-        if news is None or isinstance(news, Gone):
+        link_event = await _next(link, left_ns)
+        if link_event is None or isinstance(link_event, ServerGone):
             return
-        _take(player, news, time.monotonic_ns())
+        _take(player, link_event, time.monotonic_ns())
 
 
-async def _next(link: Link, within_ns: int) -> News | None:
+async def _next(link: Link, within_ns: int) -> LinkEvent | None:
     try:
         async with asyncio.timeout(max(0.0, within_ns / 1e9)):
-            return await link.news.get()
+            return await link.events.get()
     except TimeoutError:
         return None
 
 
-def _take(player: Player, news: News, now_ns: int) -> list[Send]:
-    match news:
-        case Came(raw, exchange, event):
-            return player.hear(raw, now_ns, exchange, event)
-        case Head(exchange, status, headers):
+def _take(player: Player, link_event: LinkEvent, now_ns: int) -> list[Send]:
+    match link_event:
+        case ServerFrame(raw, exchange, event):
+            return player.receive(raw, now_ns, exchange, event)
+        case AnswerHead(exchange, status, headers):
             player.head(exchange, status, headers)
-        case Over(exchange):
+        case ExchangeOver(exchange):
             return player.ended(exchange, now_ns)
-        case Gone(why):
+        case ServerGone(why):
             player.stop(why)
     return []

@@ -1,7 +1,7 @@
-"""What a recorded client did, step by step, and after what: the script that is played to a live server.
+"""The script of a recorded client: what it sent, step by step, and what it had received before each step.
 
-A step is one message, or a batch of them, or over HTTP an exchange without a message: a GET that opens a
-stream, a DELETE that ends the session.
+A step is one message, one batch, or over HTTP an exchange without a message: a GET that opens a stream or a
+DELETE that ends the session.
 """
 
 from bisect import bisect_left
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
-from mcpproxy.replay.recording import Exchange, Said, Session
+from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.masked_values import ANY as MASK
 
@@ -18,75 +18,75 @@ _BARE: Final = ("GET", "DELETE")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """Something to send when everything of the server's before ``place`` has been seen again.
+class ScriptStep:
+    """One step, due when every server message before ``place`` has been received again.
 
-    ``exchange`` is the recorded HTTP exchange, ``None`` on stdio. ``saids`` is empty for an exchange without
-    a message.
+    ``exchange`` is the recorded HTTP exchange, ``None`` on stdio. ``messages`` is empty for an exchange
+    without a message.
     """
 
     seq: int
     place: int
-    saids: tuple[Said, ...]
+    messages: tuple[SessionMessage, ...]
     exchange: Exchange | None = None
 
     @property
     def asks(self) -> bool:
-        """Whether it holds a request, so that an answer comes."""
-        return any(isinstance(said.message, Request) for said in self.saids)
+        """Whether it contains a request, which the server has to answer."""
+        return any(isinstance(entry.message, Request) for entry in self.messages)
 
 
-def steps(session: Session) -> list[Step]:
+def steps(session: RecordedSession) -> list[ScriptStep]:
     """The script of one session, in order."""
-    found: list[Step] = []
-    batch: list[Said] = []
-    for said in session.messages:
-        if said.sender != CLIENT or not said.raw.strip() or _answers_a_ping(session, said):
+    found: list[ScriptStep] = []
+    batch: list[SessionMessage] = []
+    for entry in session.messages:
+        if entry.sender != CLIENT or not entry.raw.strip() or _answers_a_ping(session, entry):
             continue
-        if batch and batch[0].seq != said.seq:
+        if batch and batch[0].seq != entry.seq:
             found.append(_step(session, batch))
             batch = []
-        if said.batch:
-            batch.append(said)
+        if entry.batch:
+            batch.append(entry)
         else:
-            found.append(_step(session, [said]))
+            found.append(_step(session, [entry]))
     if batch:
         found.append(_step(session, batch))
     spoken = {step.exchange.number for step in found if step.exchange}
     for exchange in session.exchanges.values():
         head = exchange.request
-        resumes = any(name.lower() == "last-event-id" for name, _ in head.headers)
-        if exchange.number not in spoken and head.method in _BARE and head.endpoint and not resumes:
-            place = bisect_left(session.messages, head.seq, key=lambda said: said.seq)
-            found.append(Step(head.seq, place, (), exchange))
+        is_resumption = any(name.lower() == "last-event-id" for name, _ in head.headers)
+        if exchange.number not in spoken and head.method in _BARE and head.endpoint and not is_resumption:
+            place = bisect_left(session.messages, head.seq, key=lambda entry: entry.seq)
+            found.append(ScriptStep(head.seq, place, (), exchange))
     return sorted(found, key=lambda step: step.seq)
 
 
-def awaited(session: Session) -> list[Said]:
-    """What the server said that a client may have waited for: all but pings and empty events."""
+def awaited(session: RecordedSession) -> list[SessionMessage]:
+    """The server messages that a client may have waited for: all but pings and empty events."""
     return [
-        said
-        for said in session.messages
-        if said.sender == SERVER
-        and said.raw.strip()
-        and said.method != "ping"
-        and (said.event is None or said.event.name in (None, "message"))
+        entry
+        for entry in session.messages
+        if entry.sender == SERVER
+        and entry.raw.strip()
+        and entry.method != "ping"
+        and (entry.event is None or entry.event.name in (None, "message"))
     ]
 
 
 def is_masked_anywhere(value: JSON) -> bool:
-    """Whether a message holds a value that the recording does not know."""
+    """Whether the recording masks a value anywhere in a message."""
     return any(isinstance(one, str) and MASK.search(one) is not None for one in _scalars(value))
 
 
-def _step(session: Session, saids: list[Said]) -> Step:
-    first = saids[0]
-    return Step(first.seq, first.index, tuple(saids), session.exchanges.get(first.exchange))
+def _step(session: RecordedSession, entries: list[SessionMessage]) -> ScriptStep:
+    first = entries[0]
+    return ScriptStep(first.seq, first.index, tuple(entries), session.exchanges.get(first.exchange))
 
 
-def _answers_a_ping(session: Session, said: Said) -> bool:
-    answers = isinstance(said.message, Response | ErrorResponse) and said.answers is not None
-    return answers and session.messages[said.answers or 0].method == "ping"
+def _answers_a_ping(session: RecordedSession, entry: SessionMessage) -> bool:
+    answers = isinstance(entry.message, Response | ErrorResponse) and entry.answers is not None
+    return answers and session.messages[entry.answers or 0].method == "ping"
 
 
 def _scalars(value: JSON) -> Iterator[JSON]:

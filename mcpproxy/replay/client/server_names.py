@@ -1,7 +1,7 @@
-"""Names that a live server gave and the recorded client is to hand back: cursors, request states, tasks.
+"""Names that a server issues and a client sends back: cursors, request states, task ids, session ids.
 
-A recording holds the names of another day. When an answer has come again, the recorded name and the live one
-are known for the same thing, and what the client sends from then on is translated.
+The names in a recording are those of the recorded run. When the live server has answered a request, the
+recorded and the live name of the same thing are known, and later client messages are translated.
 """
 
 from typing import Final
@@ -13,16 +13,16 @@ from mcpproxy.protocol.raw_json import Path
 
 _RELATED: Final = "io.modelcontextprotocol/related-task"
 
-_GIVEN: Final[tuple[tuple[Path, str], ...]] = (
+_ISSUED: Final[tuple[tuple[Path, str], ...]] = (
     (("nextCursor",), "cursor"),
     (("requestState",), "requestState"),
     (("taskId",), "taskId"),
     (("task", "taskId"), "taskId"),
     (("sessionId",), "sessionId"),
 )
-"""Where a result gives a name, and what it is then called in params."""
+"""Where a result contains an issued name, and the name of the member in later params."""
 
-_HANDED_BACK: Final[tuple[tuple[Path, str], ...]] = (
+_RETURNED: Final[tuple[tuple[Path, str], ...]] = (
     (("params", "cursor"), "cursor"),
     (("params", "requestState"), "requestState"),
     (("params", "taskId"), "taskId"),
@@ -30,7 +30,7 @@ _HANDED_BACK: Final[tuple[tuple[Path, str], ...]] = (
     (("params", "_meta", _RELATED, "taskId"), "taskId"),
     (("result", "_meta", _RELATED, "taskId"), "taskId"),
 )
-"""Where a client hands a name back."""
+"""Where a client message contains an issued name."""
 
 _WORDS: Final = {
     "cursor": "cursor",
@@ -41,19 +41,19 @@ _WORDS: Final = {
 
 
 class WithheldError(McpProxyError):
-    """A message would hand back a name that the live server has not given."""
+    """A message contains a name for which the live server issued no counterpart."""
 
 
-class Handed:
-    """What is called how, in the recording and now."""
+class ServerNames:
+    """The live name for each recorded name."""
 
     def __init__(self) -> None:
         self._live: Final[dict[tuple[str, str], str | None]] = {}
         self._inputs: Final[dict[str, str]] = {}
 
     def learn(self, recorded: JSON, live: JSON) -> None:
-        """Two results to the same request."""
-        for path, kind in _GIVEN:
+        """Take the recorded and the live result of one request."""
+        for path, kind in _ISSUED:
             was, now = _at(recorded, path), _at(live, path)
             if isinstance(was, str):
                 self._live[kind, was] = now if isinstance(now, str) else None
@@ -67,17 +67,17 @@ class Handed:
                     del free[twin]
 
     def live(self, kind: str, recorded: str) -> str:
-        """The live name for a recorded one; itself where nothing else is known."""
+        """The live name for a recorded one; the recorded name itself if there is none."""
         return self._live.get((kind, recorded)) or recorded
 
     def translated(self, raw: bytes, value: JSONObject) -> bytes:
-        """A recorded message with live names; all other bytes stay.
+        """A recorded message with live names; all other bytes are unchanged.
 
         Raises:
-            WithheldError: the live server gave no such name.
+            WithheldError: the live server issued no such name.
         """
         edits: dict[Path, bytes] = {}
-        for path, kind in _HANDED_BACK:
+        for path, kind in _RETURNED:
             name = _at(value, path)
             if not isinstance(name, str) or (kind, name) not in self._live:
                 continue

@@ -1,7 +1,7 @@
-"""What differs between two JSON values, where (JSON Pointers), and what is allowed to.
+"""The differences between two JSON values, with their JSON Pointers, and which of them do not count.
 
-``Rules`` says what never counts: members by pattern (``/result/content/*/text``, ``/params/_meta/**``), and
-values that only look different: two timestamps, two UUIDs, two absolute paths.
+``DiffRules`` says what does not count: members that match a pattern (``/result/content/*/text``,
+``/params/_meta/**``), and values of the same kind (two timestamps, two UUIDs, two absolute paths).
 """
 
 import re
@@ -14,7 +14,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.masked_values import ANY as MASK
 
-Change = Literal["changed", "missing", "new"]
+DifferenceKind = Literal["changed", "missing", "new"]
 
 MATCHERS: Final[dict[str, re.Pattern[str]]] = {
     "timestamps": re.compile(
@@ -25,18 +25,18 @@ MATCHERS: Final[dict[str, re.Pattern[str]]] = {
     "uuids": re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
     "paths": re.compile(r"(?<![\w.:/])(/[\w.@~+-]+)+/?|[A-Za-z]:\\[^\s\"'<>|]+"),
 }
-"""What two texts may differ in and still be equal, by the name under which users choose it."""
+"""Kinds of text that count as equal, by the name of the option value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place where two values are not the same.
+    """One place where two values differ.
 
-    ``expected`` and ``found`` are the values, absent (as ``None``) on the side that lacks the member.
+    ``expected`` and ``found`` are the values, ``None`` on the side without the member.
     """
 
     pointer: str
-    change: Change
+    change: DifferenceKind
     expected: JSON = None
     found: JSON = None
 
@@ -50,7 +50,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class DiffRules:
     """What does not count as a difference.
 
     ``ignore`` are JSON Pointers in which ``*`` stands for one step and ``**`` at the end for all below.
@@ -61,29 +61,29 @@ class Rules:
     alike: tuple[str, ...] = ()
 
     def ignores(self, pointer: str) -> bool:
-        """Whether what stands at ``pointer`` may be anything."""
+        """Whether the value at ``pointer`` does not count."""
         return any(_pattern(pattern).fullmatch(pointer) for pattern in self.ignore)
 
     def equal_texts(self, one: str, other: str) -> bool:
-        """Whether two texts are the same but for what may differ in them.
+        """Whether two texts are equal apart from the parts that do not count.
 
-        Where the first holds the mask of a credential, the second may hold anything.
+        The mask of a credential in the first text matches anything in the second.
         """
         if one == other:
             return True
-        one, other = self._blanked(one), self._blanked(other)
+        one, other = self._normalised(one), self._normalised(other)
         return one == other or ("masked(" in one and _around_masks(one).fullmatch(other) is not None)
 
-    def _blanked(self, text: str) -> str:
+    def _normalised(self, text: str) -> str:
         for name in self.alike:
             text = MATCHERS[name].sub(f"<{name}>", text)
         return text
 
 
-EXACT: Final = Rules()
+EXACT: Final = DiffRules()
 
 
-def differences(expected: JSON, found: JSON, rules: Rules = EXACT, at: str = "") -> Iterator[Difference]:
+def differences(expected: JSON, found: JSON, rules: DiffRules = EXACT, at: str = "") -> Iterator[Difference]:
     """Every difference, in the order of ``expected``; numbers compare by value, objects by member."""
     stack: list[tuple[JSON, JSON, str]] = [(expected, found, at)]
     while stack:
@@ -110,13 +110,13 @@ def differences(expected: JSON, found: JSON, rules: Rules = EXACT, at: str = "")
             yield Difference(pointer, "changed", one, other)
 
 
-def equal(expected: JSON, found: JSON, rules: Rules = EXACT) -> bool:
-    """Whether nothing differs that counts."""
+def equal(expected: JSON, found: JSON, rules: DiffRules = EXACT) -> bool:
+    """Whether there is no difference that counts."""
     return next(differences(expected, found, rules), None) is None
 
 
 def _absent(
-    there: dict[str, JSON], names: Iterable[str], pointer: str, change: Change, rules: Rules
+    there: dict[str, JSON], names: Iterable[str], pointer: str, change: DifferenceKind, rules: DiffRules
 ) -> Iterator[Difference]:
     known = set(names)
     for name, value in there.items():
@@ -128,7 +128,7 @@ def _absent(
                 yield Difference(where, change, found=value)
 
 
-def _equal(one: JSON, other: JSON, rules: Rules) -> bool:
+def _equal(one: JSON, other: JSON, rules: DiffRules) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, str) and isinstance(other, str):

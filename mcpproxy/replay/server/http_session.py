@@ -1,8 +1,8 @@
-"""One live client over HTTP and the recorded session that answers it: what goes on which stream.
+"""One live client over HTTP and the recorded session that answers it: which message goes on which stream.
 
-What the server said goes where it went in the recording: an answer to the POST that asks, with what came on
-the same stream before it; the rest on the stream of a GET. A stream that the recorded server closed before
-its answer closes here as well, and goes on when the client comes back for the rest.
+A server message goes where it went in the recording: a response to the POST with its request, together with
+the earlier messages of the same stream, and all others on the stream of a GET. A stream that the recorded
+server closed before its response is closed here as well, and continues when the client resumes it.
 """
 
 import asyncio
@@ -12,110 +12,112 @@ from itertools import groupby
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import Request
-from mcpproxy.replay.http_parts import resumes
-from mcpproxy.replay.recording import Exchange, Session
-from mcpproxy.replay.server.engine import Engine
-from mcpproxy.replay.server.messages import Heard, Live, Out
-from mcpproxy.replay.server.passthrough import Passing, Server
-from mcpproxy.replay.server.streams import Stream, event
+from mcpproxy.replay.http_parts import is_resumption
+from mcpproxy.replay.recording import Exchange, RecordedSession
+from mcpproxy.replay.server.engine import ReplayEngine
+from mcpproxy.replay.server.event_stream import EventStream, event
+from mcpproxy.replay.server.live_messages import EngineResult, LiveMessage, OutgoingMessage
+from mcpproxy.replay.server.passthrough import Passthrough, PassthroughProcess
 from mcpproxy.session.frame import SERVER
 
 
 @dataclass(eq=False, slots=True)
-class Post:
-    """A POST of the live client, and the recorded exchange that it is like, if any.
+class LivePost:
+    """A POST of the live client, and the recorded exchange that it matches, if any.
 
-    ``owed`` are its requests without an answer. ``texts`` is what was said to it, ``stream`` the same as
-    events. ``is_settled`` once nothing more is owed.
+    ``owed`` holds its unanswered requests. ``texts`` are the messages sent in response, ``stream`` the same
+    as events. ``settled`` is set when nothing more is owed.
     """
 
     exchange: Exchange | None
-    owed: set[Live]
+    owed: set[LiveMessage]
     is_open_ended: bool
-    stream: Stream = field(default_factory=Stream)
+    stream: EventStream = field(default_factory=EventStream)
     texts: list[bytes] = field(default_factory=list[bytes])
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is answered with events."""
+        """Whether it is answered with an event stream."""
         return self.exchange.is_stream if self.exchange else self.is_open_ended
 
     def settle_if_done(self) -> None:
-        """End it when all has been said."""
+        """End it if no response is owed."""
         if not self.owed:
             self.stream.end()
             self.settled.set()
 
 
-class LiveSession:
-    """``id`` is empty where the recorded server gave none. ``own`` is the stream of a GET.
+class LiveHttpSession:
+    """``id`` is empty if the recorded server issued none. ``get_stream`` is the stream of a GET.
 
-    ``sends_all_there``: in the transport before Streamable HTTP everything comes on that one stream.
+    ``uses_one_stream``: the client speaks HTTP+SSE, which sends every server message on that stream.
     """
 
     def __init__(
         self,
         id: str,
-        session: Session,
-        engine: Engine,
-        tell: Callable[[str], None],
+        session: RecordedSession,
+        engine: ReplayEngine,
+        log: Callable[[str], None],
         command: Sequence[str],
         *,
-        sends_all_there: bool = False,
+        uses_one_stream: bool = False,
     ) -> None:
         self.id: Final = id
         self.session: Final = session
         self.engine: Final = engine
-        self.own: Final = Stream()
+        self.get_stream: Final = EventStream()
         self.passed_on = 0
-        self._tell: Final = tell
+        self._log: Final = log
         self._command: Final = command
-        self._sends_all_there: Final = sends_all_there
-        self._posts: Final[dict[Live, Post]] = {}
-        self._by_exchange: Final[dict[int, Post]] = {}
-        self._streams: Final[list[Stream]] = [self.own]
-        self._last_in: Final[dict[int, int]] = {
-            said.exchange: said.index for said in session.messages if said.sender == SERVER
+        self._uses_one_stream: Final = uses_one_stream
+        self._posts: Final[dict[LiveMessage, LivePost]] = {}
+        self._by_exchange: Final[dict[int, LivePost]] = {}
+        self._streams: Final[list[EventStream]] = [self.get_stream]
+        self._last_in_exchange: Final[dict[int, int]] = {
+            entry.exchange: entry.index for entry in session.messages if entry.sender == SERVER
         }
         self._loop: Final = asyncio.get_running_loop()
-        self._passing: Final = Passing()
-        self._server: Server | None = None
+        self._passthrough: Final = Passthrough()
+        self._server: PassthroughProcess | None = None
         self._send(engine.begin(), self._loop.time())
 
-    def post(self, body: bytes, came_at: float) -> tuple[Post, list[Live]]:
-        """Take a body; what becomes of it is told by the ``Post``.
+    def post(self, body: bytes, came_at: float) -> tuple[LivePost, list[LiveMessage]]:
+        """Take the body of a POST; the ``LivePost`` holds what is sent in response.
 
         Recorded pauses count from ``came_at``, the loop's time in seconds.
         """
-        heard = self.engine.hear(body)
-        for note in heard.notes:
-            self._tell(note)
-        requests = [live for live in heard.lives if isinstance(live.message, Request)]
-        known = [live.said for live in (*requests, *heard.lives) if live.said is not None]
+        outcome = self.engine.receive(body)
+        for note in outcome.notes:
+            self._log(note)
+        requests = [live for live in outcome.messages if isinstance(live.message, Request)]
+        known = [live.recorded for live in (*requests, *outcome.messages) if live.recorded is not None]
         exchange = self.session.exchanges.get(known[0].exchange) if known else None
-        post = Post(exchange, set(requests), is_open_ended=bool(known or heard.passed))
+        post = LivePost(exchange, set(requests), is_open_ended=bool(known or outcome.passed))
         self._streams.append(post.stream)
-        for live in heard.lives:
+        for live in outcome.messages:
             self._posts[live] = post
-            if live.said is not None and live.said.exchange:
-                self._by_exchange[live.said.exchange] = post
+            if live.recorded is not None and live.recorded.exchange:
+                self._by_exchange[live.recorded.exchange] = post
         if not post.is_stream:
-            post.owed = {live for live in requests if self._is_promised(live, heard)}
-        self._send(heard.outs, came_at)
-        if exchange is not None and exchange.number not in self._last_in:
+            post.owed = {live for live in requests if self._is_promised(live, outcome)}
+        self._send(outcome.outgoing, came_at)
+        if exchange is not None and exchange.number not in self._last_in_exchange:
             self._pause(post)
-        self._pass_on(heard.lives, heard.passed)
+        self._pass_on(outcome.messages, outcome.passed)
         post.settle_if_done()
-        return post, heard.lives
+        return post, outcome.messages
 
-    def _is_promised(self, live: Live, heard: Heard) -> bool:
-        """Whether something will come for this request."""
-        said_now = any(out.live is live or any(one.live is live for one in out.others) for out in heard.outs)
-        return said_now or live in heard.passed or self.engine.has_answer(live)
+    def _is_promised(self, live: LiveMessage, outcome: EngineResult) -> bool:
+        """Whether the request will be answered."""
+        said_now = any(
+            out.live is live or any(one.live is live for one in out.others) for out in outcome.outgoing
+        )
+        return said_now or live in outcome.passed or self.engine.has_answer(live)
 
-    def stream_with(self, last_id: str) -> Stream | None:
-        """The stream on which the event with this id came."""
+    def stream_of_event(self, last_id: str) -> EventStream | None:
+        """The stream that contains the event with this id."""
         return next((stream for stream in self._streams if stream.holds(last_id)), None)
 
     def end(self) -> None:
@@ -128,29 +130,30 @@ class LiveSession:
             self._server.end()
             self._server = None
 
-    def _send(self, outs: list[Out], since: float) -> None:
-        """Send each when it is due, counted from ``since``.
+    def _send(self, outgoing: list[OutgoingMessage], since: float) -> None:
+        """Send each message when it is due, counted from ``since``.
 
-        What is due at the same time goes in one turn: the loop keeps no order among equal times.
+        Messages due at the same time are sent in one callback, because the event loop does not keep the order
+        of callbacks with equal times.
         """
-        for delay_ns, due in groupby(sorted(outs, key=_delay_ns), _delay_ns):
+        for delay_ns, due in groupby(sorted(outgoing, key=_delay_ns), _delay_ns):
             if delay_ns:
                 self._loop.call_at(since + delay_ns / 1e9, self._deliver_all, list(due))
             else:
                 self._deliver_all(due)
 
-    def _deliver_all(self, outs: Iterable[Out]) -> None:
-        for out in outs:
+    def _deliver_all(self, outgoing: Iterable[OutgoingMessage]) -> None:
+        for out in outgoing:
             self._deliver(out)
 
-    def _deliver(self, out: Out) -> None:
-        recorded = out.said.event if out.said else None
+    def _deliver(self, out: OutgoingMessage) -> None:
+        recorded = out.recorded.event if out.recorded else None
         if (out.live and out.live.is_cancelled) or (recorded and recorded.name == "endpoint"):
             return
         post = self._post_for(out)
         id = recorded.id if recorded else None
-        if post is None or (self._sends_all_there and (out.said is None or recorded)):
-            self.own.put(event(out), id)
+        if post is None or (self._uses_one_stream and (out.recorded is None or recorded)):
+            self.get_stream.put(event(out), id)
         else:
             post.texts.append(out.raw)
             post.stream.put(event(out), id)
@@ -159,60 +162,64 @@ class LiveSession:
         for each in (out, *out.others):
             if each.live is not None and (each.answers or not post.is_stream):
                 post.owed.discard(each.live)
-        if out.said and out.said.index == self._last_in.get(out.said.exchange) and post.owed:
+        if (
+            out.recorded
+            and out.recorded.index == self._last_in_exchange.get(out.recorded.exchange)
+            and post.owed
+        ):
             self._pause(post)
         post.settle_if_done()
 
-    def _post_for(self, out: Out) -> Post | None:
+    def _post_for(self, out: OutgoingMessage) -> LivePost | None:
         if out.live is None or out.live not in self._posts:
             return None
         post = self._posts[out.live]
-        if out.answers or out.said is None or not out.said.exchange:
+        if out.answers or out.recorded is None or not out.recorded.exchange:
             return None if post.settled.is_set() else post
-        if out.said.exchange in self._by_exchange:
-            return self._by_exchange[out.said.exchange]
-        return post if self._is_resumed(out.said.exchange) else None
+        if out.recorded.exchange in self._by_exchange:
+            return self._by_exchange[out.recorded.exchange]
+        return post if self._is_resumed(out.recorded.exchange) else None
 
     def _is_resumed(self, exchange: int) -> bool:
-        """Whether that was a GET for the rest of another stream."""
+        """Whether that was a GET that resumes another stream."""
         found = self.session.exchanges.get(exchange)
-        return found is not None and resumes(found)
+        return found is not None and is_resumption(found)
 
-    def _pause(self, post: Post) -> None:
-        """Close the connection where the recorded server did, before it had answered."""
+    def _pause(self, post: LivePost) -> None:
+        """Close the connection before its response, where the recorded server did so."""
         exchange = post.exchange
         if exchange is not None and exchange.is_stream and exchange.end and exchange.end.by != "client":
             post.stream.pause()
 
-    def _pass_on(self, lives: Sequence[Live], passed: Sequence[Live]) -> None:
+    def _pass_on(self, messages: Sequence[LiveMessage], passed: Sequence[LiveMessage]) -> None:
         if not self._command:
             return
-        lines = [line for live in lives for line in self._passing.saw(live)]
+        lines = [line for live in messages for line in self._passthrough.on_client_message(live)]
         for live in passed:
             self.passed_on += 1
-            lines += self._passing.pass_on(live)
+            lines += self._passthrough.pass_on(live)
         if lines:
-            self._behind().write(lines)
+            self._passthrough_process().write(lines)
 
-    def _behind(self) -> Server:
+    def _passthrough_process(self) -> PassthroughProcess:
         if self._server is None:
 
-            def hear(line: bytes | None) -> None:
+            def receive(line: bytes | None) -> None:
                 self._loop.call_soon_threadsafe(self._passed, line)
 
-            self._server = Server(self._command, hear)
+            self._server = PassthroughProcess(self._command, receive)
         return self._server
 
     def _passed(self, line: bytes | None) -> None:
         if line is None:
-            outs, lines = self._passing.gone(), list[bytes]()
+            outgoing, lines = self._passthrough.on_exit(), list[bytes]()
         else:
-            outs, lines = self._passing.said(line)
+            outgoing, lines = self._passthrough.on_server_line(line)
         if lines:
-            self._behind().write(lines)
-        for out in outs:
+            self._passthrough_process().write(lines)
+        for out in outgoing:
             self._deliver(out)
 
 
-def _delay_ns(out: Out) -> int:
+def _delay_ns(out: OutgoingMessage) -> int:
     return out.delay_ns

@@ -1,8 +1,8 @@
-"""Misses go to a real server: it is started when the first one comes, and told how the session began.
+"""Passes misses on to a real server, which is started for the first one and gets the client's handshake.
 
-``Passing`` is the bookkeeping: which lines to write to that server, and what of its lines is for the client.
-The ids stay the client's own, for that server sees nobody else's. Its requests to the client get ids that
-no recorded server uses. ``Server`` is the process.
+``Passthrough`` decides which lines to write to that server and which of its lines are for the client.
+Requests keep the client's ids, because the server has no other client. Requests of the server get ids that no
+recorded server uses. ``PassthroughProcess`` is the process.
 """
 
 import os
@@ -17,31 +17,31 @@ from mcpproxy.framing.lines import LineFramer
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, RequestId, Response, parse
 from mcpproxy.protocol.raw_json import spliced
-from mcpproxy.replay.server.messages import MISS_CODE, Live, Out, error
-from mcpproxy.replay.server.translate import ID
+from mcpproxy.replay.message_paths import ID
+from mcpproxy.replay.server.live_messages import MISS_CODE, LiveMessage, OutgoingMessage, error
 
 _CHUNK_BYTES: Final = 1 << 16
 _GRACE_S: Final = 2.0
 
 
-class Passing:
-    """What a server behind the recording is to hear, and what it says."""
+class Passthrough:
+    """The messages to and from the server behind the recording."""
 
     def __init__(self) -> None:
-        self._opening: Live | None = None
+        self._opening: LiveMessage | None = None
         self._later: list[bytes] = []
         self._is_begun = False
         self._is_ready = False
-        self._lives: Final[dict[tuple[type, RequestId], Live]] = {}
+        self._lives: Final[dict[tuple[type, RequestId], LiveMessage]] = {}
         self._asked: Final[dict[str, bytes]] = {}
 
     @property
     def owes(self) -> bool:
-        """Whether the server has something to answer."""
+        """Whether the server has unanswered requests."""
         return bool(self._lives)
 
-    def saw(self, live: Live) -> list[bytes]:
-        """Any message of the client; the lines that this makes for the server."""
+    def on_client_message(self, live: LiveMessage) -> list[bytes]:
+        """Take any client message; the lines to write to the server for it."""
         match live.message:
             case Request(method="initialize"):
                 self._opening = live
@@ -56,8 +56,8 @@ class Passing:
                 pass
         return []
 
-    def pass_on(self, live: Live) -> list[bytes]:
-        """A request that the recording does not answer."""
+    def pass_on(self, live: LiveMessage) -> list[bytes]:
+        """Pass on a request that the recording does not answer; the lines to write to the server."""
         assert isinstance(live.message, Request)
         if live.message.id is not None:
             self._lives[type(live.message.id), live.message.id] = live
@@ -71,8 +71,8 @@ class Passing:
         self._later.append(live.raw)
         return [self._opening.raw]
 
-    def said(self, raw: bytes) -> tuple[list[Out], list[bytes]]:
-        """A line of the server: what of it is for the client, and what the server is to hear now."""
+    def on_server_line(self, raw: bytes) -> tuple[list[OutgoingMessage], list[bytes]]:
+        """Take a line of the server: the messages for the client, and the lines to write to the server."""
         message = parse(raw)
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
@@ -82,18 +82,18 @@ class Passing:
                     later, self._later = self._later, []
                     return [], later
                 live = self._lives.pop((type(id), id), None)
-                return ([Out(raw, live=live, answers=True)] if live else []), []
+                return ([OutgoingMessage(raw, live=live, answers=True)] if live else []), []
             case Request():
                 own = f"passed-{len(self._asked)}"
                 self._asked[own] = raw_json.taken(raw, ID) or b"null"
-                return [Out(spliced(raw, {ID: raw_json.written(own)}))], []
+                return [OutgoingMessage(spliced(raw, {ID: raw_json.written(own)}))], []
             case Notification():
-                return [Out(raw)], []
+                return [OutgoingMessage(raw)], []
             case _:
                 return [], []
 
-    def gone(self) -> list[Out]:
-        """The server has ended: what it owes is answered with an error."""
+    def on_exit(self) -> list[OutgoingMessage]:
+        """The server has ended: an error for each request that it has not answered."""
         owed = list(self._lives.values())
         self._lives.clear()
         return [error(live, MISS_CODE, "the server behind the recording has ended") for live in owed]
@@ -105,14 +105,14 @@ class Passing:
         return []
 
 
-class Server:
-    """A command that speaks on stdio; ``hear`` gets each of its lines, and ``None`` at the end, in a thread.
+class PassthroughProcess:
+    """A server command on stdio; a thread calls ``receive`` with each line, and with ``None`` at the end.
 
     Raises:
         McpProxyError: it cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], hear: Callable[[bytes | None], None]) -> None:
+    def __init__(self, command: Sequence[str], receive: Callable[[bytes | None], None]) -> None:
         try:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except OSError as fault:
@@ -120,11 +120,11 @@ class Server:
             raise McpProxyError(
                 f"{command[0]}: cannot be run ({reason}); see the command behind --"
             ) from None
-        self._hear = hear
-        threading.Thread(target=self._read, name="passing", daemon=True).start()
+        self._receive = receive
+        threading.Thread(target=self._read, name="passthrough", daemon=True).start()
 
     def write(self, lines: Sequence[bytes]) -> None:
-        """Send it lines; nothing happens if it has gone."""
+        """Write lines to its stdin; do nothing if it has ended."""
         assert self._process.stdin is not None
         with suppress(OSError):
             for line in lines:
@@ -132,7 +132,7 @@ class Server:
             self._process.stdin.flush()
 
     def end(self) -> None:
-        """Close its stdin, and end it if it does not end by itself."""
+        """Close its stdin, and kill it if it does not exit in time."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
@@ -149,5 +149,5 @@ class Server:
             while chunk := os.read(stdout.fileno(), _CHUNK_BYTES):
                 for raw, _, _, continues in framer.feed(chunk, 0):
                     if not continues:
-                        self._hear(raw)
-        self._hear(None)
+                        self._receive(raw)
+        self._receive(None)

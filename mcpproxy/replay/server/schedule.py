@@ -1,60 +1,60 @@
-"""What of a recorded server is due, given what of its client has been seen again."""
+"""Which recorded server messages are due, given the client messages seen so far."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.replay.dependencies import Cause
-from mcpproxy.replay.recording import Said
+from mcpproxy.replay.dependencies import Dependency
+from mcpproxy.replay.recording import SessionMessage
 
 
 class Schedule:
-    """Every message of the server waits for its cause; each is due once."""
+    """Releases each server message once, when the client messages that it depends on have been seen."""
 
-    def __init__(self, messages: list[Said], causes: dict[int, Cause]) -> None:
+    def __init__(self, messages: list[SessionMessage], dependencies: dict[int, Dependency]) -> None:
         self._messages: Final = messages
-        self._causes: Final = causes
+        self._dependencies: Final = dependencies
         self._unmet: Final[dict[int, int]] = {}
         self._waits_for: Final[dict[int, list[int]]] = defaultdict(list)
         self._afters: Final[list[tuple[int, int]]] = []
         self._afters_met = 0
         self._frontier = -1
-        for place, cause in causes.items():
-            needs = set(cause.needs)
-            self._unmet[place] = len(needs) + (cause.after is not None)
+        for place, dependency in dependencies.items():
+            needs = set(dependency.needs)
+            self._unmet[place] = len(needs) + (dependency.after is not None)
             for need in needs:
                 self._waits_for[need].append(place)
-            if cause.after is not None:
-                self._afters.append((cause.after, place))
+            if dependency.after is not None:
+                self._afters.append((dependency.after, place))
         self._afters.sort()
 
-    def begin(self) -> list[Said]:
-        """What waits for nothing."""
+    def begin(self) -> list[SessionMessage]:
+        """The messages without a dependency."""
         return self._take([place for place, unmet in self._unmet.items() if not unmet])
 
-    def saw(self, said: Said) -> list[Said]:
-        """The client has said this again: what is due now, in the recorded order."""
-        due = list(self._met(iter(self._waits_for.pop(said.index, ()))))
-        if said.index > self._frontier and said.method != "ping":
-            self._frontier = said.index
+    def mark_seen(self, entry: SessionMessage) -> list[SessionMessage]:
+        """The client has sent this recorded message: the server messages now due, in recorded order."""
+        due = list(self._met(iter(self._waits_for.pop(entry.index, ()))))
+        if entry.index > self._frontier and entry.method != "ping":
+            self._frontier = entry.index
             due += self._met(self._behind_frontier())
         return self._take(due)
 
-    def drop(self, owner: Said) -> None:
-        """Nothing more is to be said about this request."""
-        for place in [place for place in self._unmet if self._causes[place].owner == owner.index]:
+    def drop(self, owner: SessionMessage) -> None:
+        """Drop the remaining messages that belong to this request."""
+        for place in [place for place in self._unmet if self._dependencies[place].owner == owner.index]:
             del self._unmet[place]
 
-    def waited_ns(self, said: Said) -> int:
-        """How long after the last thing that it waited for the server said this."""
-        cause = self._causes[said.index]
-        waited = [*cause.needs, *([cause.after] if cause.after is not None else [])]
+    def waited_ns(self, entry: SessionMessage) -> int:
+        """The recorded time from the last message that this one depends on to this one."""
+        dependency = self._dependencies[entry.index]
+        waited = [*dependency.needs, *([dependency.after] if dependency.after is not None else [])]
         since = max((self._messages[place].at_ns for place in waited), default=0)
-        return max(0, said.at_ns - since)
+        return max(0, entry.at_ns - since)
 
     @property
-    def unsent(self) -> list[Said]:
-        """What is not due yet."""
+    def unsent(self) -> list[SessionMessage]:
+        """The messages that are not due yet."""
         return [self._messages[place] for place in self._unmet]
 
     def _behind_frontier(self) -> Iterator[int]:
@@ -66,14 +66,14 @@ class Schedule:
             yield place
 
     def _met(self, places: Iterator[int]) -> Iterator[int]:
-        """Those of ``places``, each of which waits for one thing less now, that wait for nothing any more."""
+        """Count one dependency of each of ``places`` as met; yield those that have no other."""
         for place in places:
             if place in self._unmet:
                 self._unmet[place] -= 1
                 if not self._unmet[place]:
                     yield place
 
-    def _take(self, places: list[int]) -> list[Said]:
+    def _take(self, places: list[int]) -> list[SessionMessage]:
         for place in places:
             del self._unmet[place]
         return [self._messages[place] for place in sorted(places)]

@@ -16,82 +16,82 @@ from mcpproxy.checks.transports.authorization import RESOURCE_METADATA
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import since
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
-from mcpproxy.validate.raw_requests import LOOPBACK, posted, streamable
+from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.raw_requests import LOOPBACK, post, streamable
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.exchange import Exchange
+    from mcpproxy.validate.exchange import ClientExchange
 
 _NAMED: Final = re.compile(r'resource_metadata\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 _RFC: Final = "https://datatracker.ietf.org/doc/html/rfc9728#section-2"
 
 
-async def _metadata(bench: Bench) -> Conclusion:
-    refusal = await _refusal(bench)
+async def _metadata(context: ProbeContext) -> Conclusion:
+    refusal = await _refusal(context)
     challenge = refusal.header("www-authenticate") or ""
     named = next((found[1] or found[2] for found in _NAMED.finditer(challenge)), "")
-    if named and not _is_ours(bench, named):
+    if named and not _is_ours(context, named):
         return passed("a 401 names metadata on another host, which is not asked", refusal.seen)
-    for url in [named] if named else _well_known(bench.target.url):
-        exchange = await posted(
-            bench, b"", [("Accept", "application/json")], method="GET", url=url, is_anonymous=True
+    for url in [named] if named else _well_known(context.target.url):
+        exchange = await post(
+            context, b"", [("Accept", "application/json")], method="GET", url=url, is_anonymous=True
         )
         found = _object(exchange.body) if exchange.status == 200 else None
         if found is not None:
-            return _read(bench, found, (*refusal.seen, *exchange.seen))
+            return _read(context, found, (*refusal.seen, *exchange.seen))
     where = f"{named} has no metadata" if named else "nothing lies at the well-known addresses"
-    said = f"a request without token is refused with 401, but {where}"
-    return bench.breaks("AUTH-002/R-100", said, refusal.seen)
+    text = f"a request without token is refused with 401, but {where}"
+    return context.violation("AUTH-002/R-100", text, refusal.seen)
 
 
-def _read(bench: Bench, metadata: JSONObject, frames: tuple[int, ...]) -> Conclusion:
+def _read(context: ProbeContext, metadata: JSONObject, frames: tuple[int, ...]) -> Conclusion:
     servers = metadata.get("authorization_servers")
     if not isinstance(servers, list) or not servers:
-        return bench.breaks("AUTH-007/R-105", "the metadata names no authorization server", frames)
+        return context.violation("AUTH-007/R-105", "the metadata names no authorization server", frames)
     if not isinstance(metadata.get("resource"), str):
         return Conclusion("warning", "the metadata does not name its resource", frames, "", _RFC)
     return passed(f"a 401 leads to {', '.join(str(server) for server in servers[:3])}", frames)
 
 
-async def _bad_token(bench: Bench) -> Conclusion:
-    await _refusal(bench)
-    exchange = await _opening(bench, ("Authorization", "Bearer mcpproxy-no-token"))
+async def _bad_token(context: ProbeContext) -> Conclusion:
+    await _refusal(context)
+    exchange = await _opening(context, ("Authorization", "Bearer mcpproxy-no-token"))
     if exchange.status == 401:
         return passed("refused with 401", exchange.seen)
     did = "accepted" if exchange.status < 300 else "refused"
-    said = f"a token that nobody issued was {did} with {exchange.status}, not with 401"
-    return bench.breaks("AUTH-001/R-099", said, exchange.seen)
+    text = f"a token that nobody issued was {did} with {exchange.status}, not with 401"
+    return context.violation("AUTH-001/R-099", text, exchange.seen)
 
 
-async def _refusal(bench: Bench) -> "Exchange":
-    exchange = await _opening(bench)
+async def _refusal(context: ProbeContext) -> "ClientExchange":
+    exchange = await _opening(context)
     if exchange.status != 401:
         raise Skipped("the server asks for no authorization")
     return exchange
 
 
-async def _opening(bench: Bench, *headers: tuple[str, str]) -> "Exchange":
+async def _opening(context: ProbeContext, *headers: tuple[str, str]) -> "ClientExchange":
     """The first message of a session, without the user's credentials. What it opens is closed again."""
-    client = bench.new_client("authorization")
-    wire = streamable(bench, client)
+    client = context.new_client("authorization")
+    wire = streamable(context, client)
     if client.is_stateless:
         message = client.request_object("server/discover")
     else:
         message = client.request_object("initialize", client.initialize_params())
     raw = dumps(message)
-    exchange = await posted(bench, raw, [*wire.headers(raw), *headers], is_anonymous=True)
+    exchange = await post(context, raw, [*wire.headers(raw), *headers], is_anonymous=True)
     if id := exchange.header("mcp-session-id"):
         ending = [("Mcp-Session-Id", id), *headers]
-        await posted(bench, b"", ending, method="DELETE", is_anonymous=True)
+        await post(context, b"", ending, method="DELETE", is_anonymous=True)
     return exchange
 
 
-def _is_ours(bench: Bench, url: str) -> bool:
+def _is_ours(context: ProbeContext, url: str) -> bool:
     """Whether a URL leads to the server under test; this machine goes by several names."""
-    here, there = urlsplit(bench.target.url), urlsplit(url)
+    here, there = urlsplit(context.target.url), urlsplit(url)
     if here.hostname in LOOPBACK and there.hostname in LOOPBACK:
         return (here.scheme, here.port) == (there.scheme, there.port)
     return (here.scheme, here.netloc) == (there.scheme, there.netloc)

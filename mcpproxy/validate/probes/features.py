@@ -11,13 +11,13 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.revisions import STATEFUL, since
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import walk_prompts, walk_resources
 
-_NOBODYS: Final = "mcpproxy-no-such-thing"
+_UNKNOWN_NAME: Final = "mcpproxy-no-such-thing"
 _NOWHERE: Final = "mcpproxy-nowhere://no-such-host/no-such-resource"
 _INVALID_PARAMS: Final = -32602
 _NOT_FOUND: Final = -32002
@@ -25,66 +25,66 @@ _NOT_FOUND: Final = -32002
 _PASSWD: Final = "root:x:0:0:"
 
 
-async def _bad_cursor(bench: Bench) -> Conclusion:
-    method = next((f"{one}/list" for one in ("tools", "resources", "prompts") if bench.declares(one)), None)
+async def _bad_cursor(context: ProbeContext) -> Conclusion:
+    method = next((f"{one}/list" for one in ("tools", "resources", "prompts") if context.declares(one)), None)
     if method is None:
         raise Skipped("the server declares nothing that is listed")
-    first = await bench.client.request(method)
-    answer = await bench.client.request(method, {"cursor": _NOBODYS})
+    first = await context.client.request(method)
+    answer = await context.client.request(method, {"cursor": _UNKNOWN_NAME})
     frames = (*first.frames, *answer.frames)
     if answer.is_error:
         if answer.code == _INVALID_PARAMS:
             return passed(f"{method} refused it with -32602", frames)
-        said = f"{method} refused a cursor that it never gave with {shown(answer.code)}, not with -32602"
-        return bench.breaks("PAGE-003/R-125", said, frames)
+        text = f"{method} refused a cursor that it never gave with {shown(answer.code)}, not with -32602"
+        return context.violation("PAGE-003/R-125", text, frames)
     if "nextCursor" in first.members:
-        said = f"{method} has pages, and took a cursor that it never gave, instead of refusing it with -32602"
-        return bench.breaks("PAGE-003/R-125", said, frames)
+        text = f"{method} has pages, and took a cursor that it never gave, instead of refusing it with -32602"
+        return context.violation("PAGE-003/R-125", text, frames)
     return passed(f"{method} has one page and does not look at cursors", frames)
 
 
-async def _unknown_resource(bench: Bench) -> Conclusion:
-    answer = await bench.client.request("resources/read", {"uri": _NOWHERE})
-    right = _INVALID_PARAMS if bench.client.is_stateless else _NOT_FOUND
+async def _unknown_resource(context: ProbeContext) -> Conclusion:
+    answer = await context.client.request("resources/read", {"uri": _NOWHERE})
+    right = _INVALID_PARAMS if context.client.is_stateless else _NOT_FOUND
     if answer.is_error:
         if answer.code == right:
             return passed(f"refused with {right}", answer.frames)
-        said = f"a resource that does not exist was refused with {shown(answer.code)}, not with {right}"
-        return bench.breaks("RES-004/R-158", said, answer.frames)
+        text = f"a resource that does not exist was refused with {shown(answer.code)}, not with {right}"
+        return context.violation("RES-004/R-158", text, answer.frames)
     if answer.members.get("contents"):
         return passed("the server has a resource of any name", answer.frames)
-    said = f"a resource that does not exist was read as empty, not refused with {right}"
-    requirement = "RES-005/R-159" if bench.client.is_stateless else "RES-004/R-158"
-    return bench.breaks(requirement, said, answer.frames)
+    text = f"a resource that does not exist was read as empty, not refused with {right}"
+    requirement = "RES-005/R-159" if context.client.is_stateless else "RES-004/R-158"
+    return context.violation(requirement, text, answer.frames)
 
 
-async def _traversal(bench: Bench) -> Conclusion:
-    await walk_resources(bench)
-    uris = _escapes(bench)
+async def _traversal(context: ProbeContext) -> Conclusion:
+    await walk_resources(context)
+    uris = _escapes(context)
     if not uris:
         raise Skipped("no resource and no template has a path")
     frames: list[int] = []
     for uri in uris:
-        answer = await bench.client.request("resources/read", {"uri": uri})
+        answer = await context.client.request("resources/read", {"uri": uri})
         frames += answer.frames
         contents = answer.members.get("contents")
         for content in contents if isinstance(contents, list) else ():
-            text = content.get("text") if isinstance(content, dict) else None
-            if isinstance(text, str) and _PASSWD in text:
-                source = bench.page("server/resources#security-considerations")
-                said = f"{uri} leads out of what is offered: it read the accounts of the machine"
-                return Conclusion("failed", said, answer.frames, source=source)
+            content_text = content.get("text") if isinstance(content, dict) else None
+            if isinstance(content_text, str) and _PASSWD in content_text:
+                source = context.spec_url("server/resources#security-considerations")
+                text = f"{uri} leads out of what is offered: it read the accounts of the machine"
+                return Conclusion("failed", text, answer.frames, source=source)
     return passed(f"{len(uris)} paths that lead upwards gave nothing away", tuple(frames))
 
 
-def _escapes(bench: Bench) -> list[str]:
+def _escapes(context: ProbeContext) -> list[str]:
     """Paths upwards from what is listed, to a file that every Unix has."""
     upwards = "../" * 12 + "etc/passwd"
     found: list[str] = []
-    for one in bench.walk.resources[:2]:
+    for one in context.inventory.resources[:2]:
         if isinstance(uri := one.get("uri"), str) and "://" in uri:
             found.append(f"{uri.rstrip('/')}/{upwards}")
-    for one in bench.walk.templates[:2]:
+    for one in context.inventory.templates[:2]:
         template = one.get("uriTemplate")
         if isinstance(template, str) and "{" in template:
             stem = template.partition("{")[0]
@@ -92,64 +92,64 @@ def _escapes(bench: Bench) -> list[str]:
     return found
 
 
-async def _subscribe(bench: Bench) -> Conclusion:
-    await walk_resources(bench)
-    uri = next((uri for one in bench.walk.resources if isinstance(uri := one.get("uri"), str)), None)
+async def _subscribe(context: ProbeContext) -> Conclusion:
+    await walk_resources(context)
+    uri = next((uri for one in context.inventory.resources if isinstance(uri := one.get("uri"), str)), None)
     if uri is None:
         raise Skipped("there are no resources")
     frames: list[int] = []
     for method in ("resources/subscribe", "resources/unsubscribe"):
-        answer = await bench.client.request(method, {"uri": uri})
+        answer = await context.client.request(method, {"uri": uri})
         frames += answer.frames
         if answer.is_error:
-            said = f"resources.subscribe is declared and {method} of {shown(uri)} refused: {answer.refusal}"
-            return warned(said, answer.frames)
+            text = f"resources.subscribe is declared and {method} of {shown(uri)} refused: {answer.refusal}"
+            return warned(text, answer.frames)
     return passed("taken, and taken back", tuple(frames))
 
 
-async def _unknown_prompt(bench: Bench) -> Conclusion:
-    answer = await bench.client.request("prompts/get", {"name": _NOBODYS})
-    return _invalid(bench, answer, "a prompt that does not exist", "PROM-003/R-163")
+async def _unknown_prompt(context: ProbeContext) -> Conclusion:
+    answer = await context.client.request("prompts/get", {"name": _UNKNOWN_NAME})
+    return _invalid(context, answer, "a prompt that does not exist", "PROM-003/R-163")
 
 
-async def _missing_prompt_argument(bench: Bench) -> Conclusion:
-    await walk_prompts(bench)
-    for prompt in bench.walk.prompts:
+async def _missing_prompt_argument(context: ProbeContext) -> Conclusion:
+    await walk_prompts(context)
+    for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
         for one in arguments if isinstance(arguments, list) else ():
             if isinstance(one, dict) and one.get("required") is True:
-                answer = await bench.client.request("prompts/get", {"name": prompt["name"]})
-                said = f"the prompt {shown(prompt['name'])} without its required arguments"
-                return _invalid(bench, answer, said, "PROM-003/R-163")
+                answer = await context.client.request("prompts/get", {"name": prompt["name"]})
+                text = f"the prompt {shown(prompt['name'])} without its required arguments"
+                return _invalid(context, answer, text, "PROM-003/R-163")
     raise Skipped("no prompt has a required argument")
 
 
-async def _unknown_completion(bench: Bench) -> Conclusion:
+async def _unknown_completion(context: ProbeContext) -> Conclusion:
     params: JSON = {
-        "ref": {"type": "ref/prompt", "name": _NOBODYS},
+        "ref": {"type": "ref/prompt", "name": _UNKNOWN_NAME},
         "argument": {"name": "any", "value": ""},
     }
-    answer = await bench.client.request("completion/complete", params)
-    said = "completion for a prompt that does not exist"
-    return _invalid(bench, answer, said, source="server/utilities/completion#error-handling")
+    answer = await context.client.request("completion/complete", params)
+    text = "completion for a prompt that does not exist"
+    return _invalid(context, answer, text, source="server/utilities/completion#error-handling")
 
 
-async def _unknown_log_level(bench: Bench) -> Conclusion:
-    answer = await bench.client.request("logging/setLevel", {"level": "loud"})
-    said = 'the unknown log level "loud"'
-    return _invalid(bench, answer, said, source="server/utilities/logging#error-handling")
+async def _unknown_log_level(context: ProbeContext) -> Conclusion:
+    answer = await context.client.request("logging/setLevel", {"level": "loud"})
+    text = 'the unknown log level "loud"'
+    return _invalid(context, answer, text, source="server/utilities/logging#error-handling")
 
 
 def _invalid(
-    bench: Bench, answer: Answer, what: str, requirement: str = "", *, source: str = ""
+    context: ProbeContext, answer: Answer, what: str, requirement: str = "", *, source: str = ""
 ) -> Conclusion:
     """Whether it was refused with -32602, as a ``requirement`` of the catalogue or a page says it should."""
     if answer.is_error and answer.code == _INVALID_PARAMS:
         return passed("refused with -32602", answer.frames)
     message = f"{what} was {answer.outcome}, not with -32602"
     if requirement:
-        return bench.breaks(requirement, message, answer.frames)
-    return Conclusion("warning", message, answer.frames, source=bench.page(source))
+        return context.violation(requirement, message, answer.frames)
+    return Conclusion("warning", message, answer.frames, source=context.spec_url(source))
 
 
 PROBES: Final = (

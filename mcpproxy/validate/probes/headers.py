@@ -15,12 +15,20 @@ from mcpproxy.protocol.mirrors import Mirrors, Path, argument
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed
+from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import to_call
-from mcpproxy.validate.raw_requests import Headers, Said, ask, changed, sentence, speaks_both, streamable
+from mcpproxy.validate.raw_requests import (
+    Headers,
+    RawAnswer,
+    ask,
+    cited,
+    speaks_both_eras,
+    streamable,
+    with_headers,
+)
 from mcpproxy.validate.sample import sample
 
 MISMATCH: Final = -32020
@@ -29,116 +37,116 @@ _PAGE: Final = "2026-07-28/basic/transports/streamable-http"
 _VERSION: Final = "MCP-Protocol-Version"
 _RULES: Final = ("HDR-007",)
 
-Change = Callable[[Headers], Headers]
+HeaderChange = Callable[[Headers], Headers]
 
 
-async def _refused(bench: Bench, message: JSONObject, change: Change, what: str) -> Conclusion:
+async def _refused(context: ProbeContext, message: JSONObject, change: HeaderChange, what: str) -> Conclusion:
     """How a request is refused whose headers are not those of its body."""
-    wire = streamable(bench)
-    found = await ask(bench, message, change(wire.headers(dumps(message))))
+    wire = streamable(context)
+    found = await ask(context, message, change(wire.headers(dumps(message))))
     if found.status == 400 and found.code == MISMATCH:
-        return passed(found.words, found.frames)
-    return _otherwise(bench, found, f"{what} was {found.words}, not refused with 400 and -32020")
+        return passed(found.outcome, found.frames)
+    return _otherwise(context, found, f"{what} was {found.outcome}, not refused with 400 and -32020")
 
 
-def _otherwise(bench: Bench, found: Said, said: str) -> Conclusion:
-    broken = bench.breaks("HDR-007/R-236", said, found.frames)
+def _otherwise(context: ProbeContext, found: RawAnswer, text: str) -> Conclusion:
+    broken = context.violation("HDR-007/R-236", text, found.frames)
     if found.is_served or found.code is None:
         return broken
     # Something else may be wrong with it in the eyes of a server that looks at that first.
-    return Conclusion("warning", said, found.frames, broken.rule, broken.source)
+    return Conclusion("warning", text, found.frames, broken.rule, broken.source)
 
 
-async def _wrong_version(bench: Bench) -> Conclusion:
-    what = f"a request of {bench.revision} with {_VERSION}: {STATEFUL[-1]}"
-    message = bench.client.request_object("server/discover")
-    return await _refused(bench, message, lambda given: _with(given, _VERSION, STATEFUL[-1]), what)
+async def _wrong_version(context: ProbeContext) -> Conclusion:
+    what = f"a request of {context.revision} with {_VERSION}: {STATEFUL[-1]}"
+    message = context.client.request_object("server/discover")
+    return await _refused(context, message, lambda given: _with(given, _VERSION, STATEFUL[-1]), what)
 
 
-async def _no_version(bench: Bench) -> Conclusion:
-    is_dual = await speaks_both(bench)
-    message = bench.client.request_object("server/discover")
-    headers = changed(streamable(bench).headers(dumps(message)), _VERSION)
-    found = await ask(bench, message, headers)
+async def _no_version(context: ProbeContext) -> Conclusion:
+    is_dual = await speaks_both_eras(context)
+    message = context.client.request_object("server/discover")
+    headers = with_headers(streamable(context).headers(dumps(message)), _VERSION)
+    found = await ask(context, message, headers)
     if found.status == 400 and found.code == MISMATCH:
-        return passed(found.words, found.frames)
+        return passed(found.outcome, found.frames)
     if is_dual:
-        return passed(f"{found.words}, which it may do for older clients", found.frames)
+        return passed(f"{found.outcome}, which it may do for older clients", found.frames)
     return _otherwise(
-        bench, found, f"a request without {_VERSION} was {found.words}, not refused with -32020"
+        context, found, f"a request without {_VERSION} was {found.outcome}, not refused with -32020"
     )
 
 
-async def _wrong_method(bench: Bench) -> Conclusion:
+async def _wrong_method(context: ProbeContext) -> Conclusion:
     what = "server/discover with Mcp-Method: tools/list"
-    message = bench.client.request_object("server/discover")
-    return await _refused(bench, message, lambda given: _with(given, "Mcp-Method", "tools/list"), what)
+    message = context.client.request_object("server/discover")
+    return await _refused(context, message, lambda given: _with(given, "Mcp-Method", "tools/list"), what)
 
 
-async def _no_method(bench: Bench) -> Conclusion:
-    message = bench.client.request_object("server/discover")
+async def _no_method(context: ProbeContext) -> Conclusion:
+    message = context.client.request_object("server/discover")
     return await _refused(
-        bench, message, lambda given: changed(given, "Mcp-Method"), "a request without Mcp-Method"
+        context, message, lambda given: with_headers(given, "Mcp-Method"), "a request without Mcp-Method"
     )
 
 
-async def _wrong_name(bench: Bench) -> Conclusion:
-    method, params = named(bench)
-    message = bench.client.request_object(method, params)
+async def _wrong_name(context: ProbeContext) -> Conclusion:
+    method, params = named(context)
+    message = context.client.request_object(method, params)
     what = f"{method} of {shown(_name(params))} with Mcp-Name: mcpproxy-other"
-    return await _refused(bench, message, lambda given: _with(given, "Mcp-Name", "mcpproxy-other"), what)
+    return await _refused(context, message, lambda given: _with(given, "Mcp-Name", "mcpproxy-other"), what)
 
 
-async def _no_name(bench: Bench) -> Conclusion:
-    method, params = named(bench)
-    message = bench.client.request_object(method, params)
+async def _no_name(context: ProbeContext) -> Conclusion:
+    method, params = named(context)
+    message = context.client.request_object(method, params)
     return await _refused(
-        bench, message, lambda given: changed(given, "Mcp-Name"), f"{method} without Mcp-Name"
+        context, message, lambda given: with_headers(given, "Mcp-Name"), f"{method} without Mcp-Name"
     )
 
 
-async def _encoded_name(bench: Bench) -> Conclusion:
-    method, params = named(bench)
-    message = bench.client.request_object(method, params)
-    given = streamable(bench).headers(dumps(message))
+async def _encoded_name(context: ProbeContext) -> Conclusion:
+    method, params = named(context)
+    message = context.client.request_object(method, params)
+    given = streamable(context).headers(dumps(message))
     value = f"=?base64?{b64encode(str(_name(params)).encode()).decode()}?="
-    found = await ask(bench, message, _with(given, "Mcp-Name", value))
+    found = await ask(context, message, _with(given, "Mcp-Name", value))
     if found.code != MISMATCH:
-        return passed(found.words, found.frames)
-    said = f"an Mcp-Name in base64 was {found.words}; it must be decoded before it is compared"
-    return sentence("failed", said, found.frames, f"{_PAGE}#value-encoding")
+        return passed(found.outcome, found.frames)
+    text = f"an Mcp-Name in base64 was {found.outcome}; it must be decoded before it is compared"
+    return cited("failed", text, found.frames, f"{_PAGE}#value-encoding")
 
 
-async def _case(bench: Bench) -> Conclusion:
-    message = bench.client.request_object("server/discover")
-    given = streamable(bench).headers(dumps(message))
-    found = await ask(bench, message, [(name.swapcase(), value) for name, value in given])
+async def _case(context: ProbeContext) -> Conclusion:
+    message = context.client.request_object("server/discover")
+    given = streamable(context).headers(dumps(message))
+    found = await ask(context, message, [(name.swapcase(), value) for name, value in given])
     if found.is_served:
-        return passed(found.words, found.frames)
-    said = f"headers with names like mCP-pROTOCOL-vERSION were {found.words}; case must not matter"
-    return sentence("failed", said, found.frames, f"{_PAGE}#case-sensitivity")
+        return passed(found.outcome, found.frames)
+    text = f"headers with names like mCP-pROTOCOL-vERSION were {found.outcome}; case must not matter"
+    return cited("failed", text, found.frames, f"{_PAGE}#case-sensitivity")
 
 
-async def _no_param(bench: Bench) -> Conclusion:
-    message, _, header = _mirroring(bench)
+async def _no_param(context: ProbeContext) -> Conclusion:
+    message, _, header = _mirroring(context)
     what = f"a call without Mcp-Param-{header}, which its tool asks for,"
-    return await _refused(bench, message, lambda given: changed(given, f"Mcp-Param-{header}"), what)
+    return await _refused(context, message, lambda given: with_headers(given, f"Mcp-Param-{header}"), what)
 
 
-async def _wrong_param(bench: Bench) -> Conclusion:
-    message, value, header = _mirroring(bench)
+async def _wrong_param(context: ProbeContext) -> Conclusion:
+    message, value, header = _mirroring(context)
     other = "true" if value is False else "4711"
     what = f"a call whose argument is {shown(value)} with Mcp-Param-{header}: {other}"
-    return await _refused(bench, message, lambda given: _with(given, f"Mcp-Param-{header}", other), what)
+    return await _refused(context, message, lambda given: _with(given, f"Mcp-Param-{header}", other), what)
 
 
-def named(bench: Bench) -> tuple[str, JSONObject]:
+def named(context: ProbeContext) -> tuple[str, JSONObject]:
     """A request for something by its name that does no harm.
 
     Raises:
         Skipped: the server has nothing of that kind.
     """
-    for prompt in bench.walk.prompts:
+    for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
         needs = [
             one
@@ -147,29 +155,29 @@ def named(bench: Bench) -> tuple[str, JSONObject]:
         ]
         if isinstance(prompt.get("name"), str) and not needs:
             return "prompts/get", {"name": prompt["name"]}
-    for resource in bench.walk.resources:
+    for resource in context.inventory.resources:
         if isinstance(resource.get("uri"), str):
             return "resources/read", {"uri": resource["uri"]}
-    for name, arguments in to_call(bench):
+    for name, arguments in to_call(context):
         return "tools/call", {"name": name, "arguments": arguments}
     raise Skipped("there is no prompt, no resource and no tool that only reads")
 
 
-def _mirroring(bench: Bench) -> tuple[JSONObject, JSON, str]:
+def _mirroring(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
     """A call of a tool that wants an argument in a header: the request, the argument, the header's name."""
-    listed = streamable(bench).server.mirrors
-    for name, arguments in to_call(bench):
+    listed = streamable(context).server.mirrors
+    for name, arguments in to_call(context):
         wanted = listed.get(name, Mirrors((), ()))
         if wanted.headers and not wanted.faults:
             path, header = wanted.headers[0]
             schema = next(
-                (one.get("inputSchema") for one in bench.walk.tools if one.get("name") == name), None
+                (one.get("inputSchema") for one in context.inventory.tools if one.get("name") == name), None
             )
             value = argument(arguments, path)
             if value is None:
                 value = sample(_at(schema, path))
                 _put(arguments, path, value)
-            message = bench.client.request_object("tools/call", {"name": name, "arguments": arguments})
+            message = context.client.request_object("tools/call", {"name": name, "arguments": arguments})
             return message, value, header
     raise Skipped("no tool that may be called wants an argument in a header")
 
@@ -189,7 +197,7 @@ def _put(arguments: JSONObject, path: Path, value: JSON) -> None:
 
 
 def _with(headers: Headers, name: str, value: str) -> Headers:
-    return [*changed(headers, name), (name, value)]
+    return [*with_headers(headers, name), (name, value)]
 
 
 def _name(params: JSONObject) -> JSON:

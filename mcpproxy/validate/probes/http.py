@@ -13,12 +13,19 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import STATEFUL, since, span
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
-from mcpproxy.validate.raw_requests import LOOPBACK, answers, changed, harmless, posted, streamable
-from mcpproxy.validate.reaction import still_there
+from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.raw_requests import (
+    LOOPBACK,
+    harmless_request,
+    post,
+    responses_in,
+    streamable,
+    with_headers,
+)
+from mcpproxy.validate.reaction import check_alive
 
 STREAMABLE: Final = span("2025-03-26", "2026-07-28")
 """The revisions with a handshake that have Streamable HTTP."""
@@ -30,14 +37,14 @@ _QUIET_S: Final = 0.5
 """So long nothing may come on a stream that has nothing more to say."""
 
 
-async def _accepts(bench: Bench) -> Conclusion:
-    wire = streamable(bench)
+async def _accepts(context: ProbeContext) -> Conclusion:
+    wire = streamable(context)
     words: list[str] = []
     frames: list[int] = []
     for accept in ("application/json", "text/event-stream", "*/*", ""):
-        raw = dumps(harmless(bench.client))
-        headers = changed(wire.headers(raw), "Accept")
-        exchange = await posted(bench, raw, [*headers, ("Accept", accept)] if accept else headers)
+        raw = dumps(harmless_request(context.client))
+        headers = with_headers(wire.headers(raw), "Accept")
+        exchange = await post(context, raw, [*headers, ("Accept", accept)] if accept else headers)
         frames += exchange.seen
         asked = accept or "nothing"
         if exchange.status >= 500:
@@ -51,113 +58,113 @@ async def _accepts(bench: Bench) -> Conclusion:
     return passed("; ".join(words), tuple(frames))
 
 
-async def _notification(bench: Bench) -> Conclusion:
-    wire = streamable(bench)
-    client = bench.client
+async def _notification(context: ProbeContext) -> Conclusion:
+    wire = streamable(context)
+    client = context.client
     if client.is_stateless:
         params: JSONObject = {"requestId": "mcpproxy-nothing", "_meta": client.meta()}
         message: JSONObject = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
     else:
         message = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
     raw = dumps(message)
-    exchange = await posted(bench, raw, wire.headers(raw))
+    exchange = await post(context, raw, wire.headers(raw))
     return passed(f"answered with {exchange.status}", exchange.seen)
 
 
-async def _response(bench: Bench) -> Conclusion:
-    wire = streamable(bench)
+async def _response(context: ProbeContext) -> Conclusion:
+    wire = streamable(context)
     raw = dumps({"jsonrpc": "2.0", "id": "mcpproxy-nothing", "result": {}})
-    exchange = await posted(bench, raw, wire.headers(raw))
+    exchange = await post(context, raw, wire.headers(raw))
     return passed(f"answered with {exchange.status}", exchange.seen)
 
 
-async def _listens(bench: Bench) -> Conclusion:
-    async with bench.fresh("get-stream") as client:
+async def _listens(context: ProbeContext) -> Conclusion:
+    async with context.new_session("get-stream") as client:
         await client.initialize()
         await client.initialized()
-        wire = streamable(bench, client)
-        exchange = await posted(bench, b"", wire.headers(), method="GET", until_head=True)
+        wire = streamable(context, client)
+        exchange = await post(context, b"", wire.headers(), method="GET", until_head=True)
     if exchange.status < 300:
         if exchange.is_stream:
             return passed("it opens a stream", exchange.seen)
         sent = shown(exchange.media_type) if exchange.media_type else "no Content-Type"
-        said = f"a GET was answered with {exchange.status} and {sent}, neither a stream nor 405"
-        return bench.breaks("HTTP-016/R-077", said, exchange.seen)
+        text = f"a GET was answered with {exchange.status} and {sent}, neither a stream nor 405"
+        return context.violation("HTTP-016/R-077", text, exchange.seen)
     if exchange.status in (401, 403, 429):
         raise Skipped(f"a GET is refused with {exchange.status}")
     if exchange.status == 405:
         return passed("it declines with 405", exchange.seen)
-    said = f"a GET for a stream was refused with {exchange.status}; without streams it is 405"
-    return bench.breaks("HTTP-016/R-077", said, exchange.seen)
+    text = f"a GET for a stream was refused with {exchange.status}; without streams it is 405"
+    return context.violation("HTTP-016/R-077", text, exchange.seen)
 
 
-async def _origin(bench: Bench) -> Conclusion:
-    wire = bench.http_wire
-    if wire.is_older:
-        headers = changed(wire.headers(), Origin=FOREIGN)
-        exchange = await posted(bench, b"", headers, method="GET", until_head=True)
+async def _origin(context: ProbeContext) -> Conclusion:
+    wire = context.http_wire
+    if wire.is_http_sse:
+        headers = with_headers(wire.headers(), Origin=FOREIGN)
+        exchange = await post(context, b"", headers, method="GET", until_head=True)
     else:
-        raw = dumps(harmless(bench.client))
-        exchange = await posted(bench, raw, changed(wire.headers(raw), Origin=FOREIGN))
+        raw = dumps(harmless_request(context.client))
+        exchange = await post(context, raw, with_headers(wire.headers(raw), Origin=FOREIGN))
     if exchange.status == 403:
         return passed("refused with 403", exchange.seen)
     if exchange.status < 400:
-        said = f"a page of {FOREIGN} was served with {exchange.status}; any website could do the same"
-        found = bench.breaks("HTTP-019/R-087", said, exchange.seen)
-        if urlsplit(bench.target.url).hostname in LOOPBACK:
+        text = f"a page of {FOREIGN} was served with {exchange.status}; any website could do the same"
+        found = context.violation("HTTP-019/R-087", text, exchange.seen)
+        if urlsplit(context.target.url).hostname in LOOPBACK:
             return found
-        return Conclusion("warning", f"{said}, if it can reach it", exchange.seen, found.rule, found.source)
-    if exchange.status in (401, 429) or bench.revision not in since("2025-11-25"):
+        return Conclusion("warning", f"{text}, if it can reach it", exchange.seen, found.rule, found.source)
+    if exchange.status in (401, 429) or context.revision not in since("2025-11-25"):
         return passed(f"refused with {exchange.status}", exchange.seen)
-    said = f"a page of {FOREIGN} was refused with {exchange.status}, not with 403"
-    return bench.breaks("HTTP-019/R-087", said, exchange.seen)
+    text = f"a page of {FOREIGN} was refused with {exchange.status}, not with 403"
+    return context.violation("HTTP-019/R-087", text, exchange.seen)
 
 
-async def _resumes(bench: Bench) -> Conclusion:
-    async with bench.fresh("resume-stream") as client:
+async def _resumes(context: ProbeContext) -> Conclusion:
+    async with context.new_session("resume-stream") as client:
         await client.initialize()
         await client.initialized()
-        wire = streamable(bench, client)
+        wire = streamable(context, client)
         raw = [dumps(client.request_object("ping", id=f"mcpproxy-resume-{name}")) for name in "ab"]
-        first, second = [await posted(bench, one, wire.headers(one)) for one in raw]
+        first, second = [await post(context, one, wire.headers(one)) for one in raw]
         event = next((e.id for frame in first.frames if (e := frame.event) is not None and e.id), None)
         if event is None:
             raise Skipped("the events of its streams have no ids")
-        foreign = {one.id for one in answers(second.frames)}
-        again = await wire.server.overheard(
+        foreign = {one.id for one in responses_in(second.frames)}
+        again = await wire.server.read_stream(
             [*wire.headers(), ("Last-Event-ID", event)],
-            lambda exchange: bool(foreign & {one.id for one in answers(exchange.frames)}),
+            lambda exchange: bool(foreign & {one.id for one in responses_in(exchange.frames)}),
             _QUIET_S,
         )
-    if foreign & {one.id for one in answers(again.frames)}:
-        said = f"a stream that goes on after event {shown(event)} brought what belongs to another stream"
-        return bench.breaks("SSE-003/R-082", said, (*second.seen, *again.seen))
+    if foreign & {one.id for one in responses_in(again.frames)}:
+        text = f"a stream that goes on after event {shown(event)} brought what belongs to another stream"
+        return context.violation("SSE-003/R-082", text, (*second.seen, *again.seen))
     if again.status >= 300 or not again.is_stream:
         return passed(f"events have ids, but nothing goes on after one ({again.status})", again.seen)
-    brought = len(answers(again.frames))
+    brought = len(responses_in(again.frames))
     return passed(f"it goes on; {brought} {'answer' if brought == 1 else 'answers'} came again", again.seen)
 
 
-async def _dropped(bench: Bench) -> Conclusion:
-    wire = streamable(bench)
-    raw = dumps(harmless(bench.client))
-    exchange = await wire.server.dropped(wire.headers(raw), raw)
-    await still_there(bench.client, "a connection that broke off", *exchange.seen)
+async def _dropped(context: ProbeContext) -> Conclusion:
+    wire = streamable(context)
+    raw = dumps(harmless_request(context.client))
+    exchange = await wire.server.post_and_drop(wire.headers(raw), raw)
+    await check_alive(context.client, "a connection that broke off", *exchange.seen)
     return passed("others are served as before", exchange.seen)
 
 
-async def _endpoint(bench: Bench) -> Conclusion:
-    wire = bench.http_wire
+async def _endpoint(context: ProbeContext) -> Conclusion:
+    wire = context.http_wire
     if wire.stream is None:
         raise Skipped("the server speaks Streamable HTTP")
-    url = urljoin(bench.target.url, wire.stream.endpoint)
-    here, there = urlsplit(bench.target.url), urlsplit(url)
+    url = urljoin(context.target.url, wire.stream.endpoint)
+    here, there = urlsplit(context.target.url), urlsplit(url)
     if (here.scheme, here.netloc) != (there.scheme, there.netloc):
-        said = (
+        text = (
             f"messages are to go to another origin ({there.scheme}://{there.netloc}); no revision forbids "
             "it, but clients refuse to send them there"
         )
-        return warned(said, wire.stream.seen)
+        return warned(text, wire.stream.seen)
     return passed("messages go to the same origin", wire.stream.seen)
 
 

@@ -20,19 +20,19 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
+from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import to_call, walk_tools
-from mcpproxy.validate.reaction import JSON_RPC, reaction, still_there
+from mcpproxy.validate.reaction import JSON_RPC, check_alive, reaction
 
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
 _METHOD_NOT_FOUND: Final = -32601
 _INVALID_PARAMS: Final = -32602
 
-NOBODYS: Final = "mcpproxy/no-such-method"
+UNKNOWN_METHOD: Final = "mcpproxy/no-such-method"
 """A method that no server has."""
 
 _BATCHES: Final = "https://modelcontextprotocol.io/specification/2025-03-26/basic#batching"
@@ -55,94 +55,96 @@ _IDS: Final[tuple[tuple[str, str, RequestId], ...]] = (
 )
 
 
-async def _unknown_method(bench: Bench) -> Conclusion:
-    answer = await bench.client.request(NOBODYS)
+async def _unknown_method(context: ProbeContext) -> Conclusion:
+    answer = await context.client.request(UNKNOWN_METHOD)
     if answer.is_error and answer.code == _METHOD_NOT_FOUND:
         return passed("refused with -32601", answer.frames)
-    requirement = "ERR-002/R-218" if bench.client.is_stateless else "RPC-020/R-023"
-    said = answer.outcome
-    return bench.breaks(requirement, f"a method that nobody has was {said}, not with -32601", answer.frames)
+    requirement = "ERR-002/R-218" if context.client.is_stateless else "RPC-020/R-023"
+    text = answer.outcome
+    return context.violation(
+        requirement, f"a method that nobody has was {text}, not with -32601", answer.frames
+    )
 
 
-async def _unknown_notification(bench: Bench) -> Conclusion:
+async def _unknown_notification(context: ProbeContext) -> Conclusion:
     what = "a notification that nobody knows"
     raw = dumps({"jsonrpc": "2.0", "method": "notifications/mcpproxy/no-such-notification"})
-    seen = await reaction(bench, raw, what)
+    seen = await reaction(context, raw, what)
     if seen.status >= 400:
         return passed(f"refused with HTTP status {seen.status}", seen.frames)
     if seen.answers:
-        return bench.breaks("RPC-015/R-017", f"{what} was {seen.words}", seen.frames)
+        return context.violation("RPC-015/R-017", f"{what} was {seen.outcome}", seen.frames)
     return passed("passed over", seen.frames)
 
 
-async def _invalid_params(bench: Bench) -> Conclusion:
-    found = next((row for row in _WRONG_PARAMS if bench.declares(row[0])), None)
+async def _invalid_params(context: ProbeContext) -> Conclusion:
+    found = next((row for row in _WRONG_PARAMS if context.declares(row[0])), None)
     if found is None:
         raise Skipped("the server declares no feature whose requests have params")
     _, method, params = found
-    answer = await bench.client.request(method, params)
+    answer = await context.client.request(method, params)
     if answer.code == _INVALID_PARAMS:
         return passed(f"{method} with empty params was refused with -32602", answer.frames)
     if answer.is_error:
-        said = f"{method} with empty params was refused with {shown(answer.code)}; -32602 says what is wrong"
-        return Conclusion("warning", said, answer.frames, source=JSON_RPC)
+        text = f"{method} with empty params was refused with {shown(answer.code)}; -32602 says what is wrong"
+        return Conclusion("warning", text, answer.frames, source=JSON_RPC)
     if answer.members.get("isError") is True:
-        said = f"{method} without the name of a tool was answered with a tool's result, not with -32602"
-        return bench.breaks("TOOL-006/R-143", said, answer.frames)
-    said = f"{method} with empty params was answered with a result, not with -32602"
-    return Conclusion("warning", said, answer.frames, source=JSON_RPC)
+        text = f"{method} without the name of a tool was answered with a tool's result, not with -32602"
+        return context.violation("TOOL-006/R-143", text, answer.frames)
+    text = f"{method} with empty params was answered with a result, not with -32602"
+    return Conclusion("warning", text, answer.frames, source=JSON_RPC)
 
 
-async def _malformed_json(bench: Bench) -> Conclusion:
-    seen = await reaction(bench, b'{"jsonrpc":"2.0","id":4711,"method":"ping"', "malformed JSON")
+async def _malformed_json(context: ProbeContext) -> Conclusion:
+    seen = await reaction(context, b'{"jsonrpc":"2.0","id":4711,"method":"ping"', "malformed JSON")
     if seen.has_result:
-        return bench.breaks("PROTO-007/R-008", "malformed JSON was answered with a result", seen.frames)
+        return context.violation("PROTO-007/R-008", "malformed JSON was answered with a result", seen.frames)
     if wrong := [code for code in seen.codes if code != _PARSE_ERROR]:
-        said = f"malformed JSON was refused with {shown(_scalar(wrong[0]))}, not with -32700"
-        return Conclusion("warning", said, seen.frames, source=JSON_RPC)
-    return passed(seen.words, seen.frames)
+        text = f"malformed JSON was refused with {shown(_scalar(wrong[0]))}, not with -32700"
+        return Conclusion("warning", text, seen.frames, source=JSON_RPC)
+    return passed(seen.outcome, seen.frames)
 
 
-async def _invalid_request(bench: Bench) -> Conclusion:
-    id = bench.client.new_id()
+async def _invalid_request(context: ProbeContext) -> Conclusion:
+    id = context.client.new_id()
     forms: tuple[tuple[str, JSON], ...] = (
         ("a request whose method is a number", {"jsonrpc": "2.0", "id": id, "method": 42}),
-        ("an object with an id alone", {"jsonrpc": "2.0", "id": bench.client.new_id()}),
+        ("an object with an id alone", {"jsonrpc": "2.0", "id": context.client.new_id()}),
         ("a bare number", 42),
         ("an empty array", []),
     )
     words: list[str] = []
     frames: list[int] = []
     for what, form in forms:
-        seen = await reaction(bench, dumps(form), what)
+        seen = await reaction(context, dumps(form), what)
         frames += seen.frames
         if seen.has_result:
-            return bench.breaks("PROTO-007/R-008", f"{what} was answered with a result", seen.frames)
+            return context.violation("PROTO-007/R-008", f"{what} was answered with a result", seen.frames)
         if wrong := [code for code in seen.codes if code not in (_INVALID_REQUEST, _PARSE_ERROR)]:
-            said = f"{what} was refused with {shown(_scalar(wrong[0]))}, not with -32600"
-            return Conclusion("warning", said, seen.frames, source=JSON_RPC)
-        words.append(seen.words)
+            text = f"{what} was refused with {shown(_scalar(wrong[0]))}, not with -32600"
+            return Conclusion("warning", text, seen.frames, source=JSON_RPC)
+        words.append(seen.outcome)
     return passed("; ".join(dict.fromkeys(words)), tuple(frames))
 
 
-async def _batch(bench: Bench) -> Conclusion:
-    client = bench.client
+async def _batch(context: ProbeContext) -> Conclusion:
+    client = context.client
     ids = (client.new_id(), client.new_id())
     wanted: list[JSON] = [client.request_object("ping", id=id) for id in ids]
-    before = len(client.heard)
+    before = len(client.received)
     try:
-        seen = await reaction(bench, dumps(wanted), "a batch of two pings")
+        seen = await reaction(context, dumps(wanted), "a batch of two pings")
     except ValidateError as fault:
         return _unread_batch(str(fault), fault.frames)
-    answered = _results(client.heard[before:], ids)
+    answered = _results(client.received[before:], ids)
     if answered == set(ids):
         return passed("both requests in it were answered", seen.frames)
-    said = f"of a batch of two pings {len(answered)} were answered ({seen.words}); batches must be received"
-    return _unread_batch(said, seen.frames)
+    text = f"of a batch of two pings {len(answered)} were answered ({seen.outcome}); batches must be received"
+    return _unread_batch(text, seen.frames)
 
 
-def _unread_batch(said: str, frames: tuple[int, ...]) -> Conclusion:
-    return Conclusion("failed", said, frames, source=_BATCHES)
+def _unread_batch(text: str, frames: tuple[int, ...]) -> Conclusion:
+    return Conclusion("failed", text, frames, source=_BATCHES)
 
 
 def _results(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
@@ -156,45 +158,45 @@ def _results(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
 
 
 def _with_id(name: str, id: RequestId) -> Run:
-    async def run(bench: Bench) -> Conclusion:
-        client = bench.client
+    async def run(context: ProbeContext) -> Conclusion:
+        client = context.client
         method = "server/discover" if client.is_stateless else "ping"
         answer = await client.request(method, id=id)
         if answer.is_error:
-            said = f"a {method} was refused because of its id: {answer.refusal}"
+            text = f"a {method} was refused because of its id: {answer.refusal}"
             if name == "id-long":
-                return warned(f"{said}; no sentence says how long an id may be", answer.frames)
-            return bench.breaks("RPC-003/R-004", said, answer.frames)
+                return warned(f"{text}; no sentence says how long an id may be", answer.frames)
+            return context.violation("RPC-003/R-004", text, answer.frames)
         return passed("answered under the same id", answer.frames)
 
     return run
 
 
-async def _progress(bench: Bench) -> Conclusion:
-    client = bench.client
+async def _progress(context: ProbeContext) -> Conclusion:
+    client = context.client
     token = "mcpproxy-progress"
-    method, params = harmless(bench)
-    if bench.declares("tools"):
-        await walk_tools(bench)
-    for name, arguments in to_call(bench)[:1]:
+    method, params = harmless_method(context)
+    if context.declares("tools"):
+        await walk_tools(context)
+    for name, arguments in to_call(context)[:1]:
         method, params = "tools/call", {"name": name, "arguments": arguments}
-    before = len(client.strays)
+    before = len(client.unsolicited)
     answer = await client.request(method, {**params, "_meta": {"progressToken": token}})
-    await still_there(client, f"{method} with a progress token", *answer.frames)
+    await check_alive(client, f"{method} with a progress token", *answer.frames)
     if answer.is_error:
-        said = f"{method} with a progress token was refused: {answer.refusal}"
-        return warned(f"{said}; nobody has to report progress, but a token is no fault", answer.frames)
-    told = [frame for frame in client.strays[before:] if _is_progress(frame)]
+        text = f"{method} with a progress token was refused: {answer.refusal}"
+        return warned(f"{text}; nobody has to report progress, but a token is no fault", answer.frames)
+    told = [frame for frame in client.unsolicited[before:] if _is_progress(frame)]
     frames = (*answer.frames, *(frame.seq for frame in told))
     return passed(f"{len(told)} progress notifications, all for the token of {method}", frames)
 
 
-def harmless(bench: Bench) -> tuple[str, JSONObject]:
+def harmless_method(context: ProbeContext) -> tuple[str, JSONObject]:
     """A request that changes nothing: a list that the server has, else a question for itself."""
     for feature in ("tools", "resources", "prompts"):
-        if bench.declares(feature):
+        if context.declares(feature):
             return f"{feature}/list", {}
-    return ("server/discover" if bench.client.is_stateless else "ping"), {}
+    return ("server/discover" if context.client.is_stateless else "ping"), {}
 
 
 def _is_progress(frame: Frame) -> bool:

@@ -12,93 +12,95 @@ from typing import Final
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import HttpStatusError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
-from mcpproxy.validate.probes.jsonrpc import harmless
-from mcpproxy.validate.reaction import answered, still_there
+from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.probes.jsonrpc import harmless_method
+from mcpproxy.validate.reaction import answered, check_alive
 
-_FAR: Final = "2099-12-31"
+_FUTURE_REVISION: Final = "2099-12-31"
 """A revision that cannot be supported: its time has not come."""
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-async def _early_request(bench: Bench) -> Conclusion:
-    method, params = harmless(bench)
+async def _early_request(context: ProbeContext) -> Conclusion:
+    method, params = harmless_method(context)
     what = f"a {method} before initialize"
-    async with bench.fresh("early-request") as client:
+    async with context.new_session("early-request") as client:
         early = await client.begin(method, params)
         opened = await client.request("initialize", client.initialize_params())
         await client.initialized()
-        last = await still_there(client, what, early.seq)
+        last = await check_alive(client, what, early.seq)
         frame = answered(client, early)
         frames = (early.seq, *((frame.seq,) if frame else ()), opened.frame.seq, last)
         if opened.is_error:
-            said = f"after {what} the session cannot be opened: {opened.refusal}"
-            return Conclusion("failed", said, frames, source=bench.page("basic/lifecycle#initialization"))
-        return passed("not answered" if frame is None else _said(early.news.get_nowait()), frames)
+            text = f"after {what} the session cannot be opened: {opened.refusal}"
+            return Conclusion(
+                "failed", text, frames, source=context.spec_url("basic/lifecycle#initialization")
+            )
+        return passed("not answered" if frame is None else _outcome_of(early.events.get_nowait()), frames)
 
 
-async def _early_ping(bench: Bench) -> Conclusion:
-    async with bench.fresh("early-ping") as client:
+async def _early_ping(context: ProbeContext) -> Conclusion:
+    async with context.new_session("early-ping") as client:
         answer = await client.ping()
         if answer.is_error:
-            said = f"a ping before initialize was refused: {answer.refusal}"
-            return bench.breaks("LIFE-004/R-040", said, answer.frames)
+            text = f"a ping before initialize was refused: {answer.refusal}"
+            return context.violation("LIFE-004/R-040", text, answer.frames)
         return passed("answered", answer.frames)
 
 
-async def _second_initialize(bench: Bench) -> Conclusion:
-    client = bench.client
+async def _second_initialize(context: ProbeContext) -> Conclusion:
+    client = context.client
     try:
         answer = await client.request("initialize", client.initialize_params())
     except HttpStatusError as fault:
         return passed(f"refused with HTTP status {fault.status}", fault.frames)
     await client.initialized()
-    await still_there(client, "a second initialize", *answer.frames)
-    return passed(_said(answer), answer.frames)
+    await check_alive(client, "a second initialize", *answer.frames)
+    return passed(_outcome_of(answer), answer.frames)
 
 
-async def _uninitialized(bench: Bench) -> Conclusion:
-    method, params = harmless(bench)
-    async with bench.fresh("uninitialized") as client:
+async def _uninitialized(context: ProbeContext) -> Conclusion:
+    method, params = harmless_method(context)
+    async with context.new_session("uninitialized") as client:
         await client.initialize()
         early = await client.begin(method, params)
-        await still_there(client, f"a {method} before notifications/initialized", early.seq)
+        await check_alive(client, f"a {method} before notifications/initialized", early.seq)
         told = await client.initialized()
-        await still_there(client, f"a {method} before notifications/initialized", early.seq, told)
+        await check_alive(client, f"a {method} before notifications/initialized", early.seq, told)
         later = await client.request(method, params)
         frame = answered(client, early)
         frames = (early.seq, *((frame.seq,) if frame else ()), told, *later.frames)
         if later.is_error:
-            said = f"{method} is refused even after notifications/initialized: {later.refusal}"
-            return Conclusion("failed", said, frames, source=bench.page("basic/lifecycle#operation"))
-        return passed("not answered" if frame is None else _said(early.news.get_nowait()), frames)
+            text = f"{method} is refused even after notifications/initialized: {later.refusal}"
+            return Conclusion("failed", text, frames, source=context.spec_url("basic/lifecycle#operation"))
+        return passed("not answered" if frame is None else _outcome_of(early.events.get_nowait()), frames)
 
 
-async def _unsupported_version(bench: Bench) -> Conclusion:
-    async with bench.fresh("unsupported-version") as client:
+async def _unsupported_version(context: ProbeContext) -> Conclusion:
+    async with context.new_session("unsupported-version") as client:
         try:
-            answer = await client.request("initialize", client.initialize_params(_FAR))
+            answer = await client.request("initialize", client.initialize_params(_FUTURE_REVISION))
         except HttpStatusError as fault:
             return passed(f"refused with HTTP status {fault.status}", fault.frames)
         if answer.is_error:
             return passed(f"refused with {shown(answer.code)}", answer.frames)
         offered = answer.members.get("protocolVersion")
-        if offered == _FAR:
-            said = f"the server agrees to {_FAR}, a revision that does not exist, and offers none that it has"
-            return Conclusion(
-                "failed", said, answer.frames, source=bench.page("basic/lifecycle#version-negotiation")
+        if offered == _FUTURE_REVISION:
+            text = f"the server agrees to {_FUTURE_REVISION}, a revision that does not exist, and offers none
+            that it has" return Conclusion(
+                "failed", text, answer.frames, source=context.spec_url("basic/lifecycle#version-negotiation")
             )
         if not isinstance(offered, str) or not _DATE.fullmatch(offered):
-            said = f"asked for {_FAR}, the server offers {shown(offered)}, which is no date"
-            return bench.breaks("PROTO-008/R-042", said, answer.frames)
+            text = f"asked for {_FUTURE_REVISION}, the server offers {shown(offered)}, which is no date"
+            return context.violation("PROTO-008/R-042", text, answer.frames)
         return passed(f"the server offers {offered} instead", answer.frames)
 
 
-def _said(answer: object) -> str:
+def _outcome_of(answer: object) -> str:
     return answer.outcome if isinstance(answer, Answer) else "not answered"
 
 

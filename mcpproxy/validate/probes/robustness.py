@@ -8,12 +8,12 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
-from mcpproxy.validate.probes.jsonrpc import harmless
-from mcpproxy.validate.reaction import answered, reaction, still_there
+from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.probes.jsonrpc import harmless_method
+from mcpproxy.validate.reaction import answered, check_alive, reaction
 
 _AT_ONCE: Final = 50
 _KIB: Final = 1 << 10
@@ -29,46 +29,46 @@ _TOO_LARGE: Final = 413
 def _sized(size: int, *, is_asked_of_all: bool) -> Run:
     """A message of about ``size`` bytes. To refuse it hurts users, if it ``is_asked_of_all`` servers."""
 
-    async def run(bench: Bench) -> Conclusion:
-        client = bench.client
+    async def run(context: ProbeContext) -> Conclusion:
+        client = context.client
         method = _question(client)
         what = f"a message of {size // _KIB:,} KiB"
         meta: JSON = {_PADDING: "x" * size}
         try:
             answer = await client.request(method, {"_meta": meta})
         except HttpStatusError as fault:
-            said = f"{what} was refused with HTTP status {fault.status}"
+            text = f"{what} was refused with HTTP status {fault.status}"
             if is_asked_of_all:
-                return warned(f"{said}; arguments of tools are often as large", fault.frames)
+                return warned(f"{text}; arguments of tools are often as large", fault.frames)
             if fault.status != _TOO_LARGE:
-                return warned(f"{said}; 413 would say why", fault.frames)
-            await still_there(client, what, *fault.frames)
-            return passed(said, fault.frames)
+                return warned(f"{text}; 413 would say why", fault.frames)
+            await check_alive(client, what, *fault.frames)
+            return passed(text, fault.frames)
         except GoneError as fault:
             # Over HTTP it may be just the connection: a refusal is lost if that closes on unread bytes.
-            await still_there(client, what, *fault.frames)
-            said = f"{what} had its connection cut off without an answer"
-            return warned(f"{said}; 413, if it was said, did not get through", fault.frames)
-        await still_there(client, what, *answer.frames)
+            await check_alive(client, what, *fault.frames)
+            text = f"{what} had its connection cut off without an answer"
+            return warned(f"{text}; 413, if it was said, did not get through", fault.frames)
+        await check_alive(client, what, *answer.frames)
         if not answer.is_error:
             return passed("answered", answer.frames)
-        said = f"{what} was refused: {shown(answer.code)}, {shown(answer.error.get('message'))}"
-        return warned(said, answer.frames) if is_asked_of_all else passed(said, answer.frames)
+        text = f"{what} was refused: {shown(answer.code)}, {shown(answer.error.get('message'))}"
+        return warned(text, answer.frames) if is_asked_of_all else passed(text, answer.frames)
 
     return run
 
 
-async def _separators(bench: Bench) -> Conclusion:
-    answer = await bench.client.request(_question(bench.client), {"_meta": {_PADDING: _SEPARATORS}})
+async def _separators(context: ProbeContext) -> Conclusion:
+    answer = await context.client.request(_question(context.client), {"_meta": {_PADDING: _SEPARATORS}})
     if answer.is_error:
-        said = f"a message with U+2028 in a string was refused: {shown(answer.error.get('message'))}"
-        return warned(f"{said}; JSON allows it there", answer.frames)
+        text = f"a message with U+2028 in a string was refused: {shown(answer.error.get('message'))}"
+        return warned(f"{text}; JSON allows it there", answer.frames)
     return passed("answered", answer.frames)
 
 
-async def _concurrent(bench: Bench) -> Conclusion:
-    client = bench.client
-    methods = _kinds(bench)
+async def _concurrent(context: ProbeContext) -> Conclusion:
+    client = context.client
+    methods = _kinds(context)
     pending = [await client.begin(methods[n % len(methods)]) for n in range(_AT_ONCE)]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + client.timeout_s
@@ -78,15 +78,15 @@ async def _concurrent(bench: Bench) -> Conclusion:
         try:
             answers.append(await client.answer(one, left_s))
         except TimedOutError as fault:
-            said = (
+            text = (
                 f"of {_AT_ONCE} requests at once {len(answers)} were answered within {client.timeout_s:g} s"
             )
-            raise TimedOutError(said, fault.frames) from None
+            raise TimedOutError(text, fault.frames) from None
     for one, answer in zip(pending, answers, strict=True):
         member = one.method.partition("/")[0] if one.method.endswith("/list") else ""
         if not answer.is_error and member and member not in answer.members:
-            said = f"of {_AT_ONCE} requests at once, {one.method} (id {shown(one.id)}) got another's answer"
-            return bench.breaks("PROTO-007/R-008", said, answer.frames)
+            text = f"of {_AT_ONCE} requests at once, {one.method} (id {shown(one.id)}) got another's answer"
+            return context.violation("PROTO-007/R-008", text, answer.frames)
     refused = [answer for answer in answers if answer.is_error]
     if refused:
         why = shown(refused[0].error.get("message"))
@@ -95,34 +95,34 @@ async def _concurrent(bench: Bench) -> Conclusion:
     return passed(f"{_AT_ONCE} requests ({', '.join(methods)}), {_AT_ONCE} answers", tuple(frames))
 
 
-async def _cancellation(bench: Bench) -> Conclusion:
-    client = bench.client
-    _cancellable(bench)
-    method, params = harmless(bench)
+async def _cancellation(context: ProbeContext) -> Conclusion:
+    client = context.client
+    _cancellable(context)
+    method, params = harmless_method(context)
     pending = await client.begin(method, params)
     told = await client.notify("notifications/cancelled", {"requestId": pending.id, "reason": "validate"})
-    last = await still_there(client, "a cancellation", pending.seq, told)
-    said = (
+    last = await check_alive(client, "a cancellation", pending.seq, told)
+    text = (
         "it came too late, the request was answered"
         if answered(client, pending)
         else "the request was not answered"
     )
-    return passed(said, (pending.seq, told, last))
+    return passed(text, (pending.seq, told, last))
 
 
-async def _cancel_unknown(bench: Bench) -> Conclusion:
-    _cancellable(bench)
+async def _cancel_unknown(context: ProbeContext) -> Conclusion:
+    _cancellable(context)
     params: JSON = {"requestId": "mcpproxy-no-such-request", "reason": "validate"}
     raw = dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-    seen = await reaction(bench, raw, "a cancellation of a request that was never sent")
+    seen = await reaction(context, raw, "a cancellation of a request that was never sent")
     if seen.answers:
-        said = f"a cancellation of a request that was never sent was {seen.words}"
-        return bench.breaks("RPC-015/R-017", said, seen.frames)
+        text = f"a cancellation of a request that was never sent was {seen.outcome}"
+        return context.violation("RPC-015/R-017", text, seen.frames)
     return passed("passed over", seen.frames)
 
 
-def _cancellable(bench: Bench) -> None:
-    if bench.client.is_stateless and bench.target.url:
+def _cancellable(context: ProbeContext) -> None:
+    if context.client.is_stateless and context.target.url:
         raise Skipped("requests over HTTP are cancelled by closing the connection")
 
 
@@ -130,10 +130,10 @@ def _question(client: Client) -> str:
     return "server/discover" if client.is_stateless else "ping"
 
 
-def _kinds(bench: Bench) -> list[str]:
+def _kinds(context: ProbeContext) -> list[str]:
     """Requests whose answers can be told apart."""
-    lists = [f"{feature}/list" for feature in ("tools", "resources", "prompts") if bench.declares(feature)]
-    return [_question(bench.client), *lists]
+    lists = [f"{feature}/list" for feature in ("tools", "resources", "prompts") if context.declares(feature)]
+    return [_question(context.client), *lists]
 
 
 PROBES: Final = (

@@ -18,12 +18,12 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import to_call
-from mcpproxy.validate.raw_requests import sentence
+from mcpproxy.validate.raw_requests import cited
 from mcpproxy.validate.sample import sample
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
@@ -34,23 +34,23 @@ _ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 _PAGE: Final = "2026-07-28/basic/patterns/mrtr"
 
 
-async def _asks(bench: Bench) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
+async def _asks(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
     """Everything that asks for input: what was asked of the server, and its answer.
 
     Raises:
         Skipped: there is nothing.
     """
     wanted: list[tuple[str, JSONObject]] = [
-        ("tools/call", {"name": name, "arguments": arguments}) for name, arguments in to_call(bench)
+        ("tools/call", {"name": name, "arguments": arguments}) for name, arguments in to_call(context)
     ]
     wanted += [
         ("resources/read", {"uri": one["uri"]})
-        for one in bench.walk.resources[:2]
+        for one in context.inventory.resources[:2]
         if isinstance(one.get("uri"), str)
     ]
     is_any = False
     for method, params in wanted:
-        answer = await bench.client.request(method, params)
+        answer = await context.client.request(method, params)
         if answer.members.get("resultType") == "input_required":
             is_any = True
             yield method, params, answer
@@ -58,15 +58,15 @@ async def _asks(bench: Bench) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
         raise Skipped("nothing that may be called asks for input; name such a tool with --call NAME=JSON")
 
 
-async def _input(bench: Bench) -> Conclusion:
+async def _input(context: ProbeContext) -> Conclusion:
     words: list[str] = []
     frames: list[int] = []
-    async for method, params, answer in _asks(bench):
+    async for method, params, answer in _asks(context):
         frames += answer.frames
         last, turns = answer, 0
         while last.members.get("resultType") == "input_required" and turns < _ROUNDS:
             turns += 1
-            last = await bench.client.request(method, {**params, **_given(bench.client, last)})
+            last = await context.client.request(method, {**params, **_given(context.client, last)})
             frames += last.frames
         name = shown(params.get("name", params.get("uri")))
         if last.is_error:
@@ -99,39 +99,39 @@ def _reply(client: Client, request: JSON) -> JSON:
     return client.replies.get(str(method), {})
 
 
-async def _undeclared(bench: Bench) -> Conclusion:
+async def _undeclared(context: ProbeContext) -> Conclusion:
     words: list[str] = []
     frames: list[int] = []
     nothing: JSONObject = {CAPABILITIES_KEY: {}}
-    async for method, params, first in _asks(bench):
+    async for method, params, first in _asks(context):
         if not isinstance(asked := first.members.get("inputRequests"), dict) or not asked:
             continue
-        answer = await bench.client.request(method, {**params, "_meta": nothing})
+        answer = await context.client.request(method, {**params, "_meta": nothing})
         frames += answer.frames
         name = shown(params.get("name", params.get("uri")))
         if isinstance(again := answer.members.get("inputRequests"), dict) and again:
-            said = f"{name} asked for input of a kind that the request does not declare"
-            return bench.breaks("MRTR-004/R-256", said, answer.frames)
+            text = f"{name} asked for input of a kind that the request does not declare"
+            return context.violation("MRTR-004/R-256", text, answer.frames)
         if answer.is_error and answer.code != _NEEDED:
-            said = f"{name} was refused with {shown(answer.code)} for want of a capability, not with -32021"
-            return bench.breaks("PROTO-009/R-224", said, answer.frames)
+            text = f"{name} was refused with {shown(answer.code)} for want of a capability, not with -32021"
+            return context.violation("PROTO-009/R-224", text, answer.frames)
         words.append(f"{name} {'refused with -32021' if answer.is_error else 'did without'}")
     if not words:
         raise Skipped("nothing that may be called asks a client for anything")
     return passed(", ".join(words), tuple(frames))
 
 
-async def _incomplete(bench: Bench) -> Conclusion:
+async def _incomplete(context: ProbeContext) -> Conclusion:
     words: list[str] = []
-    async for method, params, first in _asks(bench):
+    async for method, params, first in _asks(context):
         if not isinstance(asked := first.members.get("inputRequests"), dict) or not asked:
             continue
-        given = {**_given(bench.client, first), "inputResponses": {}}
-        answer = await bench.client.request(method, {**params, **given})
+        given = {**_given(context.client, first), "inputResponses": {}}
+        answer = await context.client.request(method, {**params, **given})
         name = shown(params.get("name", params.get("uri")))
         if answer.is_error:
-            said = f"{name} without its input was refused with {shown(answer.code)}; it should ask again"
-            return sentence("warning", said, answer.frames, f"{_PAGE}#error-handling")
+            text = f"{name} without its input was refused with {shown(answer.code)}; it should ask again"
+            return cited("warning", text, answer.frames, f"{_PAGE}#error-handling")
         asks = answer.members.get("resultType") == "input_required"
         words.append(f"{name} {'asked again' if asks else 'did without'}")
     if not words:
@@ -142,39 +142,39 @@ async def _incomplete(bench: Bench) -> Conclusion:
 # Subscriptions
 
 
-async def _subscribes(bench: Bench) -> Conclusion:
-    client = bench.client
-    async with _listening(bench, client.new_id()) as (pending, came):
+async def _subscribes(context: ProbeContext) -> Conclusion:
+    client = context.client
+    async with _listening(context, client.new_id()) as (pending, came):
         if isinstance(came, Answer):
-            return _without(bench, came)
+            return _without(context, came)
         if came is None:
-            said = f"a subscription was not acknowledged within {client.timeout_s:g} s"
-            return bench.breaks("SUB-003/R-245", said, (pending.seq,))
+            text = f"a subscription was not acknowledged within {client.timeout_s:g} s"
+            return context.violation("SUB-003/R-245", text, (pending.seq,))
     await client.ping()
     return passed(f"acknowledged: {_acknowledged(came)}", (pending.seq, came.seq))
 
 
-async def _subscribes_twice(bench: Bench) -> Conclusion:
-    async with _listening(bench, bench.client.new_id()) as (first, came):
+async def _subscribes_twice(context: ProbeContext) -> Conclusion:
+    async with _listening(context, context.client.new_id()) as (first, came):
         if isinstance(came, Answer):
-            return _without(bench, came)
-        async with _listening(bench, "mcpproxy-subscription") as (second, later):
+            return _without(context, came)
+        async with _listening(context, "mcpproxy-subscription") as (second, later):
             if came is None or not isinstance(later, Frame):
-                said = "of two subscriptions at once, one was not acknowledged under its id"
-                return bench.breaks("SUB-003/R-245", said, (first.seq, second.seq))
-    await bench.client.ping()
+                text = "of two subscriptions at once, one was not acknowledged under its id"
+                return context.violation("SUB-003/R-245", text, (first.seq, second.seq))
+    await context.client.ping()
     frames = (first.seq, came.seq, second.seq, later.seq)
     return passed("two side by side, each acknowledged under its id", frames)
 
 
-def _without(bench: Bench, answer: Answer) -> Conclusion:
+def _without(context: ProbeContext, answer: Answer) -> Conclusion:
     """The server answered at once, which is the end of a subscription."""
     if not answer.is_error:
-        said = "subscriptions/listen was answered at once, without an acknowledgement"
-        return bench.breaks("SUB-003/R-245", said, answer.frames)
-    if any(bench.declares(path) for path in _CHANGING):
-        said = f"changes are declared, but subscriptions/listen was refused with {shown(answer.code)}"
-        return bench.breaks("PROTO-009/R-045", said, answer.frames)
+        text = "subscriptions/listen was answered at once, without an acknowledgement"
+        return context.violation("SUB-003/R-245", text, answer.frames)
+    if any(context.declares(path) for path in _CHANGING):
+        text = f"changes are declared, but subscriptions/listen was refused with {shown(answer.code)}"
+        return context.violation("PROTO-009/R-045", text, answer.frames)
     raise Skipped(f"the server has no subscriptions ({shown(answer.code)})")
 
 
@@ -187,19 +187,21 @@ _CHANGING: Final = (
 
 
 @asynccontextmanager
-async def _listening(bench: Bench, id: RequestId) -> AsyncGenerator[tuple[Pending, Answer | Frame | None]]:
+async def _listening(
+    context: ProbeContext, id: RequestId
+) -> AsyncGenerator[tuple[Pending, Answer | Frame | None]]:
     """A subscription: the request, and the answer or the acknowledgement if either came. It is cancelled."""
-    client = bench.client
-    uri = next((one.get("uri") for one in bench.walk.resources), None)
+    client = context.client
+    uri = next((one.get("uri") for one in context.inventory.resources), None)
     wanted: JSONObject = {
         "toolsListChanged": True,
         "promptsListChanged": True,
         "resourcesListChanged": True,
         "resourceSubscriptions": [uri] if isinstance(uri, str) else [],
     }
-    before = len(client.strays)
+    before = len(client.unsolicited)
     pending = await client.begin("subscriptions/listen", {"notifications": wanted}, id=id)
-    exchange = bench.http_wire.last if client.wire.transport == "http" else None
+    exchange = context.http_wire.last if client.wire.transport == "http" else None
     answering = asyncio.create_task(client.answer(pending))
     acknowledging = asyncio.create_task(_acknowledgement(client, pending, before))
     try:
@@ -214,14 +216,14 @@ async def _listening(bench: Bench, id: RequestId) -> AsyncGenerator[tuple[Pendin
             task.cancel()
         await asyncio.gather(answering, acknowledging, return_exceptions=True)
         if exchange is not None:
-            bench.http_wire.abandon(exchange)
+            context.http_wire.abandon(exchange)
         elif not client.gone:
             params: JSONObject = {"requestId": id, "_meta": client.meta()}
             await client.notify("notifications/cancelled", params)
 
 
 async def _acknowledgement(client: Client, pending: Pending, before: int) -> Frame | None:
-    while frame := await client.next_stray(client.timeout_s, before):
+    while frame := await client.next_unsolicited(client.timeout_s, before):
         if _is_of(frame, pending):
             return frame
         before += 1

@@ -10,15 +10,15 @@ from uuid import uuid4
 
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
-from mcpproxy.validate.raw_requests import changed, harmless, posted, said, sentence, streamable
+from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.raw_requests import cited, harmless_request, post, raw_answer, streamable, with_headers
 
 if TYPE_CHECKING:
     from mcpproxy.validate.client import Client
-    from mcpproxy.validate.exchange import Exchange
+    from mcpproxy.validate.exchange import ClientExchange
     from mcpproxy.validate.http_wire import HttpWire
 
 _ID: Final = "Mcp-Session-Id"
@@ -30,28 +30,31 @@ _OTHER_REASONS: Final = (401, 403, 429)
 _PAGE: Final = "basic/transports#protocol-version-header"
 
 
-async def _ids(bench: Bench) -> Conclusion:
-    async with bench.fresh("first", connected=True) as first, bench.fresh("second", connected=True) as second:
-        ids = [streamable(bench, client).session_id for client in (first, second)]
+async def _ids(context: ProbeContext) -> Conclusion:
+    async with (
+        context.new_session("first", connected=True) as first,
+        context.new_session("second", connected=True) as second,
+    ):
+        ids = [streamable(context, client).session_id for client in (first, second)]
     if not all(ids):
         raise Skipped("the server has no session ids")
     if ids[0] == ids[1]:
-        return bench.breaks("PROTO-010/R-090", "two sessions got the same session id")
+        return context.violation("PROTO-010/R-090", "two sessions got the same session id")
     return passed(f"{len(ids[0])} characters, another one for each session")
 
 
-async def _missing(bench: Bench) -> Conclusion:
-    exchange = await _with(bench, bench.client, id=None)
+async def _missing(context: ProbeContext) -> Conclusion:
+    exchange = await _with(context, context.client, id=None)
     if exchange.status < 300:
         return passed("served without a session id", exchange.seen)
     if exchange.status in (400, *_OTHER_REASONS):
         return passed(f"refused with {exchange.status}", exchange.seen)
     text = f"a request without session id was refused with {exchange.status}, not with 400"
-    return bench.breaks("PROTO-010/R-092", text, exchange.seen)
+    return context.violation("PROTO-010/R-092", text, exchange.seen)
 
 
-async def _unknown(bench: Bench) -> Conclusion:
-    exchange = await _with(bench, bench.client, id=str(uuid4()))
+async def _unknown(context: ProbeContext) -> Conclusion:
+    exchange = await _with(context, context.client, id=str(uuid4()))
     if exchange.status == 404 or exchange.status in _OTHER_REASONS:
         return passed(f"refused with {exchange.status}", exchange.seen)
     if exchange.status < 300:
@@ -67,54 +70,54 @@ async def _unknown(bench: Bench) -> Conclusion:
     )
 
 
-async def _deleted(bench: Bench) -> Conclusion:
-    async with bench.fresh("session-deleted", connected=True) as client:
-        wire = _session(bench, client)
-        deletion = await posted(bench, b"", wire.headers(), method="DELETE")
+async def _deleted(context: ProbeContext) -> Conclusion:
+    async with context.new_session("session-deleted", connected=True) as client:
+        wire = _session(context, client)
+        deletion = await post(context, b"", wire.headers(), method="DELETE")
         if deletion.status >= 300:
             wire.session_id = "" if deletion.status == 404 else wire.session_id
             raise Skipped(f"clients cannot end sessions ({deletion.status})")
-        after = await _with(bench, client)
+        after = await _with(context, client)
         wire.session_id = ""
     if after.status == 404:
         return passed("its id gets 404 afterwards", after.seen)
-    text = f"a session that was deleted is {said(after).words}, not refused with 404"
-    return bench.breaks("PROTO-010/R-093", text, (*deletion.seen, *after.seen))
+    text = f"a session that was deleted is {raw_answer(after).outcome}, not refused with 404"
+    return context.violation("PROTO-010/R-093", text, (*deletion.seen, *after.seen))
 
 
-async def _bad_version(bench: Bench) -> Conclusion:
-    exchange = await _with(bench, bench.client, version=_NO_VERSION)
+async def _bad_version(context: ProbeContext) -> Conclusion:
+    exchange = await _with(context, context.client, version=_NO_VERSION)
     if exchange.status == 400 or exchange.status in _OTHER_REASONS:
         return passed(f"refused with {exchange.status}", exchange.seen)
-    text = f"{_VERSION}: {_NO_VERSION} was {said(exchange).words}, not refused with 400"
-    return bench.breaks("PROTO-008/R-098", text, exchange.seen)
+    text = f"{_VERSION}: {_NO_VERSION} was {raw_answer(exchange).outcome}, not refused with 400"
+    return context.violation("PROTO-008/R-098", text, exchange.seen)
 
 
-async def _no_version(bench: Bench) -> Conclusion:
-    exchange = await _with(bench, bench.client, version=None)
+async def _no_version(context: ProbeContext) -> Conclusion:
+    exchange = await _with(context, context.client, version=None)
     if exchange.status < 300 or exchange.status in _OTHER_REASONS:
         return passed(f"answered with {exchange.status}", exchange.seen)
     text = (
         f"a request without {_VERSION} was refused with {exchange.status}; it should be taken as 2025-03-26"
     )
-    return sentence("warning", text, exchange.seen, f"{bench.revision}/{_PAGE}")
+    return cited("warning", text, exchange.seen, f"{context.revision}/{_PAGE}")
 
 
 async def _with(
-    bench: Bench, client: "Client", *, id: str | None = "", version: str | None = ""
-) -> "Exchange":
+    context: ProbeContext, client: "Client", *, id: str | None = "", version: str | None = ""
+) -> "ClientExchange":
     """A harmless request with another session id or version, or with none; an empty one stays as it is."""
-    wire = streamable(bench, client) if id == "" else _session(bench, client)
-    raw = dumps(harmless(client))
+    wire = streamable(context, client) if id == "" else _session(context, client)
+    raw = dumps(harmless_request(client))
     headers = wire.headers(raw)
     for name, value in ((_ID, id), (_VERSION, version)):
         if value != "":
-            headers = [*changed(headers, name), *([(name, value)] if value is not None else [])]
-    return await posted(bench, raw, headers)
+            headers = [*with_headers(headers, name), *([(name, value)] if value is not None else [])]
+    return await post(context, raw, headers)
 
 
-def _session(bench: Bench, client: "Client") -> "HttpWire":
-    wire = streamable(bench, client)
+def _session(context: ProbeContext, client: "Client") -> "HttpWire":
+    wire = streamable(context, client)
     if not wire.session_id:
         raise Skipped("the server has no session ids")
     return wire

@@ -12,11 +12,19 @@ from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, S
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
-from mcpproxy.validate.raw_requests import Said, ask, posted, said, sentence, speaks_both, streamable
+from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.raw_requests import (
+    RawAnswer,
+    ask,
+    cited,
+    post,
+    raw_answer,
+    speaks_both_eras,
+    streamable,
+)
 
 UNSUPPORTED: Final = -32022
 NO_VERSION: Final = "1900-01-01"
@@ -25,7 +33,7 @@ NO_VERSION: Final = "1900-01-01"
 _INVALID_PARAMS: Final = -32602
 _METHOD_NOT_FOUND: Final = -32601
 _HTTP_PAGE: Final = "2026-07-28/basic/transports/streamable-http"
-_GONE: Final[tuple[tuple[str, JSONObject], ...]] = (
+_REMOVED_METHODS: Final[tuple[tuple[str, JSONObject], ...]] = (
     ("ping", {}),
     ("logging/setLevel", {"level": "info"}),
     ("resources/subscribe", {"uri": "mcpproxy-nowhere://nothing"}),
@@ -38,116 +46,116 @@ _LISTS: Final = (
 )
 
 
-async def _discovers(bench: Bench) -> Conclusion:
-    found = await ask(bench, bench.client.request_object("server/discover"))
+async def _discovers(context: ProbeContext) -> Conclusion:
+    found = await ask(context, context.client.request_object("server/discover"))
     if not found.is_served:
-        return bench.breaks("DISC-001/R-221", f"server/discover was {found.words}", found.frames)
+        return context.violation("DISC-001/R-221", f"server/discover was {found.outcome}", found.frames)
     versions = found.result.get("supportedVersions")
     listed = ", ".join(str(one) for one in versions) if isinstance(versions, list) else "nothing"
     return passed(f"it lists {listed}", found.frames)
 
 
-async def _first(bench: Bench) -> Conclusion:
-    method = next((method for needed, method in _LISTS if bench.declares(needed)), None)
+async def _first(context: ProbeContext) -> Conclusion:
+    method = next((method for needed, method in _LISTS if context.declares(needed)), None)
     if method is None:
         raise Skipped("the server declares nothing that could be listed")
-    async with bench.fresh("first-request") as client:
+    async with context.new_session("first-request") as client:
         answer = await client.request(method)
     if answer.is_error:
         text = f"{method} as the first message of all was refused with {shown(answer.code)}"
-        return bench.breaks("STAT-009/R-228", text, answer.frames)
+        return context.violation("STAT-009/R-228", text, answer.frames)
     return passed(f"{method} was answered before anything else was said", answer.frames)
 
 
-async def _no_capabilities(bench: Bench) -> Conclusion:
-    found = await ask(bench, _lacking(bench, CAPABILITIES_KEY))
-    return _incomplete(bench, found, "a request without clientCapabilities")
+async def _no_capabilities(context: ProbeContext) -> Conclusion:
+    found = await ask(context, _lacking(context, CAPABILITIES_KEY))
+    return _incomplete(context, found, "a request without clientCapabilities")
 
 
-async def _no_version(bench: Bench) -> Conclusion:
-    found = await ask(bench, _lacking(bench, VERSION_KEY))
+async def _no_version(context: ProbeContext) -> Conclusion:
+    found = await ask(context, _lacking(context, VERSION_KEY))
     is_unclear = not found.status and not found.is_served and found.code != _INVALID_PARAMS
-    if is_unclear and await speaks_both(bench):  # Over HTTP the header tells the era.
-        await bench.close_session()  # On stdio the process may belong to the older era from now on.
-        return passed(f"{found.words}, as a message of the older era may be", found.frames)
-    return _incomplete(bench, found, "a request without protocolVersion")
+    if is_unclear and await speaks_both_eras(context):  # Over HTTP the header tells the era.
+        await context.close_session()  # On stdio the process may belong to the older era from now on.
+        return passed(f"{found.outcome}, as a message of the older era may be", found.frames)
+    return _incomplete(context, found, "a request without protocolVersion")
 
 
-def _lacking(bench: Bench, key: str) -> JSONObject:
-    message = bench.client.request_object("server/discover")
-    meta: JSONObject = {name: value for name, value in bench.client.meta().items() if name != key}
+def _lacking(context: ProbeContext, key: str) -> JSONObject:
+    message = context.client.request_object("server/discover")
+    meta: JSONObject = {name: value for name, value in context.client.meta().items() if name != key}
     return {**message, "params": {"_meta": meta}}
 
 
-def _incomplete(bench: Bench, found: Said, what: str) -> Conclusion:
+def _incomplete(context: ProbeContext, found: RawAnswer, what: str) -> Conclusion:
     if found.code == _INVALID_PARAMS and found.status in (0, 400):
-        return passed(found.words, found.frames)
+        return passed(found.outcome, found.frames)
     wanted = "400 and -32602" if found.status else "-32602"
-    return bench.breaks(
-        "STAT-002/R-211", f"{what} was {found.words}, not refused with {wanted}", found.frames
+    return context.violation(
+        "STAT-002/R-211", f"{what} was {found.outcome}, not refused with {wanted}", found.frames
     )
 
 
-async def _unsupported(bench: Bench) -> Conclusion:
-    message = bench.client.request_object("server/discover", {"_meta": {VERSION_KEY: NO_VERSION}})
-    found = await ask(bench, message)
+async def _unsupported(context: ProbeContext) -> Conclusion:
+    message = context.client.request_object("server/discover", {"_meta": {VERSION_KEY: NO_VERSION}})
+    found = await ask(context, message)
     if found.code == UNSUPPORTED:
-        return passed(found.words, found.frames)
-    text = f"version {NO_VERSION} was {found.words}, not refused with -32022"
-    return bench.breaks("PROTO-008/R-219", text, found.frames)
+        return passed(found.outcome, found.frames)
+    text = f"version {NO_VERSION} was {found.outcome}, not refused with -32022"
+    return context.violation("PROTO-008/R-219", text, found.frames)
 
 
-async def _unknown_status(bench: Bench) -> Conclusion:
-    streamable(bench)
-    found = await ask(bench, bench.client.request_object("mcpproxy/no-such-method"))
+async def _unknown_status(context: ProbeContext) -> Conclusion:
+    streamable(context)
+    found = await ask(context, context.client.request_object("mcpproxy/no-such-method"))
     if found.status == 404 and found.code == _METHOD_NOT_FOUND:
-        return passed(found.words, found.frames)
-    text = f"a method that nobody has was {found.words}, not refused with 404 and -32601"
-    return bench.breaks("ERR-002/R-218", text, found.frames)
+        return passed(found.outcome, found.frames)
+    text = f"a method that nobody has was {found.outcome}, not refused with 404 and -32601"
+    return context.violation("ERR-002/R-218", text, found.frames)
 
 
-async def _removed(bench: Bench) -> Conclusion:
+async def _removed(context: ProbeContext) -> Conclusion:
     words: list[str] = []
     frames: list[int] = []
-    for method, params in _GONE:
-        found = await ask(bench, bench.client.request_object(method, params))
+    for method, params in _REMOVED_METHODS:
+        found = await ask(context, context.client.request_object(method, params))
         frames += found.frames
-        words.append(f"{method} {found.words}")
+        words.append(f"{method} {found.outcome}")
         if not found.is_served and found.code != _METHOD_NOT_FOUND:
-            text = f"{method}, which {bench.revision} does not have, was {found.words}, not with -32601"
-            return bench.breaks("ERR-002/R-218", text, found.frames)
+            text = f"{method}, which {context.revision} does not have, was {found.outcome}, not with -32601"
+            return context.violation("ERR-002/R-218", text, found.frames)
     return passed("; ".join(words), tuple(frames))
 
 
-async def _session_header(bench: Bench) -> Conclusion:
-    wire = streamable(bench)
-    raw = dumps(bench.client.request_object("server/discover"))
+async def _session_header(context: ProbeContext) -> Conclusion:
+    wire = streamable(context)
+    raw = dumps(context.client.request_object("server/discover"))
     headers = [*wire.headers(raw), ("Mcp-Session-Id", str(uuid4())), ("Last-Event-ID", "mcpproxy-1")]
-    exchange = await posted(bench, raw, headers)
+    exchange = await post(context, raw, headers)
     if exchange.header("mcp-session-id") is not None:
         text = "a stateless request was answered with a session id"
-        return bench.breaks("PROTO-010/R-241", text, exchange.seen)
-    found = said(exchange)
-    if found.is_served or await speaks_both(bench):
-        return passed(found.words, found.frames)
-    text = f"a request with a session id of older clients was {found.words}; it should be ignored"
-    return sentence("warning", text, found.frames, f"{_HTTP_PAGE}#earlier-streamable-http-revisions")
+        return context.violation("PROTO-010/R-241", text, exchange.seen)
+    found = raw_answer(exchange)
+    if found.is_served or await speaks_both_eras(context):
+        return passed(found.outcome, found.frames)
+    text = f"a request with a session id of older clients was {found.outcome}; it should be ignored"
+    return cited("warning", text, found.frames, f"{_HTTP_PAGE}#earlier-streamable-http-revisions")
 
 
-async def _retired(bench: Bench) -> Conclusion:
-    wire = streamable(bench)
-    if await speaks_both(bench):
+async def _retired(context: ProbeContext) -> Conclusion:
+    wire = streamable(context)
+    if await speaks_both_eras(context):
         raise Skipped("the server serves older clients, too")
     for method in ("GET", "DELETE"):
-        exchange = await posted(bench, b"", wire.headers(), method=method, until_head=True)
+        exchange = await post(context, b"", wire.headers(), method=method, until_head=True)
         if exchange.status not in (405, 401, 403, 429):
             text = f"{method} was answered with {exchange.status}, not with 405"
-            return bench.breaks("HTTP-020/R-240", text, exchange.seen)
+            return context.violation("HTTP-020/R-240", text, exchange.seen)
     return passed("GET and DELETE are declined")
 
 
-async def _older_client(bench: Bench) -> Conclusion:
-    async with bench.fresh("older-client") as client:
+async def _older_client(context: ProbeContext) -> Conclusion:
+    async with context.new_session("older-client") as client:
         id = client.new_id()
         params = client.initialize_params(STATEFUL[-1])
         raw = dumps({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params})
@@ -155,13 +163,13 @@ async def _older_client(bench: Bench) -> Conclusion:
             answer = await client.answer(await client.begin_raw(raw, id, "initialize"))
         except HttpStatusError as fault:
             text = f"initialize was refused with HTTP status {fault.status} and no word on the versions"
-            return bench.breaks("ERA-003/R-276", text, fault.frames)
+            return context.violation("ERA-003/R-276", text, fault.frames)
     if not answer.is_error:
-        bench.is_dual = True
+        context.is_dual = True
         return passed(f"served: it speaks {shown(answer.members.get('protocolVersion'))}, too", answer.frames)
     if not _names_a_version(answer.error):
         text = "initialize was refused without a word on the versions that are spoken"
-        return bench.breaks("ERA-003/R-276", text, answer.frames)
+        return context.violation("ERA-003/R-276", text, answer.frames)
     return passed(f"refused with {shown(answer.code)}, naming versions", answer.frames)
 
 
@@ -170,42 +178,42 @@ def _names_a_version(error: JSONObject) -> bool:
     return any(revision in text for revision in REVISIONS)
 
 
-async def _both(bench: Bench) -> Conclusion:
-    if not await speaks_both(bench):
+async def _both(context: ProbeContext) -> Conclusion:
+    if not await speaks_both_eras(context):
         raise Skipped("the server speaks one era")
-    async with bench.fresh("both-eras", connected=True, revision=STATEFUL[-1]) as older:
-        found = await ask(bench, bench.client.request_object("server/discover"))
+    async with context.new_session("both-eras", connected=True, revision=STATEFUL[-1]) as older:
+        found = await ask(context, context.client.request_object("server/discover"))
         try:
             answer = await older.ping()
         except ValidateError as fault:
-            text = f"a session of {older.revision} was lost beside a request of {bench.revision}: {fault}"
+            text = f"a session of {older.revision} was lost beside a request of {context.revision}: {fault}"
             return Conclusion("failed", text, fault.frames)
     if not found.is_served:
-        text = f"a request of {bench.revision} beside a session of {older.revision} was {found.words}"
-        return sentence(
-            "failed", text, found.frames, f"{bench.revision}/basic/versioning#compatibility-matrix"
+        text = f"a request of {context.revision} beside a session of {older.revision} was {found.outcome}"
+        return cited(
+            "failed", text, found.frames, f"{context.revision}/basic/versioning#compatibility-matrix"
         )
-    return passed(f"{older.revision} and {bench.revision} side by side", (*found.frames, *answer.frames))
+    return passed(f"{older.revision} and {context.revision} side by side", (*found.frames, *answer.frames))
 
 
-async def _results(bench: Bench) -> Conclusion:
+async def _results(context: ProbeContext) -> Conclusion:
     count = 0
-    async for method, answer in _everything(bench):
+    async for method, answer in _everything(context):
         if not answer.is_error and _lacks_type(answer.members):
             text = f"the result of {method} has no resultType"
-            return bench.breaks("STAT-004/R-213", text, answer.frames)
+            return context.violation("STAT-004/R-213", text, answer.frames)
         count += 1
     return passed(f"{count} results say of what type they are")
 
 
-async def _hints(bench: Bench) -> Conclusion:
+async def _hints(context: ProbeContext) -> Conclusion:
     count = 0
-    async for method, answer in _everything(bench):
+    async for method, answer in _everything(context):
         if not answer.is_error and answer.members.get("resultType", "complete") == "complete":
             count += 1
             if fault := _hint_fault(answer.members):
                 text = f"the result of {method} has {fault}"
-                return bench.breaks("CACHE-001/R-263", text, answer.frames)
+                return context.violation("CACHE-001/R-263", text, answer.frames)
     return passed(f"{count} results say how long and for whom they may be kept")
 
 
@@ -222,14 +230,14 @@ def _hint_fault(result: JSONObject) -> str:
     return ""
 
 
-async def _everything(bench: Bench) -> AsyncIterator[tuple[str, Answer]]:
+async def _everything(context: ProbeContext) -> AsyncIterator[tuple[str, Answer]]:
     """Every request whose result may be kept, once, as far as the server has the feature."""
     wanted: list[tuple[str, JSONObject]] = [("server/discover", {})]
-    wanted += [(method, {}) for needed, method in _LISTS if bench.declares(needed)]
-    if bench.walk.resources:
-        wanted.append(("resources/read", {"uri": bench.walk.resources[0].get("uri")}))
+    wanted += [(method, {}) for needed, method in _LISTS if context.declares(needed)]
+    if context.inventory.resources:
+        wanted.append(("resources/read", {"uri": context.inventory.resources[0].get("uri")}))
     for method, params in wanted:
-        yield method, await bench.client.request(method, params)
+        yield method, await context.client.request(method, params)
 
 
 _HTTP: Final = ("http",)

@@ -12,12 +12,12 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
-from mcpproxy.validate.probes.jsonrpc import NOBODYS
-from mcpproxy.validate.stdio import StdioWire
+from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.probes.jsonrpc import UNKNOWN_METHOD
+from mcpproxy.validate.stdio_wire import StdioWire
 
 _PROMPT_S: Final = 5.0
 """A server that runs on for so long after the sign to end did not end promptly."""
@@ -28,22 +28,22 @@ _APART_S: Final = 0.002
 _TOGETHER: Final = 5
 
 
-async def _stdout(bench: Bench) -> Conclusion:
+async def _stdout(context: ProbeContext) -> Conclusion:
     """All kinds of occasions to write something to stdout; the observer looks at what is there."""
-    async with bench.fresh("stdout", connected=True) as client:
+    async with context.new_session("stdout", connected=True) as client:
         wire = _wire(client)
-        await client.request(NOBODYS)
+        await client.request(UNKNOWN_METHOD)
         await client.send(b'{"jsonrpc":"2.0","method":')
-        if bench.declares("tools"):
+        if context.declares("tools"):
             await client.request("tools/call", {"name": "mcpproxy-no-such-tool", "arguments": {}})
         await client.ping()
         await client.close()
-        said = f"{len(client.heard)} messages on stdout, {wire.stderr_bytes:,} bytes on stderr"
-        return passed(said, tuple(frame.seq for frame in client.heard))
+        text = f"{len(client.received)} messages on stdout, {wire.stderr_bytes:,} bytes on stderr"
+        return passed(text, tuple(frame.seq for frame in client.received))
 
 
-async def _split(bench: Bench) -> Conclusion:
-    client, wire = bench.client, bench.stdio_wire
+async def _split(context: ProbeContext) -> Conclusion:
+    client, wire = context.client, context.stdio_wire
     id = client.new_id()
     method = "server/discover" if client.is_stateless else "ping"
     # The pieces end within a name, an escape, and a character of three bytes.
@@ -53,7 +53,7 @@ async def _split(bench: Bench) -> Conclusion:
     ends = [*sorted(set(cuts) - {0}), len(raw)]
     pending = client.expect(id, method)
     start = 0
-    async with wire.turn:
+    async with wire.write_lock:
         for end in ends:
             pending.seq = await wire.write(raw[start:end])
             await asyncio.sleep(_APART_S)
@@ -64,14 +64,14 @@ async def _split(bench: Bench) -> Conclusion:
     return passed(f"one message in {len(ends)} writes was answered", answer.frames)
 
 
-async def _together(bench: Bench) -> Conclusion:
-    client, wire = bench.client, bench.stdio_wire
+async def _together(context: ProbeContext) -> Conclusion:
+    client, wire = context.client, context.stdio_wire
     method = "server/discover" if client.is_stateless else "ping"
     ids = [client.new_id() for _ in range(_TOGETHER)]
     pending = [client.expect(id, method) for id in ids]
     lines = [dumps(client.request_object(method, id=id)) + b"\n" for id in ids]
-    async with wire.turn:
-        first = wire.tape.seq + 1
+    async with wire.write_lock:
+        first = wire.recording.seq + 1
         await wire.write(b"".join(lines))
     for number, one in enumerate(pending):
         one.seq = first + number
@@ -80,31 +80,31 @@ async def _together(bench: Bench) -> Conclusion:
     return passed(f"{_TOGETHER} messages in one write, {len(answers)} answers", frames)
 
 
-async def _eof(bench: Bench) -> Conclusion:
-    async with bench.fresh("stdin-eof", connected=True) as client:
+async def _eof(context: ProbeContext) -> Conclusion:
+    async with context.new_session("stdin-eof", connected=True) as client:
         wire = _wire(client)
         started = time.monotonic()
         wire.close_stdin()
-        limit_s = _limit_s(bench)
+        limit_s = _limit_s(context)
         if not await wire.ended(limit_s):
             await wire.kill()
-            said = f"the server was still running {limit_s:g} s after its stdin was closed"
+            text = f"the server was still running {limit_s:g} s after its stdin was closed"
             if client.is_stateless:
-                return bench.breaks("STDIO-005/R-061", said)
-            return warned(f"{said}; {bench.revision} leaves it to the host to end it")
+                return context.violation("STDIO-005/R-061", text)
+            return warned(f"{text}; {context.revision} leaves it to the host to end it")
         took_s = time.monotonic() - started
         await client.close()
     return _ended(wire.exit_code, took_s, "its stdin was closed")
 
 
-async def _sigterm(bench: Bench) -> Conclusion:
+async def _sigterm(context: ProbeContext) -> Conclusion:
     if not hasattr(signal, "SIGKILL"):
         raise Skipped("this system has no SIGTERM that can be caught")
-    async with bench.fresh("sigterm", connected=True) as client:
+    async with context.new_session("sigterm", connected=True) as client:
         wire = _wire(client)
         started = time.monotonic()
         wire.signal(signal.SIGTERM)
-        limit_s = _limit_s(bench)
+        limit_s = _limit_s(context)
         if not await wire.ended(limit_s):
             await wire.kill()
             return warned(f"the server was still running {limit_s:g} s after SIGTERM; it can only be killed")
@@ -124,22 +124,22 @@ def _ended(code: int | None, took_s: float, after: str) -> Conclusion:
     )
 
 
-async def _restart(bench: Bench) -> Conclusion:
+async def _restart(context: ProbeContext) -> Conclusion:
     method = "tools/list"
-    here = await bench.client.list(method)
-    async with bench.fresh("restart", connected=True) as client:
+    here = await context.client.list(method)
+    async with context.new_session("restart", connected=True) as client:
         there = await client.list(method)
         if here != there:
             # Some servers register tools when the handshake is over: once they have settled, they count.
             await client.ping()
             there = await client.list(method)
-        frames = (client.wire.tape.seq,)
+        frames = (client.wire.recording.seq,)
     if here == there:
         return passed(f"{len(there)} tools, the same in both", frames)
-    said = f"another process lists other tools: {_difference(here, there)}"
-    if bench.client.is_stateless:
-        return bench.breaks("TOOL-013/R-150", said, frames)
-    return warned(f"{said}; nothing forbids it, but hosts remember what users have approved", frames)
+    text = f"another process lists other tools: {_difference(here, there)}"
+    if context.client.is_stateless:
+        return context.violation("TOOL-013/R-150", text, frames)
+    return warned(f"{text}; nothing forbids it, but hosts remember what users have approved", frames)
 
 
 def _difference(here: list[JSONObject], there: list[JSONObject]) -> str:
@@ -150,12 +150,12 @@ def _difference(here: list[JSONObject], there: list[JSONObject]) -> str:
         return f"{', '.join(more[:5])} is new"
     if names != others:
         return "they come in another order"
-    changed = [name for name, one, other in zip(names, here, there, strict=True) if one != other]
-    return f"{', '.join(changed[:5])} is defined otherwise"
+    with_headers = [name for name, one, other in zip(names, here, there, strict=True) if one != other]
+    return f"{', '.join(with_headers[:5])} is defined otherwise"
 
 
-def _limit_s(bench: Bench) -> float:
-    return min(_PROMPT_S, bench.options.timeout_s)
+def _limit_s(context: ProbeContext) -> float:
+    return min(_PROMPT_S, context.options.timeout_s)
 
 
 def _wire(client: Client) -> StdioWire:

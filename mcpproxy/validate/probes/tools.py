@@ -10,13 +10,13 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
+from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.walk import to_call, walk_tools
 
-_NOBODYS: Final = "mcpproxy-no-such-thing"
+_UNKNOWN_NAME: Final = "mcpproxy-no-such-thing"
 
 _WRONG: Final[dict[str, JSON]] = {
     "string": {"no": "string"},
@@ -29,68 +29,68 @@ _WRONG: Final[dict[str, JSON]] = {
 """A value that is not of the type, and that nobody reads as one out of kindness."""
 
 
-async def _unknown_tool(bench: Bench) -> Conclusion:
-    answer = await bench.client.request("tools/call", {"name": _NOBODYS, "arguments": {}})
+async def _unknown_tool(context: ProbeContext) -> Conclusion:
+    answer = await context.client.request("tools/call", {"name": _UNKNOWN_NAME, "arguments": {}})
     if answer.is_error:
         return passed(f"refused with {shown(answer.code)}", answer.frames)
-    said = "with a tool's result (isError)" if _has_failed(answer) else "as if it had worked"
-    return bench.breaks(
-        "TOOL-006/R-143", f"a call of a tool that does not exist was answered {said}", answer.frames
+    text = "with a tool's result (isError)" if _has_failed(answer) else "as if it had worked"
+    return context.violation(
+        "TOOL-006/R-143", f"a call of a tool that does not exist was answered {text}", answer.frames
     )
 
 
-async def _missing_argument(bench: Bench) -> Conclusion:
-    await walk_tools(bench)
-    for name, arguments in to_call(bench):
-        for left_out in _required(bench, name):
+async def _missing_argument(context: ProbeContext) -> Conclusion:
+    await walk_tools(context)
+    for name, arguments in to_call(context):
+        for left_out in _required(context, name):
             given: JSONObject = {key: value for key, value in arguments.items() if key != left_out}
-            said = f"{shown(name)} without its required argument {shown(left_out)}"
-            return await _refused_call(bench, name, given, said)
+            text = f"{shown(name)} without its required argument {shown(left_out)}"
+            return await _refused_call(context, name, given, text)
     raise Skipped("no tool that may be called has a required argument")
 
 
-async def _wrong_argument(bench: Bench) -> Conclusion:
-    await walk_tools(bench)
-    for name, arguments in to_call(bench):
-        for argument, schema in _properties(bench, name).items():
+async def _wrong_argument(context: ProbeContext) -> Conclusion:
+    await walk_tools(context)
+    for name, arguments in to_call(context):
+        for argument, schema in _properties(context, name).items():
             kind = schema.get("type") if isinstance(schema, dict) else None
             if isinstance(kind, str) and kind in _WRONG:
                 given: JSONObject = {**arguments, argument: _WRONG[kind]}
-                said = f"{shown(name)} with {shown(argument)} that is no {kind}"
-                return await _refused_call(bench, name, given, said)
+                text = f"{shown(name)} with {shown(argument)} that is no {kind}"
+                return await _refused_call(context, name, given, text)
     raise Skipped("no tool that may be called has an argument of a plain type")
 
 
-async def _refused_call(bench: Bench, name: str, arguments: JSONObject, said: str) -> Conclusion:
-    answer = await bench.client.request("tools/call", {"name": name, "arguments": arguments})
+async def _refused_call(context: ProbeContext, name: str, arguments: JSONObject, text: str) -> Conclusion:
+    answer = await context.client.request("tools/call", {"name": name, "arguments": arguments})
     if answer.is_error:
-        return passed(f"{said} was refused with {shown(answer.code)}", answer.frames)
+        return passed(f"{text} was refused with {shown(answer.code)}", answer.frames)
     if _has_failed(answer):
-        return passed(f"{said} failed (isError)", answer.frames)
-    return bench.breaks("TOOL-008/R-145", f"{said} was called as if all were right", answer.frames)
+        return passed(f"{text} failed (isError)", answer.frames)
+    return context.violation("TOOL-008/R-145", f"{text} was called as if all were right", answer.frames)
 
 
-async def _same_again(bench: Bench) -> Conclusion:
-    first = await bench.client.request("tools/list")
-    second = await bench.client.request("tools/list")
+async def _same_again(context: ProbeContext) -> Conclusion:
+    first = await context.client.request("tools/list")
+    second = await context.client.request("tools/list")
     frames = (*first.frames, *second.frames)
     if first.members.get("tools") == second.members.get("tools"):
         return passed("two lists are the same", frames)
     return warned("tools/list says one thing, and another a moment later", frames)
 
 
-def _required(bench: Bench, name: str) -> list[str]:
-    required = _schema(bench, name).get("required")
+def _required(context: ProbeContext, name: str) -> list[str]:
+    required = _schema(context, name).get("required")
     return [one for one in required if isinstance(one, str)] if isinstance(required, list) else []
 
 
-def _properties(bench: Bench, name: str) -> JSONObject:
-    properties = _schema(bench, name).get("properties")
+def _properties(context: ProbeContext, name: str) -> JSONObject:
+    properties = _schema(context, name).get("properties")
     return properties if isinstance(properties, dict) else {}
 
 
-def _schema(bench: Bench, name: str) -> JSONObject:
-    tool = next((one for one in bench.walk.tools if one.get("name") == name), None)
+def _schema(context: ProbeContext, name: str) -> JSONObject:
+    tool = next((one for one in context.inventory.tools if one.get("name") == name), None)
     schema = tool.get("inputSchema") if tool is not None else None
     return schema if isinstance(schema, dict) else {}
 

@@ -9,7 +9,6 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
-from mcpproxy.validate.context import Bench
 from mcpproxy.validate.errors import (
     CouldNotStartError,
     HttpStatusError,
@@ -20,120 +19,121 @@ from mcpproxy.validate.errors import (
 )
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
+from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.sample import sample
 
 _SOME: Final = 5
 """So many resources and prompts are looked at, and read-only tools called."""
 
 
-async def _connect(bench: Bench) -> Conclusion:
+async def _connect(context: ProbeContext) -> Conclusion:
     try:
-        await bench.start()
+        await context.start()
     except CouldNotStartError as fault:
-        bench.unopened = str(fault)
+        context.open_failure = str(fault)
         raise
-    return passed("it is there" if bench.target.url else "it was started")
+    return passed("it is there" if context.target.url else "it was started")
 
 
-async def _handshake(bench: Bench) -> Conclusion:
-    client = bench.client
+async def _handshake(context: ProbeContext) -> Conclusion:
+    client = context.client
     wanted = client.revision
     try:
         answer = await client.connect()
     except ValidateError as fault:
         # A server of the other era refuses in whatever way it likes.
         kinds = (UnsupportedVersionError, RefusedError, HttpStatusError)
-        bench.is_other_offered = isinstance(fault, kinds)
-        bench.unopened = f"there is no session: {fault}"
+        context.is_revision_refused = isinstance(fault, kinds)
+        context.open_failure = f"there is no session: {fault}"
         raise
-    bench.server = client.server
-    if client.revision != wanted and bench.is_exact:
-        bench.is_other_offered = True
-        bench.unopened = f"the server does not speak {wanted}"
+    context.server = client.server
+    if client.revision != wanted and context.is_exact:
+        context.is_revision_refused = True
+        context.open_failure = f"the server does not speak {wanted}"
         raise UnsupportedVersionError(
             f"asked for {wanted}, the server offers {client.revision}", answer.frames, (client.revision,)
         )
-    bench.revision = client.revision
-    info = bench.server_info
+    context.revision = client.revision
+    info = context.server_info
     name = f"{info.get('name', 'a server without name')} {info.get('version', '')}".strip()
     return passed(f"{name} speaks {client.revision}", answer.frames)
 
 
-async def _ping(bench: Bench) -> Conclusion:
-    answer = await bench.client.ping()
+async def _ping(context: ProbeContext) -> Conclusion:
+    answer = await context.client.ping()
     if answer.is_error:
-        return bench.breaks("LIFE-004/R-040", "ping was refused", answer.frames)
+        return context.violation("LIFE-004/R-040", "ping was refused", answer.frames)
     return passed("answered", answer.frames)
 
 
-async def _tools(bench: Bench) -> Conclusion:
-    bench.walk.tools = await bench.client.list("tools/list")
-    return passed(_counted(bench.walk.tools, "tool"))
+async def _tools(context: ProbeContext) -> Conclusion:
+    context.inventory.tools = await context.client.list("tools/list")
+    return passed(_counted(context.inventory.tools, "tool"))
 
 
-async def _resources(bench: Bench) -> Conclusion:
-    bench.walk.resources = await bench.client.list("resources/list")
-    return passed(_counted(bench.walk.resources, "resource"))
+async def _resources(context: ProbeContext) -> Conclusion:
+    context.inventory.resources = await context.client.list("resources/list")
+    return passed(_counted(context.inventory.resources, "resource"))
 
 
-async def _templates(bench: Bench) -> Conclusion:
-    answer = await bench.client.request("resources/templates/list")
+async def _templates(context: ProbeContext) -> Conclusion:
+    answer = await context.client.request("resources/templates/list")
     if answer.code == -32601:
         raise Skipped("the server has no resource templates (-32601)")
-    bench.walk.templates = await bench.client.list("resources/templates/list")
-    return passed(_counted(bench.walk.templates, "template"))
+    context.inventory.templates = await context.client.list("resources/templates/list")
+    return passed(_counted(context.inventory.templates, "template"))
 
 
-async def _prompts(bench: Bench) -> Conclusion:
-    bench.walk.prompts = await bench.client.list("prompts/list")
-    return passed(_counted(bench.walk.prompts, "prompt"))
+async def _prompts(context: ProbeContext) -> Conclusion:
+    context.inventory.prompts = await context.client.list("prompts/list")
+    return passed(_counted(context.inventory.prompts, "prompt"))
 
 
-async def walk_tools(bench: Bench) -> None:
+async def walk_tools(context: ProbeContext) -> None:
     """As much of the walk as is needed, where it was left out."""
-    bench.walk.tools = bench.walk.tools or await bench.client.list("tools/list")
+    context.inventory.tools = context.inventory.tools or await context.client.list("tools/list")
 
 
-async def walk_resources(bench: Bench) -> None:
+async def walk_resources(context: ProbeContext) -> None:
     """As ``walk_tools``."""
-    walk, client = bench.walk, bench.client
+    walk, client = context.inventory, context.client
     walk.resources = walk.resources or await client.list("resources/list")
     with suppress(RefusedError):  # not every server has templates
         walk.templates = walk.templates or await client.list("resources/templates/list")
 
 
-async def walk_prompts(bench: Bench) -> None:
+async def walk_prompts(context: ProbeContext) -> None:
     """As ``walk_tools``."""
-    bench.walk.prompts = bench.walk.prompts or await bench.client.list("prompts/list")
+    context.inventory.prompts = context.inventory.prompts or await context.client.list("prompts/list")
 
 
-async def _calls(bench: Bench) -> Conclusion:
-    await walk_tools(bench)
-    calls = to_call(bench)
+async def _calls(context: ProbeContext) -> Conclusion:
+    await walk_tools(context)
+    calls = to_call(context)
     if not calls:
         raise Skipped("no tool declares readOnlyHint; name one with --call NAME=JSON, or --call-all")
     frames: list[int] = []
-    said: list[str] = []
+    text: list[str] = []
     for name, arguments in calls:
-        answer = await bench.client.request("tools/call", {"name": name, "arguments": arguments})
+        answer = await context.client.request("tools/call", {"name": name, "arguments": arguments})
         frames += answer.frames
         if answer.is_error:
-            said.append(f"{name} refused ({shown(answer.code)})")
+            text.append(f"{name} refused ({shown(answer.code)})")
         elif answer.members.get("isError") is True:
-            said.append(f"{name} failed (isError)")
+            text.append(f"{name} failed (isError)")
         else:
-            said.append(name)
-    return passed(f"called {', '.join(said)}", tuple(frames))
+            text.append(name)
+    return passed(f"called {', '.join(text)}", tuple(frames))
 
 
-def to_call(bench: Bench) -> list[tuple[str, JSONObject]]:
+def to_call(context: ProbeContext) -> list[tuple[str, JSONObject]]:
     """The tools that may be called, with arguments: those that only read, and those that the user named."""
-    named = list(bench.options.calls)
-    for tool in bench.walk.tools:
+    named = list(context.options.calls)
+    for tool in context.inventory.tools:
         name = tool.get("name")
         annotations = tool.get("annotations")
         is_harmless = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
-        wanted = bench.options.calls_all or (is_harmless and len(named) < _SOME)
+        wanted = context.options.calls_all or (is_harmless and len(named) < _SOME)
         if isinstance(name, str) and wanted and all(name != given for given, _ in named):
             arguments = sample(tool.get("inputSchema"))
             if isinstance(arguments, dict):
@@ -141,14 +141,14 @@ def to_call(bench: Bench) -> list[tuple[str, JSONObject]]:
     return named
 
 
-async def _reads(bench: Bench) -> Conclusion:
-    await walk_resources(bench)
-    uris = [uri for one in bench.walk.resources if isinstance(uri := one.get("uri"), str)][:_SOME]
+async def _reads(context: ProbeContext) -> Conclusion:
+    await walk_resources(context)
+    uris = [uri for one in context.inventory.resources if isinstance(uri := one.get("uri"), str)][:_SOME]
     if not uris:
         raise Skipped("there are no resources")
     frames: list[int] = []
     for uri in uris:
-        answer = await bench.client.request("resources/read", {"uri": uri})
+        answer = await context.client.request("resources/read", {"uri": uri})
         frames += answer.frames
         if answer.is_error:
             return Conclusion(
@@ -157,16 +157,16 @@ async def _reads(bench: Bench) -> Conclusion:
     return passed(f"{len(uris)} read", tuple(frames))
 
 
-async def _gets(bench: Bench) -> Conclusion:
-    await walk_prompts(bench)
-    prompts = [one for one in bench.walk.prompts if isinstance(one.get("name"), str)][:_SOME]
+async def _gets(context: ProbeContext) -> Conclusion:
+    await walk_prompts(context)
+    prompts = [one for one in context.inventory.prompts if isinstance(one.get("name"), str)][:_SOME]
     if not prompts:
         raise Skipped("there are no prompts")
     frames: list[int] = []
     for prompt in prompts:
         arguments = _prompt_arguments(prompt)
         params: JSONObject = {"name": prompt["name"], "arguments": arguments}
-        answer = await bench.client.request("prompts/get", params)
+        answer = await context.client.request("prompts/get", params)
         frames += answer.frames
         if answer.is_error and not arguments:  # what we made up may not be what it takes
             return Conclusion(
@@ -186,24 +186,24 @@ def _prompt_arguments(prompt: JSONObject) -> JSONObject:
     return found
 
 
-async def _completes(bench: Bench) -> Conclusion:
-    await walk_prompts(bench)
-    for prompt in bench.walk.prompts:
+async def _completes(context: ProbeContext) -> Conclusion:
+    await walk_prompts(context)
+    for prompt in context.inventory.prompts:
         arguments = prompt.get("arguments")
         for one in arguments if isinstance(arguments, list) else ():
             if isinstance(one, dict) and isinstance(one.get("name"), str):
                 reference: JSON = {"type": "ref/prompt", "name": prompt["name"]}
                 params: JSON = {"ref": reference, "argument": {"name": one["name"], "value": ""}}
-                answer = await bench.client.request("completion/complete", params)
+                answer = await context.client.request("completion/complete", params)
                 if answer.is_error:
-                    said = f"completion of {shown(prompt['name'])} is refused: {answer.refusal}"
-                    return Conclusion("warning", said, answer.frames)
+                    text = f"completion of {shown(prompt['name'])} is refused: {answer.refusal}"
+                    return Conclusion("warning", text, answer.frames)
                 return passed("answered", answer.frames)
     raise Skipped("no prompt has an argument that could be completed")
 
 
-async def _logs(bench: Bench) -> Conclusion:
-    answer = await bench.client.request("logging/setLevel", {"level": "debug"})
+async def _logs(context: ProbeContext) -> Conclusion:
+    answer = await context.client.request("logging/setLevel", {"level": "debug"})
     if answer.is_error:
         return Conclusion("warning", f"logging is declared and refused: {answer.refusal}", answer.frames)
     return passed("the level was taken", answer.frames)

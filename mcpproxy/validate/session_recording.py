@@ -1,7 +1,7 @@
-"""What passes between our client and a server under test: filed, judged, and told to who listens.
+"""Records and judges the messages between our client and a server under test.
 
-A tape is one recording, made in the process that talks. The client's side of it and the server's are told
-as they happen; in the trace they look as if a proxy had seen them.
+The recording is made in the client's own process. In the trace both sides look as if a proxy had recorded
+them.
 """
 
 import os
@@ -28,13 +28,13 @@ from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 
 
-class Tape:
-    """One recording at ``path``. ``findings`` grows as messages are judged, ``frames`` counts them.
+class SessionRecording:
+    """One recording at ``path``. ``findings`` grows as messages are judged; ``frames`` is their number.
 
-    ``trouble`` says why the file is not whole; it is empty while it is.
+    ``fault`` says why the file is incomplete; it is empty otherwise.
 
     Raises:
-        McpProxyError: there can be no file at ``path``.
+        McpProxyError: ``path`` cannot be written.
     """
 
     def __init__(self, path: str, header: Header, rules: Ruleset, started_ns: int) -> None:
@@ -43,7 +43,7 @@ class Tape:
         self.tally: Final = Tally()
         self.seq = 0
         """The number of the last head or frame."""
-        self.trouble = ""
+        self.fault = ""
         self._started_ns: Final = started_ns
         self._names: Final = SessionNames()
         self._observer: Final = rules.observer()
@@ -63,28 +63,28 @@ class Tape:
 
     @property
     def frames(self) -> int:
-        """How many frames have passed, in both directions."""
+        """The number of frames in both directions."""
         return sum(self.tally.frames.values())
 
     @property
     def revision(self) -> str | None:
-        """The protocol revision that was settled."""
+        """The negotiated protocol revision."""
         return self._observer.revision
 
     def now_ns(self) -> int:
         """The time since the recording started."""
         return time.monotonic_ns() - self._started_ns
 
-    def listen(self, hear: Callable[[Recorded], None]) -> None:
-        """From here on, ``hear`` is told all that is recorded."""
-        self._listeners.append(hear)
+    def add_listener(self, listener: Callable[[Recorded], None]) -> None:
+        """Call ``listener`` with every record from now on."""
+        self._listeners.append(listener)
 
-    def unlisten(self, hear: Callable[[Recorded], None]) -> None:
-        """``hear`` is told no more."""
-        self._listeners.remove(hear)
+    def remove_listener(self, listener: Callable[[Recorded], None]) -> None:
+        """Stop calling ``listener``."""
+        self._listeners.remove(listener)
 
-    def take(self, event: Recorded) -> None:
-        """File, judge and tell one event. Heads and frames have their number already."""
+    def record(self, event: Recorded) -> None:
+        """Write and judge one event, and pass it to the listeners. Heads and frames are numbered already."""
         if self._is_closed:
             return
         session = self._names.of(event)
@@ -97,33 +97,33 @@ class Tape:
         else:
             self._writer.write(encode(event, session))
         if not isinstance(event, Encoded):
-            self._found(self._observer.observe(event))
-        for hear in tuple(self._listeners):
-            hear(event)
+            self._record_findings(self._observer.observe(event))
+        for listener in tuple(self._listeners):
+            listener(event)
 
-    def frame(self, frame: Frame) -> Frame:
-        """Number a frame as the next one, and take it."""
+    def record_frame(self, frame: Frame) -> Frame:
+        """Number a frame as the next one, and record it."""
         frame.seq = self.seq + 1
-        self.take(frame)
+        self.record(frame)
         return frame
 
     def say(self, raw: bytes) -> Frame:
-        """Our client says a whole line."""
-        return self.frame(Frame(0, CLIENT, raw, self.now_ns()))
+        """Record a whole line of our client."""
+        return self.record_frame(Frame(0, CLIENT, raw, self.now_ns()))
 
     def close(self, close: Close) -> None:
-        """The end: what is not recorded yet is, and the file is let go of."""
+        """Write the close record, and close the file."""
         if self._is_closed:
             return
         self._is_closed = True
-        self._found(self._observer.observe(close))
+        self._record_findings(self._observer.observe(close))
         self.tally.more = self._observer.more
         self._writer.write(encode_close(close, self.tally))
         if not self._writer.flush():
-            self.trouble = f"{self.path} is not whole: {self._writer.fault}"
+            self.fault = f"{self.path} is not whole: {self._writer.fault}"
         self._writer.close()
 
-    def _found(self, findings: list[Finding]) -> None:
+    def _record_findings(self, findings: list[Finding]) -> None:
         for finding in findings:
             self._writer.write(encode_finding(finding))
             self.tally.findings[finding.severity] += 1

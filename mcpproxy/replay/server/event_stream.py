@@ -1,17 +1,17 @@
-"""A stream of Server-Sent Events that outlives its connection, and an event as it was recorded."""
+"""A stream of Server-Sent Events that can be resumed on another connection, and recorded events as bytes."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
-from mcpproxy.replay.server.messages import Out
+from mcpproxy.replay.server.live_messages import OutgoingMessage
 from mcpproxy.session.frame import SseEvent
 
 
-class Stream:
-    """Events in order, for one connection after the other.
+class EventStream:
+    """Events in order, read by one connection at a time.
 
-    A connection reads on where the last one stopped, or behind the event that its client saw last.
+    A new connection continues where the last one stopped, or after the event with its ``Last-Event-ID``.
     """
 
     def __init__(self) -> None:
@@ -23,28 +23,28 @@ class Stream:
         self._is_over = False
 
     def put(self, event: bytes, id: str | None = None) -> None:
-        """Another event; ``id`` is the one it bears."""
+        """Add an event with its ``id``, if it has one."""
         self._events.append(event)
         if id:
             self._behind[id] = len(self._events)
         self._wake()
 
     def pause(self) -> None:
-        """End the connection that comes to this point."""
+        """End the connection that reaches this point; the stream can be resumed."""
         self._events.append(None)
         self._wake()
 
     def end(self) -> None:
-        """There will be no more."""
+        """End the stream: no more events will come."""
         self._is_over = True
         self._wake()
 
     def holds(self, id: str) -> bool:
-        """Whether the event with this id came on this stream."""
+        """Whether this stream contains the event with this id."""
         return id in self._behind
 
     async def read(self, last_id: str | None = None) -> AsyncIterator[bytes]:
-        """What a new connection is given; an older one gets nothing more."""
+        """The events for a new connection; an older connection ends."""
         if last_id is not None:
             self._at = self._behind[last_id]
             if self._at < len(self._events) and self._events[self._at] is None:
@@ -69,9 +69,9 @@ class Stream:
         self._news = asyncio.Event()
 
 
-def event(out: Out) -> bytes:
-    """``out`` as the event that carried it, with its own data; one without an event gets a plain one."""
-    recorded = out.said.event if out.said else None
+def event(out: OutgoingMessage) -> bytes:
+    """``out`` as an event, in its recorded form if it was recorded as one."""
+    recorded = out.recorded.event if out.recorded else None
     if recorded is None:
         return _data(out.raw, b"event: message\n")
     if recorded.after is not None and b"\n" not in out.raw and b"\r" not in out.raw:

@@ -1,6 +1,6 @@
-"""Lists of tools, prompts and resources, compared by name: all pages of one listing are one list.
+"""Compares lists of tools, prompts and resources by name; all pages of one listing form one list.
 
-Where an entry stands, and on which page, does not matter; which entries there are and what they say does.
+The position of an entry and its page do not count; the set of entries and their content do.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,27 +10,27 @@ from typing import Final, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
 from mcpproxy.protocol.wording import shown, token
-from mcpproxy.replay.diff.outcome import Change, Kind, of_difference
-from mcpproxy.replay.diff.values import Rules, differences
-from mcpproxy.replay.recording import Said, Session
+from mcpproxy.replay.diff.comparison import Change, Kind, change_from
+from mcpproxy.replay.diff.values import DiffRules, differences
+from mcpproxy.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.session.frame import CLIENT
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """The member of a result that holds the list, the member that names an entry, and its word for people."""
+class ListKind:
+    """The member of a result with the list, the member with an entry's name, and the noun for messages."""
 
     member: str
     key: str
     noun: str
 
 
-LISTS: Final[Mapping[str, Listed]] = MappingProxyType(
+LISTS: Final[Mapping[str, ListKind]] = MappingProxyType(
     {
-        "tools/list": Listed("tools", "name", "tool"),
-        "prompts/list": Listed("prompts", "name", "prompt"),
-        "resources/list": Listed("resources", "uri", "resource"),
-        "resources/templates/list": Listed("resourceTemplates", "uriTemplate", "resource template"),
+        "tools/list": ListKind("tools", "name", "tool"),
+        "prompts/list": ListKind("prompts", "name", "prompt"),
+        "resources/list": ListKind("resources", "uri", "resource"),
+        "resources/templates/list": ListKind("resourceTemplates", "uriTemplate", "resource template"),
     }
 )
 
@@ -38,32 +38,32 @@ _SCHEMAS: Final = ("inputSchema", "outputSchema", "arguments")
 _DESCRIPTIONS: Final = ("description", "title")
 
 _Name: TypeAlias = tuple[str, int]
-"""A name, and how many entries before it are called so too."""
+"""A name, and how many earlier entries have the same name."""
 
 
 @dataclass(slots=True)
-class Listing:
-    """One walk through a list: the requests for its pages and their results, ``first`` for the first page."""
+class PagedListing:
+    """One listing: the requests for its pages and their results. ``first`` asks for the first page."""
 
-    first: Said
-    requests: list[Said] = field(default_factory=list[Said])
+    first: SessionMessage
+    requests: list[SessionMessage] = field(default_factory=list[SessionMessage])
     results: list[JSONObject] = field(default_factory=list[JSONObject])
 
     @property
-    def of(self) -> Listed:
+    def of(self) -> ListKind:
         """What kind of list it is."""
         return LISTS[self.first.method or ""]
 
 
-def listings(session: Session) -> list[Listing]:
+def listings(session: RecordedSession) -> list[PagedListing]:
     """Every listing of a session that was answered, in the order of their first pages."""
-    found: list[Listing] = []
-    goes_on: dict[tuple[str, str], Listing] = {}
-    for said in session.messages:
-        message = said.message
-        if said.sender != CLIENT or not isinstance(message, Request) or message.method not in LISTS:
+    found: list[PagedListing] = []
+    goes_on: dict[tuple[str, str], PagedListing] = {}
+    for entry in session.messages:
+        message = entry.message
+        if entry.sender != CLIENT or not isinstance(message, Request) or message.method not in LISTS:
             continue
-        answer = session.answers_to(said)
+        answer = session.answers_to(entry)
         if answer is None or not isinstance(answer.message, Response):
             continue
         result = answer.message.result
@@ -72,9 +72,9 @@ def listings(session: Session) -> list[Listing]:
         cursor = _cursor(message)
         listing = goes_on.pop((message.method, cursor), None) if cursor is not None else None
         if listing is None:
-            listing = Listing(said)
+            listing = PagedListing(entry)
             found.append(listing)
-        listing.requests.append(said)
+        listing.requests.append(entry)
         listing.results.append(result)
         following = result.get("nextCursor")
         if isinstance(following, str):
@@ -82,8 +82,8 @@ def listings(session: Session) -> list[Listing]:
     return found
 
 
-def changes(expected: Listing, found: Listing, rules: Rules) -> Iterator[Change]:
-    """What is not as it was: entries gone, entries new, entries that say something else."""
+def changes(expected: PagedListing, found: PagedListing, rules: DiffRules) -> Iterator[Change]:
+    """The changes between two listings: entries removed, added and changed."""
     of = expected.of
     were, are = dict(_entries(expected)), dict(_entries(found))
     for name, (pointer, value) in were.items():
@@ -96,14 +96,14 @@ def changes(expected: Listing, found: Listing, rules: Rules) -> Iterator[Change]
         if name in are:
             for each in differences(value, are[name][1], rules, pointer):
                 within = each.pointer.removeprefix(pointer)
-                yield of_difference(each, _kind(within), f"{of.noun} {shown(name[0])}", within)
-    for each in differences(_around(expected), _around(found), rules, "/result"):
-        yield of_difference(each)
+                yield change_from(each, _kind(within), f"{of.noun} {shown(name[0])}", within)
+    for each in differences(_envelope(expected), _envelope(found), rules, "/result"):
+        yield change_from(each)
 
 
-def pages(all_listings: Iterable[Listing]) -> set[int]:
+def pages(all_listings: Iterable[PagedListing]) -> set[int]:
     """The places of all requests that belong to a listing."""
-    return {said.index for listing in all_listings for said in listing.requests}
+    return {entry.index for listing in all_listings for entry in listing.requests}
 
 
 def _kind(pointer: str) -> Kind:
@@ -113,7 +113,7 @@ def _kind(pointer: str) -> Kind:
     return "description" if member in _DESCRIPTIONS else "value"
 
 
-def _entries(listing: Listing) -> Iterator[tuple[_Name, tuple[str, JSON]]]:
+def _entries(listing: PagedListing) -> Iterator[tuple[_Name, tuple[str, JSON]]]:
     of = listing.of
     seen: dict[str, int] = {}
     for result in listing.results:
@@ -125,8 +125,8 @@ def _entries(listing: Listing) -> Iterator[tuple[_Name, tuple[str, JSON]]]:
             yield (name, count), (f"/result{token(of.member)}/{index}", entry)
 
 
-def _around(listing: Listing) -> JSON:
-    """The first page without its entries; a list that is no list stays."""
+def _envelope(listing: PagedListing) -> JSON:
+    """The first page without its entries; a malformed list is kept."""
     of = listing.of
     first = listing.results[0]
     hidden = {"nextCursor", *((of.member,) if isinstance(first.get(of.member), list) else ())}

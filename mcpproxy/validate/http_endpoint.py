@@ -1,7 +1,7 @@
-"""A server over HTTP under test, and all connections to it: every byte of them is on the tape.
+"""The HTTP endpoint under test, with all connections to it; every byte is recorded.
 
-The copy is taken where a connection is read and written, beneath the HTTP library, so that the tape holds
-what really passed; it becomes heads, bodies and events in the same way as in a recording of the proxy.
+The bytes are copied where a connection is read and written, beneath the HTTP library, so that the recording
+holds what was really sent. They are assembled into heads, bodies and events as in a recording of the proxy.
 """
 
 import asyncio
@@ -22,29 +22,31 @@ from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.format import Recorded
 from mcpproxy.validate.errors import CouldNotStartError, GoneError, TimedOutError
-from mcpproxy.validate.exchange import Exchange, Headers
-from mcpproxy.validate.recorded_session import Tape
+from mcpproxy.validate.exchange import ClientExchange, Headers
+from mcpproxy.validate.session_recording import SessionRecording
 
 CONNECT_S: Final = 10.0
 _LONGEST_RETRY_S: Final = 3.0
 
-_current: ContextVar[Exchange | None] = ContextVar("_current", default=None)
+_current: ContextVar[ClientExchange | None] = ContextVar("_current", default=None)
 
 
-class HttpServer:
-    """The server at ``url``, and the connections to it. ``headers`` go with every request.
+class HttpEndpoint:
+    """The endpoint at ``url``, and the connections to it. ``headers`` are sent with every request.
 
-    ``mirrors`` are the tools that want arguments in headers, by name, as far as they were listed.
+    ``mirrors`` holds the listed tools that require arguments in headers, by name.
     """
 
-    def __init__(self, tape: Tape, url: str, headers: Headers, *, insecure: bool = False) -> None:
-        self.tape: Final = tape
+    def __init__(
+        self, recording: SessionRecording, url: str, headers: Headers, *, insecure: bool = False
+    ) -> None:
+        self.recording: Final = recording
         self.url: Final = url
         self.headers: Final = tuple(headers)
         self.mirrors: Final[dict[str, Mirrors]] = {}
-        self.is_older = False
-        """Whether it has turned out to speak HTTP+SSE alone."""
-        self._exchanges: Final[dict[int, Exchange]] = {}
+        self.is_http_sse = False
+        """Whether the server has turned out to speak only HTTP+SSE."""
+        self._exchanges: Final[dict[int, ClientExchange]] = {}
         start = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
         self._assembly: Final = HttpAssembly(json.dumps(start).encode())
         self._connections = 0
@@ -56,7 +58,7 @@ class HttpServer:
             ssl_context=context, max_connections=None, network_backend=_Backend(self)
         )
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        tape.listen(self._hear)
+        recording.add_listener(self._on_record)
 
     async def exchange(
         self,
@@ -67,26 +69,26 @@ class HttpServer:
         url: str = "",
         timeout_s: float,
         until_head: bool = False,
-        is_enough: Callable[[Exchange], bool] | None = None,
+        is_enough: Callable[[ClientExchange], bool] | None = None,
         is_anonymous: bool = False,
-    ) -> Exchange:
-        """One exchange with just these headers (``Host`` and ``Content-Length`` apart), seen to its end.
+    ) -> ClientExchange:
+        """Run one exchange to its end, with just these headers (and ``Host`` and ``Content-Length``).
 
-        ``until_head`` comes back as soon as the head of the answer is there, and lets go of the rest, as does
-        a frame with which it ``is_enough``; ``is_anonymous`` leaves the headers out that go with every
+        ``until_head`` returns with the head of the response and drops the rest; ``is_enough`` returns as soon
+        as it is true of the exchange. ``is_anonymous`` leaves out the headers that are sent with every
         request.
 
         Raises:
-            GoneError: the server cannot be reached, or cut the exchange short.
-            TimedOutError: it was not over in time.
+            GoneError: the server cannot be reached, or ended the exchange early.
+            TimedOutError: the exchange did not end in time.
         """
-        exchange = Exchange()
+        exchange = ClientExchange()
         task = self.start(exchange, method, headers, body, url=url, is_anonymous=is_anonymous)
         try:
             async with asyncio.timeout(timeout_s):
-                await (exchange.begun if until_head or is_enough else exchange.over).wait()
+                await (exchange.started if until_head or is_enough else exchange.ended).wait()
                 if is_enough is not None:
-                    await exchange.until(lambda: is_enough(exchange))
+                    await exchange.wait_until(lambda: is_enough(exchange))
         except TimeoutError:
             what = "the answer did not end" if exchange.status else "no answer came"
             raise TimedOutError(f"{what} within {timeout_s:g} s", exchange.seen) from None
@@ -97,26 +99,26 @@ class HttpServer:
             raise GoneError(f"the server {exchange.failure}", exchange.seen)
         return exchange
 
-    async def overheard(
-        self, headers: Headers, is_enough: Callable[[Exchange], bool], for_s: float
-    ) -> Exchange:
-        """GET a stream, and read it until it is enough, it ends, or the time is over."""
-        exchange = Exchange()
+    async def read_stream(
+        self, headers: Headers, is_enough: Callable[[ClientExchange], bool], for_s: float
+    ) -> ClientExchange:
+        """GET a stream, and read it until ``is_enough``, until its end, or for ``for_s`` seconds."""
+        exchange = ClientExchange()
         task = self.start(exchange, "GET", headers)
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(for_s):
-                    await exchange.until(lambda: is_enough(exchange))
+                    await exchange.wait_until(lambda: is_enough(exchange))
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         return exchange
 
-    async def dropped(self, headers: Headers, body: bytes) -> Exchange:
-        """POST, and let go of the connection before an answer can be read."""
-        exchange = Exchange()
+    async def post_and_drop(self, headers: Headers, body: bytes) -> ClientExchange:
+        """POST, and close the connection before reading a response."""
+        exchange = ClientExchange()
         task = self.start(exchange, "POST", headers, body)
-        waits = [asyncio.create_task(event.wait()) for event in (exchange.written, exchange.over)]
+        waits = [asyncio.create_task(event.wait()) for event in (exchange.written, exchange.ended)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -128,7 +130,7 @@ class HttpServer:
 
     def start(
         self,
-        exchange: Exchange,
+        exchange: ClientExchange,
         method: str,
         headers: Headers = (),
         body: bytes = b"",
@@ -136,11 +138,11 @@ class HttpServer:
         url: str = "",
         is_anonymous: bool = False,
     ) -> "asyncio.Task[None]":
-        """Begin an exchange; it is over when its event says so."""
-        return self.spawn(self.run(exchange, method, headers, body, url=url, is_anonymous=is_anonymous))
+        """Start an exchange in the background; its event ``ended`` is set at its end."""
+        return self.create_task(self.run(exchange, method, headers, body, url=url, is_anonymous=is_anonymous))
 
-    def spawn(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
-        """A task that ends with the server's connections at the latest."""
+    def create_task(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        """Start a task that is cancelled when the endpoint is closed."""
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -148,7 +150,7 @@ class HttpServer:
 
     async def run(
         self,
-        exchange: Exchange,
+        exchange: ClientExchange,
         method: str,
         headers: Headers,
         body: bytes,
@@ -156,7 +158,7 @@ class HttpServer:
         url: str = "",
         is_anonymous: bool = False,
     ) -> None:
-        """An exchange from beginning to end. What goes wrong is told by its ``failure``."""
+        """Run an exchange to its end. An error is reported in its ``failure``."""
         _current.set(exchange)
         fields = [
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
@@ -183,12 +185,12 @@ class HttpServer:
         except httpcore.UnsupportedProtocol as fault:
             exchange.failure = f"cannot be reached ({fault})"
         finally:
-            exchange.begun.set()
-            exchange.over.set()
-            exchange.heard.set()
+            exchange.started.set()
+            exchange.ended.set()
+            exchange.progressed.set()
 
     async def close(self) -> None:
-        """Let go of all connections, and of the tape."""
+        """Close all connections and the recording."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -196,26 +198,26 @@ class HttpServer:
         with suppress(Exception):
             await self._pool.aclose()
         for event in self._assembly.end():
-            self.tape.take(event)
-        self.tape.close(Close("exited", exit_code=0, observed_at_ns=self.tape.now_ns()))
+            self.recording.record(event)
+        self.recording.close(Close("exited", exit_code=0, observed_at_ns=self.recording.now_ns()))
 
-    # The copy of the connections.
+    # Recording the connections
 
     def connected(self, host: str, port: int) -> int:
-        """A connection was made; its number."""
+        """Record a new connection; its number."""
         self._connections += 1
         peers = {"client": "validate", "upstream": f"{host}:{port}"}
         self.copy(journal.CONNECT, json.dumps(peers).encode(), self._connections)
         return self._connections
 
     def copy(self, kind: int, payload: bytes, connection: int) -> None:
-        """Some bytes passed, or a side has ended."""
-        for event in self._assembly.take(kind, payload, self.tape.now_ns(), connection):
-            self.tape.take(event)
+        """Record some bytes, or the end of one direction."""
+        for event in self._assembly.take(kind, payload, self.recording.now_ns(), connection):
+            self.recording.record(event)
 
-    def _hear(self, event: Recorded) -> None:
+    def _on_record(self, event: Recorded) -> None:
         if isinstance(event, RequestHead):
-            # The head is written by the task that runs the exchange.
+            # The request head is written by the task that runs the exchange, which ``_current`` identifies.
             exchange = _current.get()
             if exchange is None:
                 return
@@ -227,16 +229,16 @@ class HttpServer:
             if exchange := self._exchanges.get(event.exchange):
                 exchange.heads.append(event.seq)
         elif isinstance(event, Frame) and (exchange := self._exchanges.get(event.exchange)):
-            self._hear_frame(exchange, event)
+            self._on_frame(exchange, event)
         elif isinstance(event, ExchangeEnd) and (exchange := self._exchanges.pop(event.exchange, None)):
             exchange.is_cut = event.cut
 
-    def _hear_frame(self, exchange: Exchange, frame: Frame) -> None:
+    def _on_frame(self, exchange: ClientExchange, frame: Frame) -> None:
         if frame.sender == CLIENT:
             exchange.seq, exchange.is_asked = frame.seq, True
             return
         exchange.frames.append(frame)
-        exchange.heard.set()
+        exchange.progressed.set()
         if frame.event is not None:
             if frame.event.id is not None:
                 exchange.last_id = frame.event.id
@@ -245,13 +247,13 @@ class HttpServer:
             if frame.event.name == "endpoint":
                 return
         if frame.raw or frame.event is None:
-            exchange.came(frame)
+            exchange.on_frame(frame)
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
-    """Connects as usual, and has every connection copied."""
+    """Connects as usual, and records every connection."""
 
-    def __init__(self, server: HttpServer) -> None:
+    def __init__(self, server: HttpEndpoint) -> None:
         self._server: Final = server
         self._inner: Final = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
 
@@ -271,9 +273,9 @@ class _Backend(httpcore.AsyncNetworkBackend):
 
 
 class _Copied(httpcore.AsyncNetworkStream):
-    """A connection whose bytes are copied as they are read and written; inside TLS, in the clear."""
+    """A connection whose bytes are recorded as they are read and written; with TLS, the plain text."""
 
-    def __init__(self, inner: httpcore.AsyncNetworkStream, server: HttpServer, number: int) -> None:
+    def __init__(self, inner: httpcore.AsyncNetworkStream, server: HttpEndpoint, number: int) -> None:
         self._inner: Final = inner
         self._server: Final = server
         self._number: Final = number
@@ -313,10 +315,10 @@ class _Copied(httpcore.AsyncNetworkStream):
 
 
 async def reachable(url: str) -> None:
-    """See whether anybody listens at ``url``.
+    """Check that something listens at ``url``.
 
     Raises:
-        CouldNotStartError: nobody does.
+        CouldNotStartError: nothing does.
     """
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)

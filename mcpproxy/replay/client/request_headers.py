@@ -1,8 +1,8 @@
-"""The headers of a request that is played again over HTTP: as recorded, but for what is another's this time.
+"""The headers of a replayed HTTP request: the recorded ones, adapted to the live server.
 
-The session id and the protocol version are those that the live server gave, names in headers follow the body,
-and what belongs to a connection or is a credential is left out. A session recorded on stdio gets the headers
-that its revision asks for.
+The session id and the protocol version are the live server's, a name in a header follows the body, and
+headers that belong to the connection or are credentials are left out. For a session recorded on stdio the
+headers are those that its revision requires.
 """
 
 from base64 import b64encode
@@ -12,31 +12,31 @@ from mcpproxy.protocol.jsonrpc import JSON, Absent, Batch, Notification, Request
 from mcpproxy.protocol.mirrors import decoded, encoding_fault
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.replay.client.player import Send
-from mcpproxy.replay.recording import Exchange, Session
+from mcpproxy.replay.recording import Exchange, RecordedSession
 from mcpproxy.session.masked_values import is_masked
 
 SESSION_ID: Final = "mcp-session-id"
 
 _NAMES: Final = ("name", "uri", "taskId")
-_NOT_AGAIN: Final = frozenset(
+_NOT_REPLAYED: Final = frozenset(
     {
         "host", "content-length", "content-encoding", "transfer-encoding", "connection", "keep-alive", "te",
         "trailer", "upgrade", "expect", "accept-encoding", "authorization", "proxy-authorization", "cookie",
         "last-event-id",
     }
 )  # fmt: skip
-"""What belongs to a connection, and credentials: those of another day are no use."""
+"""Headers of the connection, and credentials, which have usually expired."""
 
 
 class HeaderWriter:
-    """Writes headers for the requests of one session. ``session_id`` and ``version`` are the live ones."""
+    """Builds the headers for one session. ``session_id`` and ``version`` are the live server's."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: RecordedSession) -> None:
         self.session_id = ""
         self.version = ""
         self._recorded_id: Final = session.id_given
         self._recorded_version: Final = next(
-            (version for said in session.messages if (version := negotiated(said.raw))), ""
+            (version for entry in session.messages if (version := negotiated(entry.raw))), ""
         )
 
     def headers(self, send: Send) -> list[tuple[str, str]]:
@@ -53,16 +53,16 @@ class HeaderWriter:
                         found.append((name, live))
                 case "mcp-protocol-version" if value == self._recorded_version and self.version:
                     found.append((name, self.version))
-                case "mcp-name" if send.step and send.step.saids:
-                    found.append((name, _renamed(value, send.step.saids[0].raw, send.raw)))
-                case lower if lower not in _NOT_AGAIN and "masked(" not in value:
+                case "mcp-name" if send.step and send.step.messages:
+                    found.append((name, _renamed(value, send.step.messages[0].raw, send.raw)))
+                case lower if lower not in _NOT_REPLAYED and "masked(" not in value:
                     found.append((name, value))
                 case _:
                     pass
         return found
 
     def _id_for(self, recorded: str) -> str:
-        """The live id for the recorded session's own, any other id as it is."""
+        """The live session id in place of the recorded one; any other id is kept."""
         if recorded == self._recorded_id or is_masked(recorded) or not self._recorded_id:
             return self.session_id
         return recorded
@@ -87,7 +87,7 @@ class HeaderWriter:
 
 
 def negotiated(raw: bytes) -> str:
-    """The protocol version in an answer to ``initialize``; empty if it is none."""
+    """The protocol version in a response to ``initialize``; empty if ``raw`` is no such response."""
     if b"protocolVersion" not in raw:
         return ""
     message = parse(raw)
@@ -98,7 +98,7 @@ def negotiated(raw: bytes) -> str:
 
 
 def _renamed(header: str, recorded: bytes, live: bytes) -> str:
-    """A header that repeats a name in the recorded body, for the live body."""
+    """A header that repeats a name from the recorded body, updated for the live body."""
     was, now = parse(recorded), parse(live)
     if isinstance(was, Request) and isinstance(now, Request):
         for key in _NAMES:
@@ -109,7 +109,7 @@ def _renamed(header: str, recorded: bytes, live: bytes) -> str:
 
 
 def encoded_name(name: str) -> str:
-    """A name as a header carries it: as it stands, or in base64."""
+    """A name as a header value: unchanged, or in base64 if a header cannot carry it."""
     is_plain = not encoding_fault(name) and name == name.strip() and decoded(name) == name
     return name if is_plain else f"=?base64?{b64encode(name.encode()).decode()}?="
 

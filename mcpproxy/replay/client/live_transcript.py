@@ -1,10 +1,10 @@
-"""What is said while a recorded client is played: the live session, and which requests are open in it."""
+"""The live session while a recorded client is replayed, and its open requests."""
 
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from mcpproxy.protocol.jsonrpc import RequestId, Single
-from mcpproxy.replay.recording import Exchange, Said, Session
+from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage
 from mcpproxy.session.frame import Headers, RequestHead, Sender, SseEvent
 
 Key: TypeAlias = tuple[type, RequestId]
@@ -12,20 +12,20 @@ Key: TypeAlias = tuple[type, RequestId]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """An open request: as it was recorded, and as it was sent. ``is_page``: one that goes on with a list."""
+class OpenRequest:
+    """An open request, as recorded and as sent. ``is_page``: it asks for a further page of a list."""
 
-    said: Said
-    live: Said
+    recorded: SessionMessage
+    live: SessionMessage
     is_page: bool = False
 
 
-class Played:
-    """The live session as it grows. ``open`` are the client's requests without an answer yet."""
+class LiveTranscript:
+    """The live session so far. ``open`` holds the client's unanswered requests."""
 
-    def __init__(self, recorded: Session) -> None:
-        self.session: Final = Session(recorded.name)
-        self.open: Final[dict[Key, Asked]] = {}
+    def __init__(self, recorded: RecordedSession) -> None:
+        self.session: Final = RecordedSession(recorded.name)
+        self.open: Final[dict[Key, OpenRequest]] = {}
         self._last_exchange = max(recorded.exchanges, default=0)
         self._ids = 0
 
@@ -37,30 +37,30 @@ class Played:
         now_ns: int,
         exchange: int = 0,
         event: SseEvent | None = None,
-        answers: Asked | None = None,
-    ) -> Said:
+        answers: OpenRequest | None = None,
+    ) -> SessionMessage:
         """Add one message."""
         index = len(self.session.messages)
         place = answers.live.index if answers else None
-        said = Said(index, index + 1, sender, message, raw, now_ns, place, 0, exchange, event)
-        self.session.messages.append(said)
-        return said
+        entry = SessionMessage(index, index + 1, sender, message, raw, now_ns, place, 0, exchange, event)
+        self.session.messages.append(entry)
+        return entry
 
     def open_exchange(self, number: int, request: RequestHead) -> None:
-        """Add an HTTP exchange whose request goes like a recorded one."""
+        """Add an HTTP exchange that repeats a recorded request."""
         self.session.exchanges[number] = Exchange(number, request, len(self.session.messages))
 
     def drop_exchange(self, number: int) -> None:
-        """Its request is not sent after all."""
+        """Remove an exchange whose request is not sent."""
         self.session.exchanges.pop(number, None)
 
     def head(self, number: int, status: int, headers: Headers) -> None:
-        """The head of an answer has come."""
+        """Note the status and headers of a response."""
         if exchange := self.session.exchanges.get(number):
             exchange.status, exchange.headers = status, headers
 
     def another_exchange(self, like: Exchange | None) -> int:
-        """The number of an exchange that was not recorded; 0 on stdio."""
+        """Add an exchange that was not recorded; its number, 0 on stdio."""
         if like is None:
             return 0
         self._last_exchange += 1
@@ -72,7 +72,7 @@ class Played:
         self._ids += 1
         return f"replayed-{self._ids}"
 
-    def closed(self, exchange: int) -> list[Asked]:
-        """The requests that will not be answered any more, now that their exchange is over."""
+    def closed(self, exchange: int) -> list[OpenRequest]:
+        """Take the open requests of an exchange that has ended: they will not be answered."""
         gone = [key for key, asked in self.open.items() if asked.live.exchange == exchange]
         return [self.open.pop(key) for key in gone]

@@ -1,4 +1,4 @@
-"""A live server on stdio: a process of our own, in a session of its own, so that nothing of it is left."""
+"""A live server on stdio: a child process in its own process group, so that all it started can be ended."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from typing import Final
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.lines import LineFramer
-from mcpproxy.replay.client.driver import Came, Gone, News
+from mcpproxy.replay.client.driver import LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
 
 _CHUNK_BYTES: Final = 1 << 16
@@ -21,10 +21,10 @@ _SHORT_GRACE_S: Final = 0.2
 
 
 class StdioLink:
-    """Runs ``command``; its stderr is ours. ``exit_code`` is set once it has ended."""
+    """Runs ``command``, which inherits our stderr. ``exit_code`` is set when it has ended."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self.news: asyncio.Queue[News] = asyncio.Queue(_UNREAD)
+        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_UNREAD)
         self.exit_code: int | None = None
         self._command: Final = command
         self._lines: Final[asyncio.Queue[bytes | None]] = asyncio.Queue()
@@ -51,17 +51,17 @@ class StdioLink:
         self._tasks.append(asyncio.create_task(self._write(self._process)))
 
     async def send(self, send: Send) -> None:
-        """One line. A server that does not read holds up nobody but itself."""
-        if send.raw:  # a stream that is opened over HTTP is always open here
+        """Queue one line; a server that does not read its stdin does not block us."""
+        if send.raw:  # an HTTP exchange without a message has no counterpart on stdio
             await self._lines.put(send.raw + b"\n")
 
-    async def hang_up(self) -> None:
-        """Close its stdin, once all is written; it has a moment more then to end by itself."""
+    async def end_input(self) -> None:
+        """Close its stdin when everything is written, and allow it more time to exit by itself."""
         self._grace_s = _GRACE_S
         await self._lines.put(None)
 
     async def close(self) -> None:
-        """Let it end by itself, for a moment; then end it, with all that it started."""
+        """Wait briefly for it to exit, then end it and everything that it started."""
         process = self._process
         if process is None:
             return
@@ -76,7 +76,7 @@ class StdioLink:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            # What it started may hold its stdout for ever; asyncio has no other way to let go of it.
+            # A grandchild may keep its stdout open; asyncio has no public way to close the pipe.
             process._transport.close()  # pyright: ignore
             self.exit_code = await process.wait()
 
@@ -86,19 +86,19 @@ class StdioLink:
         in_pieces = False
         while chunk := await process.stdout.read(_CHUNK_BYTES):
             for raw, _, _, continues in framer.feed(chunk, 0):
-                # Of what is longer than any message is held, only the end comes as a line: no message either.
+                # Of a line longer than the limit only the end comes as a line, which is not a message either.
                 if not continues and not in_pieces:
-                    await self.news.put(Came(raw))
+                    await self.events.put(ServerFrame(raw))
                 in_pieces = continues
         for raw, _, _, _ in framer.end():
-            await self.news.put(Came(raw))
+            await self.events.put(ServerFrame(raw))
         await _ended(process, _GRACE_S)
         code = process.returncode
         if code is None:
             how = "closed its stdout"
         else:
             how = f"ended (exit code {code})" if code >= 0 else f"was ended by signal {-code}"
-        await self.news.put(Gone(f"the server {how}"))
+        await self.events.put(ServerGone(f"the server {how}"))
 
     async def _write(self, process: Process) -> None:
         assert process.stdin is not None
@@ -116,7 +116,7 @@ async def _ended(process: Process, within_s: float) -> None:
 
 
 def _signal(process: Process, number: int) -> None:
-    """To the process and all that it started, as far as it is there."""
+    """Send a signal to the process and everything that it started, if still running."""
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.send_signal(number)

@@ -1,7 +1,7 @@
-"""A whole validation: in which revisions, every probe in its turn, and what is left over for the observer.
+"""A whole validation: chooses the revisions, runs every probe, and reports the remaining findings.
 
-A server is never waited for without end: each answer has its time, and the run as a whole as well; what was
-not done for lack of it is skipped, and says so.
+Every wait for the server is limited, and so is the whole run; probes for which no time is left are skipped,
+and their result says so.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.session.frame import Finding
 from mcpproxy.validate import passive
-from mcpproxy.validate.context import Bench, Options
 from mcpproxy.validate.errors import CouldNotStartError, Skipped, TimedOutError, ValidateError
-from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, Judged, Status, Validation
+from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, JudgedRecording, Status, Validation
 from mcpproxy.validate.probe import Probe
+from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.recordings import Recordings, Target
 
-_ENOUGH_SILENCE: Final = 3
-"""After so many probes in a row that got no answer, the server is taken to hang."""
+_MAX_SILENT_PROBES: Final = 3
+"""After this many consecutive probes without an answer the server is assumed to hang."""
 
 
 @dataclass(slots=True)
-class Progress:
-    """Told of every check as it ends, and of the name of each as it begins."""
+class ProgressCallbacks:
+    """``begins`` is called with the name of each probe as it starts, ``ends`` with each check as it ends."""
 
     begins: Callable[[str], None] = field(default=lambda _: None)
     ends: Callable[[CheckResult], None] = field(default=lambda _: None)
@@ -39,25 +39,27 @@ async def validate(
     recordings: Recordings,
     *,
     revision: str = "auto",
-    options: Options | None = None,
+    options: ValidateOptions | None = None,
     strict: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallbacks | None = None,
 ) -> Validation:
-    """Test ``target`` with ``probes`` in one ``revision``, in ``all``, or in those that it speaks (``auto``).
+    """Test ``target`` with ``probes`` in one ``revision``, in ``all``, or in those of the server (``auto``).
 
     Raises:
-        CouldNotStartError: the command cannot be run, or nobody listens at the URL.
-        McpProxyError: nothing can be recorded.
+        CouldNotStartError: the command cannot be run, or nothing listens at the URL.
+        McpProxyError: the recordings cannot be written.
     """
-    options = options or Options()
+    options = options or ValidateOptions()
     started = time.monotonic()
     if target.url:
-        from mcpproxy.validate.http import reachable
+        from mcpproxy.validate.http_endpoint import reachable
 
         await reachable(target.url)
-    run = _Run(target, probes, recordings, options, progress or Progress(), started + options.limit_s)
+    run = _Run(
+        target, probes, recordings, options, progress or ProgressCallbacks(), started + options.limit_s
+    )
     for wanted in await run.revisions(revision):
-        await run.through(wanted, is_exact=revision != "auto", is_one_of_all=revision == "all")
+        await run.test_revision(wanted, is_exact=revision != "auto", is_one_of_all=revision == "all")
     return Validation(
         target.name,
         target.transport,
@@ -77,14 +79,14 @@ class _Run:
         target: Target,
         probes: Sequence[Probe],
         recordings: Recordings,
-        options: Options,
-        progress: Progress,
+        options: ValidateOptions,
+        progress: ProgressCallbacks,
         deadline: float,
     ) -> None:
         self.server: JSONObject = {}
         self.tested: Final[list[str]] = []
         self.checks: Final[list[CheckResult]] = []
-        self.judged: Final[list[Judged]] = []
+        self.judged: Final[list[JudgedRecording]] = []
         self.notes: Final[list[str]] = []
         self._target: Final = target
         self._is_dual: bool | None = None
@@ -100,7 +102,7 @@ class _Run:
         }
 
     async def revisions(self, wanted: str) -> list[str]:
-        """In which revisions to test. A server of both eras is tested in both."""
+        """The revisions to test. A server of both eras is tested in both."""
         if wanted == "all":
             return list(REVISIONS)
         if wanted != "auto":
@@ -108,18 +110,18 @@ class _Run:
                 raise UsageError("--revision", f"{wanted!r} is none", f"one of {', '.join(REVISIONS)}")
             return [wanted]
         found: list[str] = []
-        bench = Bench(self._target, self._options, self._recordings, STATELESS[-1])
+        context = ProbeContext(self._target, self._options, self._recordings, STATELESS[-1])
         try:
-            async with bench.fresh("discover") as client:
+            async with context.new_session("discover") as client:
                 await client.discover()
                 found.append(client.revision)
         except CouldNotStartError:
             raise
         except ValidateError:
-            pass  # one of the older ones; the probes of its own era say what is wrong with it
+            pass  # a stateful server; the probes of its era report what is wrong
         finally:
-            await bench.close()
-            self._keep(bench, set())
+            await context.close()
+            self._collect(context, set())
         if found:
             self._is_dual = await self._speaks_handshake()
         if not found or self._is_dual:
@@ -127,64 +129,66 @@ class _Run:
         return found
 
     async def _speaks_handshake(self) -> bool:
-        bench = Bench(self._target, self._options, self._recordings, STATEFUL[-1])
+        context = ProbeContext(self._target, self._options, self._recordings, STATEFUL[-1])
         try:
-            async with bench.fresh("handshake") as client:
+            async with context.new_session("handshake") as client:
                 await client.initialize()
                 return True
         except ValidateError:
             return False
         finally:
-            await bench.close()
-            self._keep(bench, set())
+            await context.close()
+            self._collect(context, set())
 
-    async def through(self, revision: str, *, is_exact: bool, is_one_of_all: bool) -> None:
-        """All probes in one revision. It may be no fault not to speak it, if it ``is_one_of_all``."""
-        bench = Bench(self._target, self._options, self._recordings, revision, is_exact=is_exact)
-        bench.is_dual = self._is_dual
+    async def test_revision(self, revision: str, *, is_exact: bool, is_one_of_all: bool) -> None:
+        """Run all probes in one revision. If it ``is_one_of_all``, a server need not speak it."""
+        context = ProbeContext(self._target, self._options, self._recordings, revision, is_exact=is_exact)
+        context.is_dual = self._is_dual
         claimed: set[int] = set()
         before = len(self.checks)
         silent = 0
         why = ""
         try:
             for probe in self._probes:
-                if self._applies(probe, bench):
-                    result, is_silent = await self._one(probe, bench, why, claimed)
-                    # A server has to speak one of them at least: the last is not excused if none was spoken.
+                if self._applies(probe, context):
+                    result, is_silent = await self._run_probe(probe, context, why, claimed)
+                    # A server has to speak at least one revision: if it spoke none, the last one is a failure.
                     is_left = bool(self.server) or revision != REVISIONS[-1]
-                    if bench.is_other_offered and is_one_of_all and is_left:
+                    if context.is_revision_refused and is_one_of_all and is_left:
                         result = _excused(result)
                     self._add(result)
                     silent = silent + 1 if is_silent else 0
-                    if silent >= _ENOUGH_SILENCE and not why:
+                    if silent >= _MAX_SILENT_PROBES and not why:
                         why = "the server does not answer any more"
-                    why = why or bench.unopened
+                    why = why or context.open_failure
         finally:
-            await bench.close()
-        self.tested.append(bench.revision)
-        self.server = self.server or bench.server_info
-        left = _untold(self._keep(bench, claimed), self.checks[before:])
-        frames = sum(tape.frames for tape in bench.tapes)
-        for check in passive.checks(left, frames, bench.revision, self._names):
+            await context.close()
+        self.tested.append(context.revision)
+        self.server = self.server or context.server_info
+        left = _unreported(self._collect(context, claimed), self.checks[before:])
+        frames = sum(recording.frames for recording in context.session_recordings)
+        for check in passive.checks(left, frames, context.revision, self._names):
             self._add(check)
 
-    def _applies(self, probe: Probe, bench: Bench) -> bool:
-        return self._target.transport in probe.transports and bench.revision in probe.revisions
+    def _applies(self, probe: Probe, context: ProbeContext) -> bool:
+        return self._target.transport in probe.transports and context.revision in probe.revisions
 
-    async def _one(self, probe: Probe, bench: Bench, why: str, claimed: set[int]) -> tuple[CheckResult, bool]:
-        """The result of one probe, and whether the server kept silent."""
+    async def _run_probe(
+        self, probe: Probe, context: ProbeContext, why: str, claimed: set[int]
+    ) -> tuple[CheckResult, bool]:
+        """Run one probe; its result, and whether the server gave no answer in time."""
         self._progress.begins(probe.name)
         started = time.monotonic()
-        bench.seen.clear()
-        marks = {tape.path: len(tape.findings) for tape in bench.tapes}
+        context.touched.clear()
+        marks = {recording.path: len(recording.findings) for recording in context.session_recordings}
         is_silent = False
         try:
             left_s = self._deadline - started
             if why or left_s <= 0:
                 raise Skipped(why or f"the time for the whole run ({self._options.limit_s:g} s) is over")
-            await self._prepare(probe, bench)
+            await self._prepare(probe, context)
             async with asyncio.timeout(left_s):
-                conclusion = await probe.run(bench)
+                conclusion = await probe.run(context)
         except Skipped as reason:
             conclusion = Conclusion("skipped", str(reason))
         except CouldNotStartError:
@@ -195,49 +199,51 @@ class _Run:
         except TimeoutError:
             is_silent = True
             conclusion = Conclusion("failed", "the time for the whole run is over in the middle of it")
-        path = bench.seen[-1].path if bench.seen else bench.session_path
+        path = context.touched[-1].path if context.touched else context.session_path
         if is_silent:
-            await bench.drop_session()
+            await context.drop_session()
         elif probe.disruptive:
-            await bench.close_session()
+            await context.close_session()
         found = [
-            (tape.path, one)
-            for tape, one in bench.findings(marks)
+            (recording.path, one)
+            for recording, one in context.findings(marks)
             if one.rule in probe.rules and id(one) not in claimed
         ]
         conclusion, path = _decided(conclusion, found, path)
         claimed.update(id(one) for _, one in found)
         took_ms = (time.monotonic() - started) * 1e3
         result = CheckResult(
-            probe.name, probe.category, conclusion, took_ms, probe.rules, bench.revision, path
+            probe.name, probe.category, conclusion, took_ms, probe.rules, context.revision, path
         )
         return result, is_silent
 
-    async def _prepare(self, probe: Probe, bench: Bench) -> None:
+    async def _prepare(self, probe: Probe, context: ProbeContext) -> None:
         for path in probe.needs:
-            if not bench.declares(path):
+            if not context.declares(path):
                 raise Skipped(f"the server does not declare {path}")
-        if probe.session and not bench.has_session:
-            await bench.open()
+        if probe.session and not context.has_session:
+            await context.open()
 
     def _add(self, check: CheckResult) -> None:
         self.checks.append(check)
         self._progress.ends(check)
 
-    def _keep(self, bench: Bench, claimed: set[int]) -> list[tuple[str, Finding]]:
-        """Remember the recordings of a bench; the findings in them that decided no probe."""
+    def _collect(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
+        """Keep the recordings of a context; return the findings in them that decided no probe."""
         left: list[tuple[str, Finding]] = []
-        for tape in bench.tapes:
-            ours = tuple(finding for finding in tape.findings if finding.blame == "server")
-            self.judged.append(Judged(tape.path, ours, tape.frames))
-            left += [(tape.path, finding) for finding in ours if id(finding) not in claimed]
-            if tape.trouble:
-                self.notes.append(tape.trouble)
+        for recording in context.session_recordings:
+            ours = tuple(finding for finding in recording.findings if finding.blame == "server")
+            self.judged.append(JudgedRecording(recording.path, ours, recording.frames))
+            left += [(recording.path, finding) for finding in ours if id(finding) not in claimed]
+            if recording.fault:
+                self.notes.append(recording.fault)
         return left
 
 
-def _untold(findings: list[tuple[str, Finding]], told: Sequence[CheckResult]) -> list[tuple[str, Finding]]:
-    """Those that say more than the probes have: other requirements, or the same ones worse."""
+def _unreported(
+    findings: list[tuple[str, Finding]], told: Sequence[CheckResult]
+) -> list[tuple[str, Finding]]:
+    """The findings that add to the probes: on other requirements, or of a higher severity."""
     known: dict[tuple[str, str], Status] = {}
     for check in told:
         place = (check.conclusion.rule, check.conclusion.source)
@@ -251,7 +257,7 @@ def _untold(findings: list[tuple[str, Finding]], told: Sequence[CheckResult]) ->
 
 
 def _excused(result: CheckResult) -> CheckResult:
-    """Not to speak a revision is no fault."""
+    """Turn a failure into a skip: a server need not speak every revision."""
     if result.status != "failed":
         return result
     return replace(result, conclusion=replace(result.conclusion, status="skipped"))
@@ -260,9 +266,9 @@ def _excused(result: CheckResult) -> CheckResult:
 def _decided(
     conclusion: Conclusion | None, found: list[tuple[str, Finding]], path: str
 ) -> tuple[Conclusion, str]:
-    """What a probe came to, and in which recording: the worse of its own word and the observer's.
+    """The conclusion of a probe and its recording: the worse of its own conclusion and the observer's.
 
-    ``path`` is the recording that its own word is about.
+    ``path`` is the recording of its own conclusion.
     """
     own = conclusion or Conclusion("passed", "nothing was found")
     serious = [each for each in found if each[1].severity != "info"]
@@ -270,6 +276,6 @@ def _decided(
         return own, path
     where, worst = next((each for each in serious if each[1].severity == "error"), serious[0])
     frames = tuple(number for number in (worst.frame, *worst.related) if number)
-    # A probe that failed without a sentence of its own, for want of a proper answer, gets the observer's.
+    # A probe that failed without citing the specification takes the finding's message and source.
     status = "failed" if own.status == "failed" else STATUS_OF[worst.severity]
     return Conclusion(status, worst.message, frames, worst.rule, worst.source), where

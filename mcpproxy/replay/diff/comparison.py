@@ -1,7 +1,7 @@
-"""What came of comparing a session with another: an item for each thing that a server did, with its changes.
+"""The result of comparing two sessions: an item for each thing that the server did, with its changes.
 
-An *item* is one answer, one listing with all its pages, one request or notification of the server's own.
-A *change* is one thing about it that is not as it was.
+An *item* is one response, one listing with all its pages, or one request or notification of the server. A
+*change* is one difference in an item.
 """
 
 from collections import Counter
@@ -12,9 +12,9 @@ from typing import Final, Literal, TypeAlias
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.replay.diff.values import Difference
 
-Verdict: TypeAlias = Literal["same", "changed", "missing", "new"]
+ItemVerdict: TypeAlias = Literal["same", "changed", "missing", "new"]
 
-VERDICTS: Final[tuple[Verdict, ...]] = ("same", "changed", "missing", "new")
+ITEM_VERDICTS: Final[tuple[ItemVerdict, ...]] = ("same", "changed", "missing", "new")
 
 _SHORT: Final = 50
 _BEFORE: Final = 20
@@ -24,11 +24,11 @@ Kind: TypeAlias = Literal["value", "status", "added", "removed", "description", 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is not as it was, in words and for programs.
+    """One difference, as text and as data.
 
-    ``status``: a result where an error was, or the other way round; ``added`` and ``removed``: an entry of a
-    list; ``description`` and ``schema``: of such an entry; ``value``: all else. ``pointer`` leads into the
-    recorded message, or for what is new into the found one.
+    ``status``: a result instead of an error or the reverse; ``added`` and ``removed``: an entry of a list;
+    ``description`` and ``schema``: that member of an entry; ``value``: anything else. ``pointer`` is a JSON
+    Pointer into the recorded message, or into the found message for a new value.
     """
 
     kind: Kind
@@ -39,15 +39,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One thing that the recorded server did, or that this one did.
+class ComparedItem:
+    """One thing that the server did in either recording.
 
     ``frame`` is its frame (for an answer, that of the request) in the first recording, ``found_frame`` in the
-    second; ``None`` where there is none. ``remark`` is worth knowing and no difference.
+    second; ``None`` if absent. ``remark`` is information that does not count as a difference.
     """
 
     what: str
-    verdict: Verdict
+    verdict: ItemVerdict
     frame: int | None = None
     found_frame: int | None = None
     changes: tuple[Change, ...] = ()
@@ -57,26 +57,26 @@ class Item:
 
 @dataclass(slots=True)
 class Comparison:
-    """All items, in the recorded order and then what is new; ``notes`` are about the comparison itself."""
+    """All items, in recorded order and then the new ones. ``notes`` are about the comparison itself."""
 
     expected: str
     found: str
-    items: list[Item] = field(default_factory=list[Item])
+    items: list[ComparedItem] = field(default_factory=list[ComparedItem])
     notes: list[str] = field(default_factory=list[str])
 
     @property
-    def counts(self) -> dict[Verdict, int]:
+    def counts(self) -> dict[ItemVerdict, int]:
         """How many items there are of each verdict."""
         counter = Counter(item.verdict for item in self.items)
-        return {verdict: counter[verdict] for verdict in VERDICTS}
+        return {verdict: counter[verdict] for verdict in ITEM_VERDICTS}
 
     @property
     def differs(self) -> bool:
-        """Whether anything is not as it was."""
+        """Whether anything differs."""
         return any(item.verdict != "same" for item in self.items)
 
 
-def of_difference(difference: Difference, kind: Kind = "value", of: str = "", at: str = "") -> Change:
+def change_from(difference: Difference, kind: Kind = "value", of: str = "", at: str = "") -> Change:
     """A difference between two values as a change; ``of`` names what the values are, ``at`` where in it."""
     pointer = at or difference.pointer
     expected, found = _near_the_difference(difference.expected, difference.found)
@@ -86,7 +86,7 @@ def of_difference(difference: Difference, kind: Kind = "value", of: str = "", at
 
 
 def _near_the_difference(expected: JSON, found: JSON) -> tuple[JSON, JSON]:
-    """Two long texts from shortly before the place where they part, for only their beginnings are shown."""
+    """Two long texts, cut to begin shortly before their first difference, since messages show only the start."""
     if not isinstance(expected, str) or not isinstance(found, str):
         return expected, found
     pairs = enumerate(zip(expected, found, strict=False))
@@ -97,6 +97,6 @@ def _near_the_difference(expected: JSON, found: JSON) -> tuple[JSON, JSON]:
     return f"…{expected[start:]}", f"…{found[start:]}"
 
 
-def judged(changes: Sequence[Change]) -> Verdict:
-    """The verdict on something that is there both times."""
+def verdict_on(changes: Sequence[Change]) -> ItemVerdict:
+    """The verdict on an item that is present in both sessions."""
     return "changed" if changes else "same"

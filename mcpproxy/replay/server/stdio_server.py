@@ -1,7 +1,7 @@
-"""A recorded server on stdin and stdout: a line in, what is due out, until the client closes.
+"""Serves a recorded server on stdin and stdout: reads lines, writes the messages due, until stdin ends.
 
-One thread reads; this one writes. Behind the end of the client's stream nothing is written but what the
-server behind the recording still owes, if that comes soon: clients in a pipeline close early.
+One thread reads and the main thread writes. After the end of stdin only responses that the server behind the
+recording still owes are written, within ``_OWED_NS``: a client in a pipeline closes its side early.
 """
 
 import heapq
@@ -15,47 +15,48 @@ from queue import Empty, SimpleQueue
 from typing import Final, TypeAlias
 
 from mcpproxy.framing.lines import LineFramer
-from mcpproxy.replay.server.engine import Engine
-from mcpproxy.replay.server.messages import Out
-from mcpproxy.replay.server.passthrough import Passing, Server
+from mcpproxy.replay.server.engine import ReplayEngine
+from mcpproxy.replay.server.live_messages import OutgoingMessage
+from mcpproxy.replay.server.passthrough import Passthrough, PassthroughProcess
 
 _CHUNK_BYTES: Final = 1 << 16
 _OWED_NS: Final = 5_000_000_000
 
-_News: TypeAlias = tuple[str, bytes | None, int]
-"""From whom (``client``, ``passing``, ``signal``), a line or ``None`` for the end, when (monotonic, ns)."""
+_Event: TypeAlias = tuple[str, bytes | None, int]
+"""Origin (``client``, ``server`` or ``signal``), a line or ``None`` at the end, monotonic time in ns."""
 
 
-class StdioServer:
-    """Serves one client; ``passed_on`` counts what the command behind the recording was asked.
+class StdioReplayServer:
+    """Serves one client. ``passed_on`` counts the requests passed on to ``command``.
 
-    ``command`` is that command, empty if misses are answered with errors. ``tell`` takes a line for people.
+    ``command`` is the server behind the recording, empty if misses are answered with errors. ``log`` is
+    called with each line for the user.
     """
 
     def __init__(
         self,
-        engine: Engine,
-        tell: Callable[[str], None],
+        engine: ReplayEngine,
+        log: Callable[[str], None],
         command: Sequence[str] = (),
         *,
         read_fd: int = 0,
         write_fd: int = 1,
     ) -> None:
         self.engine: Final = engine
-        self._tell: Final = tell
+        self._log: Final = log
         self._command: Final = command
         self._read_fd: Final = read_fd
         self._write_fd: Final = write_fd
-        self._news: Final[SimpleQueue[_News]] = SimpleQueue()
-        self._later: Final[list[tuple[int, int, Out]]] = []
+        self._events: Final[SimpleQueue[_Event]] = SimpleQueue()
+        self._later: Final[list[tuple[int, int, OutgoingMessage]]] = []
         self._count = 0
         self._is_stopped = False
-        self._passing: Final = Passing()
-        self._server: Server | None = None
+        self._passthrough: Final = Passthrough()
+        self._server: PassthroughProcess | None = None
         self.passed_on = 0
 
     def run(self) -> None:
-        """Until the client closes its side, a signal comes, or the recorded server has left."""
+        """Serve until stdin ends, a signal arrives, or the recorded server had ended the session."""
         threading.Thread(target=self._read, name="client", daemon=True).start()
         with suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGTERM, self._stop)
@@ -72,7 +73,7 @@ class StdioServer:
 
     def _stop(self, number: int, frame: object) -> None:
         del number, frame
-        self._came("signal", None)
+        self._put("signal", None)
 
     def _step(self) -> bool:
         wait_s = None
@@ -81,12 +82,12 @@ class StdioServer:
         elif self.engine.is_over:
             return False
         try:
-            who, line, at_ns = self._news.get(timeout=wait_s)
+            who, line, at_ns = self._events.get(timeout=wait_s)
         except Empty:
             self._write_due()
             return True
         match who, line:
-            case "passing", _:
+            case "server", _:
                 self._passed(line, at_ns)
             case "client", bytes():
                 self._client(line, at_ns)
@@ -97,45 +98,45 @@ class StdioServer:
 
     def _await_owed(self) -> None:
         until_ns = time.monotonic_ns() + _OWED_NS
-        while self._passing.owes and not self._is_stopped:
+        while self._passthrough.owes and not self._is_stopped:
             try:
-                who, line, at_ns = self._news.get(timeout=max(0, until_ns - time.monotonic_ns()) / 1e9)
+                who, line, at_ns = self._events.get(timeout=max(0, until_ns - time.monotonic_ns()) / 1e9)
             except Empty:
                 return
             self._is_stopped = who == "signal"
-            if who == "passing":
+            if who == "server":
                 self._passed(line, at_ns)
 
     def _client(self, line: bytes, at_ns: int) -> None:
-        heard = self.engine.hear(line)
-        for note in heard.notes:
-            self._tell(note)
+        outcome = self.engine.receive(line)
+        for note in outcome.notes:
+            self._log(note)
         if self._command:
-            lines = [line for live in heard.lives for line in self._passing.saw(live)]
-            for live in heard.passed:
+            lines = [line for live in outcome.messages for line in self._passthrough.on_client_message(live)]
+            for live in outcome.passed:
                 self.passed_on += 1
-                lines += self._passing.pass_on(live)
+                lines += self._passthrough.pass_on(live)
             if lines:
-                self._behind().write(lines)
-        self._send(heard.outs, at_ns)
+                self._passthrough_process().write(lines)
+        self._send(outcome.outgoing, at_ns)
 
-    def _behind(self) -> Server:
+    def _passthrough_process(self) -> PassthroughProcess:
         if self._server is None:
-            self._server = Server(self._command, lambda line: self._came("passing", line))
+            self._server = PassthroughProcess(self._command, lambda line: self._put("server", line))
         return self._server
 
     def _passed(self, line: bytes | None, at_ns: int) -> None:
         if line is None:
-            self._tell("the server behind the recording has ended")
-            self._send(self._passing.gone(), at_ns)
+            self._log("the server behind the recording has ended")
+            self._send(self._passthrough.on_exit(), at_ns)
             return
-        outs, lines = self._passing.said(line)
-        self._behind().write(lines)
-        self._send(outs, at_ns)
+        outgoing, lines = self._passthrough.on_server_line(line)
+        self._passthrough_process().write(lines)
+        self._send(outgoing, at_ns)
 
-    def _send(self, outs: list[Out], since_ns: int) -> None:
-        """Send each when it is due, counted from what came at ``since_ns``: finding it took time, too."""
-        for out in outs:
+    def _send(self, outgoing: list[OutgoingMessage], since_ns: int) -> None:
+        """Send each message when it is due, counted from ``since_ns``, when the client message was read."""
+        for out in outgoing:
             self._count += 1
             heapq.heappush(self._later, (since_ns + out.delay_ns, self._count, out))
         self._write_due()
@@ -152,16 +153,16 @@ class StdioServer:
         while chunk := _chunk(self._read_fd):
             for raw, _, _, continues in framer.feed(chunk, 0):
                 if continues or in_pieces:
-                    # Longer than any message is held; nobody recorded such a one either.
+                    # A line longer than the limit cannot match a recorded message.
                     in_pieces = continues
                 else:
-                    self._came("client", raw)
+                    self._put("client", raw)
         for raw, _, _, _ in framer.end():
-            self._came("client", raw)
-        self._came("client", None)
+            self._put("client", raw)
+        self._put("client", None)
 
-    def _came(self, who: str, line: bytes | None) -> None:
-        self._news.put((who, line, time.monotonic_ns()))
+    def _put(self, who: str, line: bytes | None) -> None:
+        self._events.put((who, line, time.monotonic_ns()))
 
 
 def _chunk(fd: int) -> bytes:

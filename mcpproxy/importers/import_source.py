@@ -1,4 +1,4 @@
-"""What the readers of foreign formats have in common."""
+"""The parts that the readers of other formats share."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -18,17 +18,17 @@ _LINE_LIMIT: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A foreign recording: its header, and its events as often as they are asked for."""
+class ImportedSource:
+    """A recording of another tool: its header, and a function that reads its events from the start."""
 
     header: Header
     events: Callable[[], Iterator[Recorded]]
 
 
 class ForeignTrace(Trace):
-    """A foreign recording as a trace."""
+    """A recording of another tool as a trace."""
 
-    def __init__(self, path: str, source: Source) -> None:
+    def __init__(self, path: str, source: ImportedSource) -> None:
         super().__init__(path, source.header)
         self._source: Final = source
 
@@ -39,7 +39,7 @@ class ForeignTrace(Trace):
 
 
 class Clock:
-    """Wall clock times as nanoseconds since the first; one that goes back, or is missing, stands still."""
+    """Converts wall-clock times to nanoseconds since the first; a missing or earlier one repeats the last."""
 
     def __init__(self) -> None:
         self.started_at = ""
@@ -59,7 +59,7 @@ class Clock:
 
 
 def unix_ns(time: JSON) -> int | None:
-    """A time as seconds since 1970 or as ISO 8601; ``None`` if it is neither."""
+    """Nanoseconds since 1970 from a number of seconds or an ISO 8601 text; ``None`` if ``time`` is neither."""
     if isinstance(time, int | float) and 0 <= time < 1e11:
         return round(time * 1e6) * 1000
     if isinstance(time, str):
@@ -72,10 +72,10 @@ def unix_ns(time: JSON) -> int | None:
 
 
 def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
-    """The lines of a JSON Lines file: number, bytes, what they say. A last line that is cut off is left out.
+    """The lines of a JSON Lines file: number, bytes, members. A truncated last line is left out.
 
     Raises:
-        TraceError: the file cannot be read, or a line of it is no object.
+        TraceError: the file cannot be read, or a line is not a JSON object.
     """
     number = 0
     try:
@@ -98,7 +98,7 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
 
 
 def refuse(path: str, number: int | None, fact: str) -> NoReturn:
-    """Refuse a file that is not what it was taken for.
+    """Refuse a file that is not in the expected format.
 
     Raises:
         TraceError: always.
@@ -107,10 +107,10 @@ def refuse(path: str, number: int | None, fact: str) -> NoReturn:
 
 
 def choose(path: str, session: int, count: int) -> int:
-    """Which session is meant, counted from 1.
+    """The number of the selected session, from 1.
 
     Raises:
-        TraceError: there are several and none was chosen, or it is not there.
+        TraceError: there are several and none is selected, or the selected one does not exist.
     """
     if session > count or (session == 0 and count > 1):
         fact = f"holds {count} sessions" if count != 1 else "holds one session"

@@ -1,4 +1,4 @@
-"""What a probe works with: the open session, what the walk has found, and new sessions as it needs them."""
+"""What a probe works with: the shared session, the lists of the server, and new sessions on request."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -11,22 +11,22 @@ from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import TIMEOUT_S
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
-from mcpproxy.validate.recorded_session import Tape
 from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.stdio import GRACE_S, HASTE_S, StdioWire
+from mcpproxy.validate.session_recording import SessionRecording
+from mcpproxy.validate.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.http import HttpServer
+    from mcpproxy.validate.http_endpoint import HttpEndpoint
     from mcpproxy.validate.http_wire import HttpWire
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How far a run goes.
+class ValidateOptions:
+    """The limits of a run.
 
-    ``timeout_s`` is how long one answer may take, ``limit_s`` the whole run. ``calls`` are tools to be called
-    with their arguments whatever they declare; ``calls_all`` calls every tool that arguments can be made up
-    for.
+    ``timeout_s`` is the time limit for one response, ``limit_s`` that for the whole run. ``calls`` are tools
+    to call with these arguments, whatever they declare; ``calls_all`` calls every tool with generated
+    arguments.
     """
 
     timeout_s: float = TIMEOUT_S
@@ -36,8 +36,8 @@ class Options:
 
 
 @dataclass(slots=True)
-class Walk:
-    """What the server has, as the walk through it has seen: all pages of every list."""
+class Inventory:
+    """What the server offers: all pages of every list, filled in by the probes that list."""
 
     tools: list[JSONObject] = field(default_factory=list[JSONObject])
     resources: list[JSONObject] = field(default_factory=list[JSONObject])
@@ -45,17 +45,18 @@ class Walk:
     prompts: list[JSONObject] = field(default_factory=list[JSONObject])
 
 
-class Bench:
-    """The place where one server is tested in one revision. ``client`` is the session that is open.
+class ProbeContext:
+    """The context of the probes of one server in one revision. ``client`` is the shared session.
 
-    ``tapes`` are the recordings of all sessions there have been. ``revision`` is the one that is spoken; if
-    it ``is_exact``, no other will do. ``unopened`` says why no session can be opened, once that is known.
+    ``session_recordings`` are the recordings of all sessions there have been. ``revision`` is the one that is
+    spoken; if it ``is_exact``, no other will do. ``open_failure`` says why no session can be opened, once
+    that is known.
     """
 
     def __init__(
         self,
         target: Target,
-        options: Options,
+        options: ValidateOptions,
         recordings: Recordings,
         revision: str,
         *,
@@ -66,22 +67,22 @@ class Bench:
         self.rules: Final = recordings.rules
         self.revision = revision
         self.is_exact: Final = is_exact
-        self.unopened = ""
-        self.is_other_offered = False
+        self.open_failure = ""
+        self.is_revision_refused = False
         """Whether the server refused the exact revision, or offered another one."""
         self.is_dual: bool | None = None
-        """Whether the server speaks both eras; ``None`` while nobody has tried."""
-        self.runs_on = False
-        """Whether a process ran on after its stdin was closed. Those to come are not waited for as long."""
+        """Whether the server speaks both eras; ``None`` while that is unknown."""
+        self.outlives_stdin = False
+        """Whether a process kept running after its stdin was closed; later ones get less time."""
         self.server: JSONObject = {}
-        """What the server said of itself in the handshake or the discovery."""
-        self.walk: Final = Walk()
-        self.tapes: Final[list[Tape]] = []
-        self.seen: Final[list[Tape]] = []
-        """The recordings that the probe at hand has written to."""
+        """The result of ``initialize`` or ``server/discover``."""
+        self.inventory: Final = Inventory()
+        self.session_recordings: Final[list[SessionRecording]] = []
+        self.touched: Final[list[SessionRecording]] = []
+        """The recordings that the current probe has written to."""
         self._recordings: Final = recordings
         self._client: Client | None = None
-        self._http: HttpServer | None = None
+        self._http: HttpEndpoint | None = None
 
     @property
     def client(self) -> Client:
@@ -91,37 +92,41 @@ class Bench:
 
     @property
     def has_session(self) -> bool:
-        """Whether a session is open, and its server there."""
+        """Whether the shared session is open and its server is running."""
         return self._client is not None and not self._client.gone
 
     @property
     def session_path(self) -> str:
-        """Where the session that probes share is recorded, gone or not; empty before there was one."""
-        return self._client.wire.tape.path if self._client is not None else ""
+        """The path of the recording of the shared session, even after its end; empty before there was one."""
+        return self._client.wire.recording.path if self._client is not None else ""
 
-    def page(self, where: str) -> str:
-        """The address of a page of the specification in the revision that is spoken."""
+    def spec_url(self, where: str) -> str:
+        """The URL of a page of the specification in the current revision."""
         return f"https://modelcontextprotocol.io/specification/{self.revision}/{where}"
 
     @property
-    def tape(self) -> Tape:
+    def recording(self) -> SessionRecording:
         """The recording of the open session."""
-        return self.client.wire.tape
+        return self.client.wire.recording
 
     @property
-    def http(self) -> "HttpServer":
-        """The server over HTTP and all connections to it.
+    def http(self) -> "HttpEndpoint":
+        """The HTTP endpoint of the server, with all connections to it.
 
         Raises:
-            Skipped: it is tested on stdio.
+            Skipped: the server is tested over stdio.
         """
         if not self.target.url:
             raise Skipped("only over HTTP")
-        from mcpproxy.validate.http import HttpServer  # brings the HTTP library, which stdio does not need
+        from mcpproxy.validate.http_endpoint import (
+            HttpEndpoint,  # brings the HTTP library, which stdio does not need
+        )
 
         if self._http is None:
-            tape = self._tape("session")
-            self._http = HttpServer(tape, self.target.url, self.target.headers, insecure=self.target.insecure)
+            recording = self._new_recording("session")
+            self._http = HttpEndpoint(
+                recording, self.target.url, self.target.headers, insecure=self.target.insecure
+            )
         return self._http
 
     @property
@@ -129,7 +134,7 @@ class Bench:
         """The open session over HTTP.
 
         Raises:
-            Skipped: it is tested on stdio.
+            Skipped: the server is tested over stdio.
         """
         wire = self.client.wire
         if wire.transport != "http":
@@ -141,7 +146,7 @@ class Bench:
         """The open session on stdio.
 
         Raises:
-            Skipped: it is tested over HTTP.
+            Skipped: the server is tested over HTTP.
         """
         wire = self.client.wire
         if not isinstance(wire, StdioWire):
@@ -150,7 +155,7 @@ class Bench:
 
     @property
     def server_info(self) -> JSONObject:
-        """Name and version of the server, as far as it told them."""
+        """The name and version of the server (``serverInfo``), if it sent them."""
         meta = self.server.get("_meta")
         info = self.server.get("serverInfo")
         if not isinstance(info, dict) and isinstance(meta, dict):
@@ -168,17 +173,17 @@ class Bench:
         """Open the session that probes share, closing the one before.
 
         Raises:
-            ValidateError: the server does not take part in it.
+            ValidateError: the session cannot be opened.
         """
         client = await self.start(name)
         await client.connect()
         return client
 
     async def start(self, name: str = "session") -> Client:
-        """As ``open``, but nothing is said yet.
+        """As ``open``, but send nothing yet.
 
         Raises:
-            CouldNotStartError: there is no server.
+            CouldNotStartError: the server cannot be started or reached.
         """
         await self.close_session()
         client = self._client = self.new_client(name)
@@ -186,26 +191,26 @@ class Bench:
         return client
 
     def new_client(self, name: str, revision: str = "") -> Client:
-        """A session that is not open yet; a recording of its own, called ``name``, on stdio."""
+        """A client whose session is not open yet; on stdio it has a recording of its own called ``name``."""
         target = self.target
         if target.url:
             from mcpproxy.validate.http_wire import HttpWire
 
-            self._note(self.http.tape)
+            self._touch(self.http.recording)
             return Client(HttpWire(self.http), revision or self.revision, self.options.timeout_s)
-        tape = self._tape(name)
-        grace_s = HASTE_S if self.runs_on else GRACE_S
-        wire = StdioWire(tape, target.command, target.env, grace_s)
+        recording = self._new_recording(name)
+        grace_s = SHORT_GRACE_S if self.outlives_stdin else GRACE_S
+        wire = StdioWire(recording, target.command, target.env, grace_s)
         return Client(wire, revision or self.revision, self.options.timeout_s)
 
     @asynccontextmanager
-    async def fresh(
+    async def new_session(
         self, name: str, *, connected: bool = False, revision: str = ""
     ) -> AsyncGenerator[Client]:
-        """A session of a probe's own; on stdio, a new process. It is closed in the end.
+        """A session for one probe; on stdio, a new process. It is closed at the end.
 
         Raises:
-            CouldNotStartError: there is none.
+            CouldNotStartError: the server cannot be started or reached.
             ValidateError: it cannot be ``connected``.
         """
         client = self.new_client(name, revision)
@@ -221,26 +226,27 @@ class Bench:
         """Close the session that probes share."""
         client, self._client = self._client, None
         if client is not None:
-            self._note(client.wire.tape)
+            self._touch(client.wire.recording)
             await self._end(client)
 
     async def drop_session(self) -> None:
-        """Close it without waiting for a server that may hang."""
+        """Close the shared session without waiting for a server that may hang."""
         client = self._client
         if client is not None and isinstance(client.wire, StdioWire):
             await client.wire.kill()
         await self.close_session()
 
     async def close(self) -> None:
-        """Close everything; all recordings are whole then."""
+        """Close all sessions and complete all recordings."""
         await self.close_session()
         if self._http is not None:
             await self._http.close()
 
-    def breaks(self, requirement: str, message: str, frames: Iterable[int] = ()) -> Conclusion:
-        """The server broke a requirement of the catalogue: ``breaks("RPC-010/R-012", "...")``.
+    def violation(self, requirement: str, message: str, frames: Iterable[int] = ()) -> Conclusion:
+        """The conclusion for a violated requirement: ``violation("RPC-010/R-012", "...")``.
 
-        How bad that is follows from the revision; what the revision does not ask for has passed.
+        The severity follows from the revision; a requirement that the revision does not have counts as
+        passed.
         """
         found = self.rules.catalogue.requirements[requirement]
         severity = found.severity((self.revision,))
@@ -249,26 +255,26 @@ class Bench:
             return Conclusion("passed", f"{message}; {self.revision} does not forbid it", shown)
         return Conclusion(STATUS_OF[severity], message, shown, found.rule, found.source((self.revision,)))
 
-    def findings(self, since: Mapping[str, int]) -> list[tuple[Tape, Finding]]:
-        """What the observer said of the server, beyond the first ``since`` of each recording (by path)."""
+    def findings(self, since: Mapping[str, int]) -> list[tuple[SessionRecording, Finding]]:
+        """The findings about the server after the first ``since`` of each recording (by path)."""
         return [
-            (tape, finding)
-            for tape in self.tapes
-            for finding in tape.findings[since.get(tape.path, 0) :]
+            (recording, finding)
+            for recording in self.session_recordings
+            for finding in recording.findings[since.get(recording.path, 0) :]
             if finding.blame == "server"
         ]
 
     async def _end(self, client: Client) -> None:
         await client.close()
         if isinstance(client.wire, StdioWire):
-            self.runs_on = self.runs_on or client.wire.ran_on
+            self.outlives_stdin = self.outlives_stdin or client.wire.outlived_stdin
 
-    def _tape(self, name: str) -> Tape:
-        tape = self._recordings.begin(name, self.target)
-        self.tapes.append(tape)
-        self._note(tape)
-        return tape
+    def _new_recording(self, name: str) -> SessionRecording:
+        recording = self._recordings.begin(name, self.target)
+        self.session_recordings.append(recording)
+        self._touch(recording)
+        return recording
 
-    def _note(self, tape: Tape) -> None:
-        if tape not in self.seen:
-            self.seen.append(tape)
+    def _touch(self, recording: SessionRecording) -> None:
+        if recording not in self.touched:
+            self.touched.append(recording)

@@ -1,7 +1,7 @@
-"""A live server over HTTP: a request for every step, and all that comes back on whatever stream.
+"""A live server over HTTP: one request for every step, and everything that comes back, on any stream.
 
-Streamable HTTP, with or without sessions, and the transport before it, where a stream tells the address to
-post to. A stream that ends before its answer is asked to go on, as clients do.
+Supports Streamable HTTP, with or without sessions, and HTTP+SSE, where the stream names the URL for POSTs.
+A stream that ends before its response is resumed, as clients do.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ import httpx
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.sse import SseBlock, SseFramer
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, Response, parse
-from mcpproxy.replay.client.driver import Came, Gone, Head, News, Over
-from mcpproxy.replay.client.headers import SESSION_ID, HeaderWriter, negotiated
+from mcpproxy.replay.client.driver import AnswerHead, ExchangeOver, LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
-from mcpproxy.replay.recording import Session
+from mcpproxy.replay.client.request_headers import SESSION_ID, HeaderWriter, negotiated
+from mcpproxy.replay.recording import RecordedSession
 from mcpproxy.session.frame import SseEvent
 
 _CONNECT_S: Final = 10.0
 _SETTLE_S: Final = 2.0
-"""What asks for nothing is seen through before the next message is sent, though not for ever."""
+"""How long a message without a response may take before the next message is sent."""
 _UNREAD: Final = 1000
 _LIMIT_BYTES: Final = 64 << 20
 _RESUMPTIONS: Final = 10
@@ -32,29 +32,29 @@ _LONGEST_RETRY_S: Final = 5.0
 
 
 class HttpLink:
-    """Talks to the endpoint ``url`` in the manner of the recorded ``session``, with ``headers`` besides."""
+    """Sends requests to ``url`` as the recorded ``session`` did, with ``headers`` added to each."""
 
-    def __init__(self, url: str, session: Session, headers: Sequence[tuple[str, str]] = ()) -> None:
-        self.news: asyncio.Queue[News] = asyncio.Queue(_UNREAD)
+    def __init__(self, url: str, session: RecordedSession, headers: Sequence[tuple[str, str]] = ()) -> None:
+        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_UNREAD)
         self._url: Final = url
         self._headers: Final = HeaderWriter(session)
         self._more_headers: Final = headers
         self._is_on_stdio: Final = not session.exchanges
-        self._is_first_transport: Final = any(
-            said.event is not None and said.event.name == "endpoint" for said in session.messages
+        self._is_http_sse: Final = any(
+            entry.event is not None and entry.event.name == "endpoint" for entry in session.messages
         )
         self._address = url
-        self._addressed: Final = asyncio.Event()
-        if not self._is_first_transport:
-            self._addressed.set()
+        self._has_address: Final = asyncio.Event()
+        if not self._is_http_sse:
+            self._has_address.set()
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._client: httpx.AsyncClient | None = None
 
     async def open(self) -> None:
-        """Nothing is sent yet.
+        """Create the HTTP client; nothing is sent yet.
 
         Raises:
-            McpProxyError: the URL is none.
+            McpProxyError: the URL is invalid.
         """
         try:
             httpx.URL(self._url)
@@ -63,29 +63,29 @@ class HttpLink:
         timeout = httpx.Timeout(None, connect=_CONNECT_S)
         limits = httpx.Limits(max_connections=None)
         self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
-        # What httpx would say of itself the recorded client did not say.
+        # The recorded client did not send the default headers of httpx.
         self._client.headers.clear()
 
     async def send(self, send: Send) -> None:
-        """Send it, and go on as soon as the next message may follow it."""
+        """Send a message, and return as soon as the next one may follow."""
         exchange = send.step.exchange if send.step else None
         method = exchange.request.method if exchange and not send.raw else "POST"
-        heard = asyncio.Event()
-        task = self._start(self._exchange(method, send, heard))
+        settled = asyncio.Event()
+        task = self._start(self._exchange(method, send, settled))
         if not send.asks:
-            await _first(heard.wait(), task)
+            await _wait_first(settled.wait(), task)
         if self._is_on_stdio and b'"notifications/initialized"' in send.raw:
             opened = asyncio.Event()
             stream = self._start(self._exchange("GET", Send(b""), opened))
-            await _first(opened.wait(), stream)
+            await _wait_first(opened.wait(), stream)
 
-    async def hang_up(self) -> None:
-        """Nothing more is waited for on any stream."""
+    async def end_input(self) -> None:
+        """Close all streams."""
         await self._cancel()
-        self._start(self.news.put(Gone("the streams were closed")))
+        self._start(self.events.put(ServerGone("the streams were closed")))
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._cancel()
         if self._client is not None:
             await self._client.aclose()
@@ -102,16 +102,16 @@ class HttpLink:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _exchange(self, method: str, send: Send, heard: asyncio.Event) -> None:
-        """One exchange from beginning to end, goings-on included."""
+    async def _exchange(self, method: str, send: Send, settled: asyncio.Event) -> None:
+        """Run one exchange to its end, including resumptions of its stream."""
         assert self._client is not None
         if method == "POST":
-            await self._addressed.wait()
+            await self._has_address.wait()
         headers = [*self._headers.headers(send), *self._more_headers]
         stream = _Stream(self, send.exchange, _requests_in(send.raw) if method == "POST" else 0)
         url = self._address if method == "POST" else self._url
         try:
-            await stream.run(self._client, method, url, headers, send.raw, heard)
+            await stream.run(self._client, method, url, headers, send.raw, settled)
             for _ in range(_RESUMPTIONS):
                 if not stream.owed or not stream.last_id:
                     break
@@ -119,41 +119,48 @@ class HttpLink:
                 dropped = ("content-type", "content-length")
                 resumed = [each for each in headers if each[0].lower() not in dropped]
                 await stream.run(
-                    self._client, "GET", self._url, [*resumed, ("Last-Event-ID", stream.last_id)], b"", heard
+                    self._client,
+                    "GET",
+                    self._url,
+                    [*resumed, ("Last-Event-ID", stream.last_id)],
+                    b"",
+                    settled,
                 )
         except httpx.ConnectError as fault:
-            await self.news.put(Gone(f"the server cannot be reached ({fault})"))
+            await self.events.put(ServerGone(f"the server cannot be reached ({fault})"))
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, ValueError):
-            if method == "GET" and self._is_first_transport:
-                await self.news.put(Gone("the server closed the stream"))
+            if method == "GET" and self._is_http_sse:
+                await self.events.put(ServerGone("the server closed the stream"))
         finally:
-            heard.set()
-        # In the first transport answers come on another stream than the one that asked.
-        if send.exchange and (method == "GET" or not self._is_first_transport):
-            await self.news.put(Over(send.exchange))
+            settled.set()
+        # With HTTP+SSE a response comes on the GET stream, not in the exchange of its request.
+        if send.exchange and (method == "GET" or not self._is_http_sse):
+            await self.events.put(ExchangeOver(send.exchange))
 
-    async def took(self, exchange: int, raw: bytes, event: SseEvent | None = None) -> None:
-        """A body or an event."""
+    async def receive_body(self, exchange: int, raw: bytes, event: SseEvent | None = None) -> None:
+        """Take a response body or an event."""
         if event is not None and event.name == "endpoint":
             address = urljoin(self._url, raw.decode("utf-8", "replace"))
             if urlsplit(address)[:2] == urlsplit(self._url)[:2]:
                 self._address = address
-                self._addressed.set()
+                self._has_address.set()
             return
         if version := negotiated(raw):
             self._headers.version = version
-        await self.news.put(Came(raw, exchange, event))
+        await self.events.put(ServerFrame(raw, exchange, event))
 
-    async def began(self, exchange: int, response: httpx.Response) -> None:
-        """The head of an answer."""
+    async def receive_head(self, exchange: int, response: httpx.Response) -> None:
+        """Take the head of a response."""
         if id := response.headers.get(SESSION_ID):
             self._headers.session_id = id
         if exchange:
-            await self.news.put(Head(exchange, response.status_code, tuple(response.headers.multi_items())))
+            await self.events.put(
+                AnswerHead(exchange, response.status_code, tuple(response.headers.multi_items()))
+            )
 
 
 class _Stream:
-    """What comes of one exchange: ``owed`` answers, the ``last_id`` of an event, when to come back."""
+    """The response to one exchange: how many messages are ``owed``, and how to resume the stream."""
 
     def __init__(self, link: HttpLink, exchange: int, owed: int) -> None:
         self._link: Final = link
@@ -169,21 +176,21 @@ class _Stream:
         url: str,
         headers: Sequence[tuple[str, str]],
         body: bytes,
-        heard: asyncio.Event,
+        settled: asyncio.Event,
     ) -> None:
         fields = [
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers
         ]
         sent = client.stream(method, url, headers=fields, content=body or None)
         async with sent as response:
-            await self._link.began(self._exchange, response)
+            await self._link.receive_head(self._exchange, response)
             is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
             if is_stream or method == "GET":
-                heard.set()
+                settled.set()
             if is_stream:
                 await self._events(response.aiter_bytes())
-            elif body := await _whole(response.aiter_bytes()):
-                await self._took(body)
+            elif body := await _read_body(response.aiter_bytes()):
+                await self._receive_body(body)
 
     async def _events(self, chunks: AsyncIterator[bytes]) -> None:
         framer = SseFramer()
@@ -197,16 +204,16 @@ class _Stream:
         if block.retry is not None:
             self.retry_s = min(block.retry / 1000, _LONGEST_RETRY_S)
         if block.data and block.complete:
-            await self._took(block.data, SseEvent(b"", b"", block.id, block.event, block.retry))
+            await self._receive_body(block.data, SseEvent(b"", b"", block.id, block.event, block.retry))
 
-    async def _took(self, raw: bytes, event: SseEvent | None = None) -> None:
+    async def _receive_body(self, raw: bytes, event: SseEvent | None = None) -> None:
         message = parse(raw)
         singles = message.items if isinstance(message, Batch) else (message,)
         self.owed -= sum(isinstance(single, Response | ErrorResponse) for single in singles)
-        await self._link.took(self._exchange, raw, event)
+        await self._link.receive_body(self._exchange, raw, event)
 
 
-async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
+async def _read_body(chunks: AsyncIterator[bytes]) -> bytes:
     body = bytearray()
     async for chunk in chunks:
         body += chunk
@@ -215,8 +222,8 @@ async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
     return bytes(body)
 
 
-async def _first(waiting: Coroutine[None, None, object], task: "asyncio.Task[None]") -> None:
-    """Until ``waiting`` or ``task`` is done, but not for ever."""
+async def _wait_first(waiting: Coroutine[None, None, object], task: "asyncio.Task[None]") -> None:
+    """Wait until ``waiting`` or ``task`` is done, for ``_SETTLE_S`` at most."""
     waiter = asyncio.ensure_future(waiting)
     await asyncio.wait((waiter, task), timeout=_SETTLE_S, return_when=asyncio.FIRST_COMPLETED)
     waiter.cancel()

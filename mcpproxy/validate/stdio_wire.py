@@ -1,7 +1,7 @@
-"""A server on stdio under test: a process of our own, every line of which is on the tape.
+"""A server on stdio under test: a child process, every line of which is recorded.
 
-It runs in a session of its own, so that nothing that it starts outlives the test. What it is sent is up to
-the caller, byte for byte; its stderr is recorded and not shown.
+It runs in its own process group, so that nothing that it starts outlives the test. The caller decides every
+byte that is sent. Its stderr is recorded and not shown.
 """
 
 import asyncio
@@ -18,45 +18,48 @@ from mcpproxy.recorder.http.body_frames import in_pieces
 from mcpproxy.recorder.http.memory_budget import BUDGET_BYTES, Budget
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, Frame, Sender, Signal, Stderr
 from mcpproxy.validate.errors import CouldNotStartError, GoneError
-from mcpproxy.validate.recorded_session import Tape
-from mcpproxy.validate.wire import Came, Gone, Hear, News
+from mcpproxy.validate.session_recording import SessionRecording
+from mcpproxy.validate.wire import EventHandler, FrameReceived, ServerLost, WireEvent
 
 _CHUNK_BYTES: Final = 1 << 16
-_MOST_BYTES: Final = 256 << 20
-"""A server that says more than this in one session is flooding us."""
+_MAX_BYTES: Final = 256 << 20
+"""A server that sends more than this in one session is killed."""
 
 _LINE_BYTES: Final = 16 << 20
-"""The longest line that is read. One that takes more memory than ``BUDGET_BYTES`` is not read either."""
+"""The longest line that is parsed. A line that would take more than ``BUDGET_BYTES`` is not parsed either."""
 
-_LAST_WORDS_S: Final = 0.5
+_LAST_STDERR_S: Final = 0.5
 _SHOWN_BYTES: Final = 200
 _STDERR_BYTES: Final = 1 << 20
 
 GRACE_S: Final = 2.0
-"""How long a server may take to end after its stdin was closed, and after SIGTERM, when a session is over."""
+"""How long a server may take to exit after its stdin was closed, and again after SIGTERM."""
 
-HASTE_S: Final = 0.1
-"""How long one may take after its stdin was closed that is known to run on then."""
+SHORT_GRACE_S: Final = 0.1
+"""The same after its stdin was closed, for a server known to ignore that."""
 
 
 class StdioWire:
-    """Runs ``command`` with ``env`` added to our environment. ``stderr`` counts what it wrote there.
+    """Runs ``command`` with ``env`` added to our environment. ``stderr_bytes`` counts its stderr.
 
-    ``bare`` are the lines of its stdout that are on the tape; ``exit_code`` is set once it has ended,
-    negative for a signal. ``grace_s`` is how long it may take to end once a session is over and its stdin
-    closed; it ``ran_on`` if it took longer.
+    ``exit_code`` is set when it has ended, negative for a signal. ``grace_s`` is how long it may take to exit
+    after its stdin was closed; ``outlived_stdin`` says that it took longer.
     """
 
     transport = "stdio"
 
     def __init__(
-        self, tape: Tape, command: Sequence[str], env: Mapping[str, str], grace_s: float = GRACE_S
+        self,
+        recording: SessionRecording,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        grace_s: float = GRACE_S,
     ) -> None:
-        self.tape = tape
-        self.turn: Final = asyncio.Lock()
-        """Held by who writes a message in pieces, so that none comes between them: our own answers wait."""
-        self.ran_on = False
-        self.hear: Hear = _nobody
+        self.recording = recording
+        self.write_lock: Final = asyncio.Lock()
+        """Held while a message is written in pieces, so that our own responses do not come between them."""
+        self.outlived_stdin = False
+        self.on_event: EventHandler = _ignore
         self.version = ""
         self.stderr_bytes = 0
         self.exit_code: int | None = None
@@ -65,10 +68,10 @@ class StdioWire:
         self.grace_s: Final = grace_s
         self._process: Process | None = None
         self._tasks: Final[list[asyncio.Task[None]]] = []
-        self._said: Final = LineFramer()  # by us
+        self._input_framer: Final = LineFramer()  # by us
         self._is_open = False
         self._reason = ""
-        self._last_words = b""
+        self._last_stderr = b""
         self._has_sent_eof = False
 
     @property
@@ -94,46 +97,46 @@ class StdioWire:
             )
         except (OSError, ValueError) as fault:
             reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
-            self.tape.close(Close("not started", observed_at_ns=self.tape.now_ns()))
+            self.recording.close(Close("not started", observed_at_ns=self.recording.now_ns()))
             raise CouldNotStartError(f"{self._command[0]}: cannot be run: {reason.lower()}") from None
         self._is_open = True
         process = self._process
         readers = (self._read(process), self._read_err(process))
         self._tasks.extend(asyncio.create_task(reader) for reader in readers)
 
-    async def fall_back(self, timeout_s: float) -> bool:  # noqa: ARG002 # it is one of two
-        """There is but one form of stdio."""
+    async def fall_back(self, timeout_s: float) -> bool:  # noqa: ARG002 # the signature of Wire
+        """There is only one form of stdio."""
         return False
 
     async def send(self, raw: bytes) -> int:
         """Send a line; the number of its frame.
 
         Raises:
-            GoneError: the server has ended, or does not read any more.
+            GoneError: the server has exited, or has closed its stdin.
         """
-        async with self.turn:
+        async with self.write_lock:
             return await self.write(raw + b"\n")
 
-    async def listen(self) -> None:
-        """Its stdout is read all the time."""
+    async def open_stream(self) -> None:
+        """Do nothing: stdout is always read."""
 
     async def write(self, data: bytes) -> int:
-        """Send just these bytes, a part of a line or several lines; the number of the last frame.
+        """Send just these bytes, part of a line or several lines; the number of the last frame.
 
-        They are on the tape before anybody can answer them.
+        They are recorded before the server can answer them.
 
         Raises:
-            GoneError: the server has ended, or does not read any more.
+            GoneError: the server has exited, or has closed its stdin.
         """
         process = self._process
         if process is None or process.stdin is None or not self._is_open:
             raise GoneError(f"the server is gone: {self._reason or 'it was not started'}")
-        if self._has_sent_eof:  # a pipe that is closed takes it without a word
+        if self._has_sent_eof:  # writing to a closed pipe would not fail
             raise GoneError("the server's stdin is closed")
-        at_ns = self.tape.now_ns()
-        for raw, when_ns, terminated, continues in self._said.feed(data, at_ns):
-            self._frame(CLIENT, raw, when_ns, terminated, continues)
-        seq = self.tape.seq
+        at_ns = self.recording.now_ns()
+        for raw, when_ns, terminated, continues in self._input_framer.feed(data, at_ns):
+            self._record_frame(CLIENT, raw, when_ns, terminated, continues)
+        seq = self.recording.seq
         try:
             process.stdin.write(data)
             await process.stdin.drain()
@@ -142,25 +145,25 @@ class StdioWire:
         return seq
 
     def close_stdin(self) -> None:
-        """Tell the server that nothing more will come."""
+        """Close the server's stdin."""
         process = self._process
         if process is None or process.stdin is None or self._has_sent_eof:
             return
         self._has_sent_eof = True
-        for raw, at_ns, terminated, continues in self._said.end():
-            self._frame(CLIENT, raw, at_ns, terminated, continues)
-        self.tape.take(Eof(CLIENT, self.tape.now_ns()))
+        for raw, at_ns, terminated, continues in self._input_framer.end():
+            self._record_frame(CLIENT, raw, at_ns, terminated, continues)
+        self.recording.record(Eof(CLIENT, self.recording.now_ns()))
         process.stdin.close()
 
     def signal(self, number: int) -> None:
         """Send the server (alone, not what it started) a signal."""
         if self._process is not None and self._process.returncode is None:
-            self.tape.take(Signal(signal.Signals(number).name, self.tape.now_ns()))
+            self.recording.record(Signal(signal.Signals(number).name, self.recording.now_ns()))
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
     async def ended(self, within_s: float) -> bool:
-        """Whether the server has ended within so much time."""
+        """Wait for the server to exit; whether it has within ``within_s`` seconds."""
         assert self._process is not None
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
@@ -168,98 +171,100 @@ class StdioWire:
         return self._process.returncode is not None
 
     async def close(self) -> None:
-        """Close stdin, wait, SIGTERM, wait, SIGKILL: what is left of it then is nothing."""
+        """Close stdin, wait, send SIGTERM, wait, send SIGKILL to the whole process group."""
         process = self._process
         if process is None:
             return
         try:
             self.close_stdin()
             if not await self.ended(self.grace_s):
-                self.ran_on = True
+                self.outlived_stdin = True
                 self.signal(signal.SIGTERM)
                 await self.ended(GRACE_S)
         finally:
             await self._end(process)
 
     async def kill(self) -> None:
-        """End it at once, without order."""
+        """Kill it at once."""
         if self._process is not None:
             await self._end(self._process)
 
     async def _end(self, process: Process) -> None:
         _kill_all(process)
         self.exit_code = await process.wait()
-        # What it said last is still on its way; but what it started elsewhere may hold its stdout for ever.
+        # Its last output may still be in the pipe; but a detached grandchild may keep stdout open.
         await asyncio.wait(self._tasks, timeout=0.5)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        process._transport.close()  # pyright: ignore # asyncio has no other way to let go of a pipe
-        at_ns = self.tape.now_ns()
+        process._transport.close()  # pyright: ignore # asyncio has no public way to close a pipe
+        at_ns = self.recording.now_ns()
         if self.exit_code >= 0:
-            self.tape.close(Close("exited", exit_code=self.exit_code, observed_at_ns=at_ns))
+            self.recording.close(Close("exited", exit_code=self.exit_code, observed_at_ns=at_ns))
         else:
-            self.tape.close(Close("signalled", signal=-self.exit_code, observed_at_ns=at_ns))
+            self.recording.close(Close("signalled", signal=-self.exit_code, observed_at_ns=at_ns))
 
     async def _read(self, process: Process) -> None:
         assert process.stdout is not None
         framer = LineFramer(_LINE_BYTES)
         total = 0
         while chunk := await process.stdout.read(_CHUNK_BYTES):
-            at_ns = self.tape.now_ns()
+            at_ns = self.recording.now_ns()
             for raw, when_ns, terminated, continues in framer.feed(chunk, at_ns):
-                if why := _too_much(raw, continues):
+                if why := _too_large(raw, continues):
                     self._reason = self._reason or why
-                    self._in_pieces(Frame(0, SERVER, raw, when_ns, terminated, continues))
+                    self._record_in_pieces(Frame(0, SERVER, raw, when_ns, terminated, continues))
                 else:
-                    self._frame(SERVER, raw, when_ns, terminated, continues)
+                    self._record_frame(SERVER, raw, when_ns, terminated, continues)
             total += len(chunk)
-            if total > _MOST_BYTES:
-                self._reason = self._reason or f"it sent more than {_MOST_BYTES >> 20} MiB"
+            if total > _MAX_BYTES:
+                self._reason = self._reason or f"it sent more than {_MAX_BYTES >> 20} MiB"
             if self._reason:
                 _kill_all(process)
                 break
-            await asyncio.sleep(0)  # a server that floods must not keep everybody else waiting
+            await asyncio.sleep(0)  # let other tasks run while a server floods us
         for raw, at_ns, terminated, continues in framer.end():
-            self._frame(SERVER, raw, at_ns, terminated, continues)
-        self.tape.take(Eof(SERVER, self.tape.now_ns()))
+            self._record_frame(SERVER, raw, at_ns, terminated, continues)
+        self.recording.record(Eof(SERVER, self.recording.now_ns()))
         if not self._reason:
             await self.ended(GRACE_S)
-            if process.returncode:  # why it ended is what it said last, if it said anything
-                await asyncio.wait(self._tasks[1:], timeout=_LAST_WORDS_S)
-            self._reason = _ending(process.returncode, self._last_words)
+            if process.returncode:  # the last line of stderr usually says why
+                await asyncio.wait(self._tasks[1:], timeout=_LAST_STDERR_S)
+            self._reason = _exit_text(process.returncode, self._last_stderr)
         self._is_open = False
-        self.hear(Gone(self._reason))
+        self.on_event(ServerLost(self._reason))
 
-    def _in_pieces(self, frame: Frame) -> None:
-        """Put a line on the tape that nobody is to read."""
+    def _record_in_pieces(self, frame: Frame) -> None:
+        """Record a line that is not to be parsed."""
         for piece in in_pieces(frame, at_least=2):
-            self.tape.frame(piece)
+            self.recording.record_frame(piece)
 
     async def _read_err(self, process: Process) -> None:
         assert process.stderr is not None
         framer = LineFramer(_STDERR_BYTES)
         while chunk := await process.stderr.read(_CHUNK_BYTES):
             self.stderr_bytes += len(chunk)
-            if self.stderr_bytes > _MOST_BYTES:
+            if self.stderr_bytes > _MAX_BYTES:
                 continue
-            for raw, at_ns, terminated, _ in framer.feed(chunk, self.tape.now_ns()):
-                self._err(Stderr(raw, at_ns, terminated))
+            for raw, at_ns, terminated, _ in framer.feed(chunk, self.recording.now_ns()):
+                self._record_stderr(Stderr(raw, at_ns, terminated))
         for raw, at_ns, terminated, _ in framer.end():
-            self._err(Stderr(raw, at_ns, terminated))
+            self._record_stderr(Stderr(raw, at_ns, terminated))
 
-    def _err(self, line: Stderr) -> None:
-        self.tape.take(line)
-        self._last_words = line.raw.strip()[:_SHOWN_BYTES] or self._last_words
+    def _record_stderr(self, line: Stderr) -> None:
+        self.recording.record(line)
+        self._last_stderr = line.raw.strip()[:_SHOWN_BYTES] or self._last_stderr
 
-    def _frame(self, sender: Sender, raw: bytes, at_ns: int, terminated: bool, continues: bool) -> None:
-        frame = self.tape.frame(Frame(0, sender, raw, at_ns, terminated, continues))
+    def _record_frame(
+        self, sender: Sender, raw: bytes, at_ns: int, terminated: bool, continues: bool
+    ) -> None:
+        frame = self.recording.record_frame(Frame(0, sender, raw, at_ns, terminated, continues))
         if sender == SERVER:
-            self.hear(Came(frame))
+            self.on_event(FrameReceived(frame))
 
 
-def _too_much(raw: bytes, continues: bool) -> str:
-    """Why a line is not read, as a reason for which the server is gone; empty if it is."""
+def _too_large(raw: bytes, continues: bool) -> str:
+    """Why a line is too large to be parsed, as a clause; empty if it is not."""
     if continues:
         return f"it sent a line of more than {_LINE_BYTES >> 20} MiB"
     if Budget().cost(raw) is None:
@@ -267,16 +272,16 @@ def _too_much(raw: bytes, continues: bool) -> str:
     return ""
 
 
-def _nobody(news: News) -> None:
-    """Nobody listens yet."""
+def _ignore(event: WireEvent) -> None:
+    """The handler until a connection sets its own."""
 
 
-def _ending(code: int | None, last_words: bytes) -> str:
+def _exit_text(code: int | None, last_stderr: bytes) -> str:
     if code is None:
         return "it closed its stdout and runs on"
     if code == 0:
         return "it ended with exit code 0"
-    said = last_words.decode("utf-8", "replace")
+    said = last_stderr.decode("utf-8", "replace")
     why = f" ({said})" if said else ""
     if code > 0:
         return f"it ended with exit code {code}{why}"
@@ -287,7 +292,7 @@ def _ending(code: int | None, last_words: bytes) -> str:
 
 
 def _kill_all(process: Process) -> None:
-    """The process and all that it started in its session, as far as it is there."""
+    """Kill the process and everything in its process group, if still running."""
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.kill()

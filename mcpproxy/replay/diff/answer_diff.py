@@ -1,15 +1,15 @@
-"""Two answers to the same request side by side: what about the second is not as it was."""
+"""The differences between two responses to the same request."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.wording import shown
-from mcpproxy.replay.diff.outcome import Change, of_difference
-from mcpproxy.replay.diff.values import Rules, differences
-from mcpproxy.replay.recording import Said
+from mcpproxy.replay.diff.comparison import Change, change_from
+from mcpproxy.replay.diff.values import DiffRules, differences
+from mcpproxy.replay.recording import SessionMessage
 
-_HANDED_OUT: Final = (
+_GENERATED: Final = (
     ("nextCursor",),
     ("requestState",),
     ("taskId",),
@@ -20,38 +20,38 @@ _HANDED_OUT: Final = (
     ("task", "createdAt"),
     ("task", "lastUpdatedAt"),
 )
-"""Values that a server makes up anew: it matters only that they are there."""
+"""Values that a server generates anew each time: only their presence is compared."""
 
 
-def answer_changes(was: Said, now: Said, rules: Rules) -> Iterator[Change]:
-    """Every change from one answer to the other; a change of its kind stands alone."""
+def answer_changes(was: SessionMessage, now: SessionMessage, rules: DiffRules) -> Iterator[Change]:
+    """Every change from one response to the other; if the kind of response changed, only that."""
     match was.message, now.message:
         case Response(result=expected), Response(result=found):
-            if status := _turned(expected, found):
+            if status := _status_change(expected, found):
                 yield status
                 return
-            for each in differences(settled(expected), settled(found), rules, "/result"):
-                yield of_difference(each)
+            for each in differences(normalised(expected), normalised(found), rules, "/result"):
+                yield change_from(each)
         case ErrorResponse(error=expected), ErrorResponse(error=found):
-            for each in differences(there(expected), there(found), rules, "/error"):
-                yield of_difference(each)
+            for each in differences(or_none(expected), or_none(found), rules, "/error"):
+                yield change_from(each)
         case Response(), ErrorResponse(error=found):
             yield Change(
-                "status", f"is an error{_error_text(found)}, was a result", "/error", found=there(found)
+                "status", f"is an error{_error_text(found)}, was a result", "/error", found=or_none(found)
             )
         case ErrorResponse(error=expected), Response():
             text = f"is a result, was an error{_error_text(expected)}"
-            yield Change("status", text, "/error", expected=there(expected))
+            yield Change("status", text, "/error", expected=or_none(expected))
         case _:
             pass
 
 
-def settled(value: JSON) -> JSON:
-    """A result or params with a fixed word for every value that is made up anew each time."""
+def normalised(value: JSON) -> JSON:
+    """A result or params with a fixed word in place of every generated value."""
     if not isinstance(value, dict):
         return value
     copy = dict(value)
-    for *outer, name in _HANDED_OUT:
+    for *outer, name in _GENERATED:
         holder: JSON = copy
         for step in outer:
             inner = holder.get(step) if isinstance(holder, dict) else None
@@ -63,13 +63,13 @@ def settled(value: JSON) -> JSON:
     return copy
 
 
-def there(value: "JSON | Absent") -> JSON:
+def or_none(value: "JSON | Absent") -> JSON:
     """``None`` for what is absent."""
     return None if isinstance(value, Absent) else value
 
 
-def _turned(expected: JSON, found: JSON) -> Change | None:
-    """A result that has become one of another kind: then its members are not worth comparing."""
+def _status_change(expected: JSON, found: JSON) -> Change | None:
+    """A change of the kind of result, which makes a comparison of the members pointless."""
     if not isinstance(expected, dict) or not isinstance(found, dict):
         return None
     failed, fails = expected.get("isError") is True, found.get("isError") is True

@@ -1,8 +1,8 @@
-"""A recorded server over Streamable HTTP, whatever transport it was recorded on.
+"""Serves a recorded server over Streamable HTTP, whatever transport it was recorded on.
 
-Each client that initializes gets a session of its own: the recorded ones in order, then from the first on
-again. What came without a session id is answered from what came without one then. A recording of the
-transport before Streamable HTTP is served as such.
+Each client that sends ``initialize`` gets a recorded session of its own, in recorded order, starting over
+after the last one. Requests without a session id are answered from the recorded requests without one. A
+recording of HTTP+SSE is served as HTTP+SSE.
 """
 
 import asyncio
@@ -28,73 +28,73 @@ from mcpproxy.relay.http.guard import is_loopback
 from mcpproxy.relay.http.proxy import listen
 from mcpproxy.replay.http_parts import (
     SESSION_ID,
+    foreign_site,
     headers_of,
-    next_of,
+    is_resumption,
+    next_unused,
     path_of,
-    resumes,
-    speaks_the_first_transport,
-    stranger,
+    uses_http_sse,
 )
-from mcpproxy.replay.recording import Exchange, Session
-from mcpproxy.replay.server.engine import Engine
-from mcpproxy.replay.server.http_session import LiveSession, Post
-from mcpproxy.replay.server.messages import Options
-from mcpproxy.replay.server.source import Beside, Material
-from mcpproxy.replay.server.streams import Stream
+from mcpproxy.replay.recording import Exchange, RecordedSession
+from mcpproxy.replay.server.engine import ReplayEngine
+from mcpproxy.replay.server.event_stream import EventStream
+from mcpproxy.replay.server.http_session import LiveHttpSession, LivePost
+from mcpproxy.replay.server.live_messages import ReplayOptions
+from mcpproxy.replay.server.replay_source import NonMcpAnswer, ReplaySource
 from mcpproxy.session.masked_values import is_masked
 
 _METHODS: Final = ("GET", "POST", "DELETE", "PUT", "PATCH", "OPTIONS")
 _SILENCE_S: Final = 86_400
-"""Between comments that keep a stream alive: the recorded events are all that is sent."""
+"""The interval of keep-alive comments, long enough that only the recorded events are sent."""
 
 
-class HttpServer:
-    """Listens at once; serves in ``run`` until SIGINT or SIGTERM.
+class HttpReplayServer:
+    """Listens from construction on; ``run`` serves until SIGINT or SIGTERM.
 
-    ``engines`` are those of all sessions that there were, ``passed_on`` counts what the command behind the
-    recording was asked.
+    ``engines`` holds the engine of every session so far. ``passed_on`` counts the requests that were passed
+    on to the command behind the recording.
 
     Raises:
-        OSError: the port cannot be had.
+        OSError: the port is not available.
     """
 
     def __init__(
         self,
         host: str,
         port: int,
-        material: Material,
-        options: Options,
-        tell: Callable[[str], None],
+        replay_source: ReplaySource,
+        options: ReplayOptions,
+        log: Callable[[str], None],
         command: Sequence[str] = (),
     ) -> None:
         self._socket: Final = listen(host, port)
         bound: tuple[str, int] = self._socket.getsockname()[:2]
         self._is_local: Final = is_loopback(bound[0])
-        self._material: Final = material
+        self._source: Final = replay_source
         self._options: Final = options
-        self._tell: Final = tell
+        self._log: Final = log
         self._command: Final = command
-        self.engines: Final[list[Engine]] = []
-        self._everyone: Final[list[LiveSession]] = []
-        self._by_id: Final[dict[str, LiveSession]] = {}
-        self._anonymous: LiveSession | None = None
+        self.engines: Final[list[ReplayEngine]] = []
+        self._all_sessions: Final[list[LiveHttpSession]] = []
+        self._by_id: Final[dict[str, LiveHttpSession]] = {}
+        self._session_without_id: LiveHttpSession | None = None
         self._begun = 0
         self._used: Final[set[int]] = set()
         exchanges = [one for session in self._sessions() for one in session.exchanges.values()]
-        self._is_legacy: Final = speaks_the_first_transport(material)
+        self._is_http_sse: Final = uses_http_sse(replay_source)
         self._over_http: Final = bool(exchanges)
         self._paths: Final = {path_of(one) for one in exchanges} or {"/mcp"}
         where = next((path_of(one) for one in exchanges), "/mcp")
         name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
         self.url: Final = f"http://{name}:{bound[1]}{where}"
-        """Where clients connect."""
+        """The URL that clients connect to."""
 
     @property
     def passed_on(self) -> int:
-        return sum(session.passed_on for session in self._everyone)
+        return sum(session.passed_on for session in self._all_sessions)
 
     def run(self) -> None:
-        """Serve until told to stop."""
+        """Serve until SIGINT or SIGTERM."""
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
@@ -114,7 +114,7 @@ class HttpServer:
 
         def stop() -> None:
             server.should_exit = True
-            for session in self._everyone:
+            for session in self._all_sessions:
                 session.end()
 
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -124,9 +124,9 @@ class HttpServer:
     async def _answer(self, request: Request) -> Response:
         if refusal := self._refusal(request):
             return refusal
-        if beside := self._beside(request):
-            exchange = beside.exchange
-            return Response(beside.body, exchange.status or 200, headers_of(exchange))
+        if non_mcp := self._non_mcp_answer(request):
+            exchange = non_mcp.exchange
+            return Response(non_mcp.body, exchange.status or 200, headers_of(exchange))
         if request.url.path not in self._paths:
             return Response(status_code=404)
         if request.method == "POST":
@@ -147,15 +147,15 @@ class HttpServer:
         came_at = asyncio.get_running_loop().time()
         session = self._session_of(request, body)
         if session is None:
-            return _refused(404, "Session not found")
-        post, lives = session.post(body, came_at)
+            return _refused(404, "RecordedSession not found")
+        post, messages = session.post(body, came_at)
         headers = headers_of(post.exchange)
-        if session.id and not self._is_legacy and any(_is_initialize(live.message) for live in lives):
+        if session.id and not self._is_http_sse and any(_is_initialize(live.message) for live in messages):
             headers[SESSION_ID] = session.id
         status = post.exchange.status if post.exchange and post.exchange.status else 0
-        if self._is_legacy:
+        if self._is_http_sse:
             return Response(b"\n".join(post.texts), status or 202, headers)
-        asks = any(isinstance(live.message, jsonrpc.Request) for live in lives)
+        asks = any(isinstance(live.message, jsonrpc.Request) for live in messages)
         if post.is_stream and asks:
             return _events(post.stream, None, headers, status or 200)
         await post.settled.wait()
@@ -165,50 +165,50 @@ class HttpServer:
         return Response(_one_body(post), status or (200 if asks else 400), headers)
 
     def _get(self, request: Request) -> Response:
-        if self._is_legacy:
-            return self._legacy_stream()
-        session = self._by_id.get(request.headers.get(SESSION_ID, "")) or self._anonymous
-        if SESSION_ID in request.headers and (session is None or session is self._anonymous):
-            return _refused(404, "Session not found")
+        if self._is_http_sse:
+            return self._http_sse_stream()
+        session = self._by_id.get(request.headers.get(SESSION_ID, "")) or self._session_without_id
+        if SESSION_ID in request.headers and (session is None or session is self._session_without_id):
+            return _refused(404, "RecordedSession not found")
         last_id = request.headers.get("last-event-id")
-        stream = session.stream_with(last_id) if session and last_id else None
+        stream = session.stream_of_event(last_id) if session and last_id else None
         if stream is not None:
             return _events(stream, last_id, {})
         exchange = self._next("GET", session)
-        offers_none = exchange is None and (self._over_http or session is self._anonymous)
+        offers_none = exchange is None and (self._over_http or session is self._session_without_id)
         if session is None or offers_none or (exchange and exchange.status >= 300):
             status = exchange.status if exchange and exchange.status >= 300 else 405
             return Response(status_code=status, headers={"allow": "POST, DELETE"} | headers_of(exchange))
-        return _events(session.own, None, headers_of(exchange))
+        return _events(session.get_stream, None, headers_of(exchange))
 
-    def _legacy_stream(self) -> Response:
+    def _http_sse_stream(self) -> Response:
         session = self._new_session()
         path = next(iter(sorted(self._paths - {urlsplit(self.url).path})), urlsplit(self.url).path)
 
         async def events() -> AsyncIterator[bytes]:
             yield f"event: endpoint\ndata: {path}?sessionId={session.id}\n\n".encode()
-            async for one in session.own.read():
+            async for one in session.get_stream.read():
                 yield one
 
         return EventSourceResponse(events(), ping=_SILENCE_S)
 
-    def _session_of(self, request: Request, body: bytes) -> LiveSession | None:
-        """Whom a POST is for: ``None`` if it names a session that is not there."""
+    def _session_of(self, request: Request, body: bytes) -> LiveHttpSession | None:
+        """The session that a POST belongs to; ``None`` if it names a session that does not exist."""
         id = request.headers.get(SESSION_ID) or request.query_params.get("sessionId")
         if id:
             return self._by_id.get(id)
         message = jsonrpc.parse(body)
         messages = message.items if isinstance(message, jsonrpc.Batch) else (message,)
         if any(_is_initialize(one) for one in messages):
-            if self._material.sessions or not self._over_http:
+            if self._source.sessions or not self._over_http:
                 return self._new_session()
-            self._anonymous = None  # a server without sessions: whoever initializes begins anew
-        if self._anonymous is None:
-            self._anonymous = self._begin("", self._material.unnamed)
-        return self._anonymous
+            self._session_without_id = None  # a server without session ids: ``initialize`` starts over
+        if self._session_without_id is None:
+            self._session_without_id = self._begin("", self._source.unnamed)
+        return self._session_without_id
 
-    def _new_session(self) -> LiveSession:
-        recorded = self._material.sessions or (self._material.unnamed,)
+    def _new_session(self) -> LiveHttpSession:
+        recorded = self._source.sessions or (self._source.unnamed,)
         session = recorded[self._begun % len(recorded)]
         self._begun += 1
         given = session.id_given
@@ -216,37 +216,41 @@ class HttpServer:
         self._by_id[id] = self._begin(id, session)
         return self._by_id[id]
 
-    def _begin(self, id: str, session: Session) -> LiveSession:
-        engine = Engine(session, replace(self._options, stateful=self._material.is_stateful), id)
-        live = LiveSession(id, session, engine, self._tell, self._command, sends_all_there=self._is_legacy)
+    def _begin(self, id: str, session: RecordedSession) -> LiveHttpSession:
+        engine = ReplayEngine(session, replace(self._options, stateful=self._source.is_stateful), id)
+        live = LiveHttpSession(
+            id, session, engine, self._log, self._command, uses_one_stream=self._is_http_sse
+        )
         self.engines.append(engine)
-        self._everyone.append(live)
+        self._all_sessions.append(live)
         return live
 
-    def _sessions(self) -> list[Session]:
-        return [self._material.unnamed, *self._material.sessions]
+    def _sessions(self) -> list[RecordedSession]:
+        return [self._source.unnamed, *self._source.sessions]
 
-    def _next(self, method: str, session: LiveSession | None) -> Exchange | None:
-        """The next recorded exchange of this method, or the last one again; none that resumes a stream."""
-        recorded = session.session if session else self._material.unnamed
+    def _next(self, method: str, session: LiveHttpSession | None) -> Exchange | None:
+        """The next recorded exchange of this method, or the last one again; resumptions do not count."""
+        recorded = session.session if session else self._source.unnamed
         alike = (
-            one for one in recorded.exchanges.values() if one.request.method == method and not resumes(one)
+            one
+            for one in recorded.exchanges.values()
+            if one.request.method == method and not is_resumption(one)
         )
-        return next_of(alike, self._used)
+        return next_unused(alike, self._used)
 
-    def _beside(self, request: Request) -> Beside | None:
+    def _non_mcp_answer(self, request: Request) -> NonMcpAnswer | None:
         alike = {
             one.exchange.number: one
-            for one in self._material.beside
+            for one in self._source.non_mcp
             if one.exchange.request.method == request.method and path_of(one.exchange) == request.url.path
         }
-        found = next_of((one.exchange for one in alike.values()), self._used)
+        found = next_unused((one.exchange for one in alike.values()), self._used)
         return alike[found.number] if found else None
 
     def _refusal(self, request: Request) -> Response | None:
-        """Pages of foreign sites are not served, and nobody sends more than a message may hold."""
+        """Refuse requests of foreign sites, and bodies longer than any message may be."""
         if self._is_local:
-            name = stranger(request.headers.get("origin", ""), request.headers.get("host", ""))
+            name = foreign_site(request.headers.get("origin", ""), request.headers.get("host", ""))
             if name is not None:
                 return Response(f"{name} is a foreign site\n", 403)
         length = request.headers.get("content-length", "0")
@@ -256,19 +260,19 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to us: it would end the process by the signal, and not by our code."""
+    """Leaves signals to us: uvicorn would end the process by the signal instead of with our exit code."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield
 
 
-def _events(stream: Stream, last_id: str | None, headers: dict[str, str], status: int = 200) -> Response:
+def _events(stream: EventStream, last_id: str | None, headers: dict[str, str], status: int = 200) -> Response:
     headers.pop("content-type", None)
     return EventSourceResponse(stream.read(last_id), status, headers, ping=_SILENCE_S)
 
 
-def _one_body(post: Post) -> bytes:
+def _one_body(post: LivePost) -> bytes:
     if len(post.texts) < 2 or (post.exchange and post.exchange.status >= 300):
         return b"".join(post.texts)
     return b"[" + b",".join(post.texts) + b"]"

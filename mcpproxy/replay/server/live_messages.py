@@ -1,0 +1,133 @@
+"""The messages between a replay engine and its transport, the replay options, and generated responses.
+
+A few responses are in no recording: the error for a miss, and the result of a ping that was not recorded.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcpproxy.base.json_values import dumps
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Request, Single
+from mcpproxy.protocol.wording import shown
+from mcpproxy.replay.diff.values import Difference
+from mcpproxy.replay.recording import SessionMessage
+from mcpproxy.replay.server.matching import Level
+
+MISS_CODE: Final = -32000
+"""The JSON-RPC error code of a miss: a server error that JSON-RPC leaves to implementations."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How a recording is replayed.
+
+    ``factor`` multiplies the recorded delays: 0 sends everything at once, 1 keeps the recorded pace.
+    ``ignore`` are JSON Pointers into requests, as in ``DiffRules``. ``repeats``: when the recorded responses
+    are used up, the last one is sent again. ``passes``: misses are passed on to another server.
+    ``complete``: the recording lacks nothing, so a request without a recorded response stays unanswered.
+    ``over_http``: HTTP statuses reach the client and count as responses. ``stateful``: other sessions of the
+    recording begin with ``initialize``.
+    """
+
+    level: Level = "default"
+    ignore: tuple[str, ...] = ()
+    factor: float = 0
+    repeats: bool = False
+    passes: bool = False
+    complete: bool = True
+    over_http: bool = False
+    stateful: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class LiveMessage:
+    """A message of the live client.
+
+    ``id`` and ``token`` are the bytes of its id and progress token, ``None`` without one. ``recorded`` is the
+    recorded message that it was matched with. ``is_cancelled``: nothing more is to be sent for it.
+    """
+
+    raw: bytes
+    message: Single
+    id: bytes | None = None
+    token: bytes | None = None
+    recorded: SessionMessage | None = None
+    is_cancelled: bool = False
+
+
+@dataclass(slots=True)
+class OutgoingMessage:
+    """A message for the client, to be sent ``delay_ns`` after the client message that caused it.
+
+    ``recorded`` is the recorded message, ``None`` for a generated one. ``live`` is the client message that it
+    belongs to; ``answers``: it is the response to that message. ``others`` are the other messages of its
+    batch.
+    """
+
+    raw: bytes
+    delay_ns: int = 0
+    recorded: SessionMessage | None = None
+    live: LiveMessage | None = None
+    answers: bool = False
+    others: "tuple[OutgoingMessage, ...]" = ()
+
+
+@dataclass(slots=True)
+class EngineResult:
+    """The result of a client frame: its messages, the messages to send, and notes for the user.
+
+    ``passed`` are the messages to pass on to another server.
+    """
+
+    messages: list[LiveMessage] = field(default_factory=list[LiveMessage])
+    outgoing: list[OutgoingMessage] = field(default_factory=list[OutgoingMessage])
+    notes: list[str] = field(default_factory=list[str])
+    passed: list[LiveMessage] = field(default_factory=list[LiveMessage])
+
+
+def named(live: LiveMessage) -> str:
+    """A short description of a live message: ``tools/call "echo" (id 7)``."""
+    request = live.message
+    if not isinstance(request, Request):
+        return "a message"
+    params = request.params if isinstance(request.params, dict) else {}
+    name = params.get("name", params.get("uri"))
+    id = "" if request.id is None else f" (id {shown(request.id)})"
+    return f"{shown(request.method)[1:-1]}{f' {shown(name)}' if isinstance(name, str) else ''}{id}"
+
+
+def result(live: LiveMessage, value: JSON) -> OutgoingMessage:
+    """A result that is not in the recording."""
+    return _own(live, {"result": value})
+
+
+def error(live: LiveMessage, code: int, message: str, data: "JSON | Absent" = ABSENT) -> OutgoingMessage:
+    """An error that is not in the recording."""
+    members: JSONObject = {"code": code, "message": message}
+    if not isinstance(data, Absent):
+        members["data"] = data
+    return _own(live, {"error": members})
+
+
+def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence[Difference]) -> JSON:
+    """The ``data`` of the error for a miss, for programs."""
+    data: JSONObject = {"reason": reason}
+    if nearest is not None:
+        data["nearest"] = {"frame": nearest.seq, "method": nearest.method}
+        data["differences"] = [
+            {
+                "pointer": one.pointer,
+                "change": one.change,
+                "expected": one.expected,
+                "found": one.found,
+            }
+            for one in differences
+        ]
+    return data
+
+
+def _own(live: LiveMessage, members: JSONObject) -> OutgoingMessage:
+    text = dumps(members, compact=True).encode()
+    raw = b'{"jsonrpc":"2.0","id":' + (live.id or b"null") + b"," + text[1:]
+    return OutgoingMessage(raw, live=live, answers=True)

@@ -1,0 +1,176 @@
+"""The parts of a recording that a server is replayed from, and notes on what is left out.
+
+Two kinds of exchange are left out of the messages: those at other paths than the MCP endpoint (metadata,
+tokens), which are served unchanged, and requests refused with 401, because a replay asks for no credentials.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import Malformed, Request
+from mcpproxy.replay.recording import Exchange, LoadedTrace, RecordedSession, SessionMessage
+from mcpproxy.session.frame import CLIENT, SERVER
+
+_UNAUTHORIZED: Final = 401
+
+
+@dataclass(frozen=True, slots=True)
+class NonMcpAnswer:
+    """A response at another path than the MCP endpoint, such as a metadata document."""
+
+    exchange: Exchange
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySource:
+    """What a server is replayed from.
+
+    ``unnamed`` is the session of messages without a session id, the only one on stdio; ``sessions`` are those
+    with an id. ``non_mcp`` are responses at other paths. ``notes`` says what cannot be replayed.
+    """
+
+    unnamed: RecordedSession
+    sessions: tuple[RecordedSession, ...]
+    non_mcp: tuple[NonMcpAnswer, ...]
+    complete: bool
+    notes: tuple[str, ...]
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether any session begins with ``initialize``."""
+        return any(
+            entry.method == "initialize"
+            for session in (self.unnamed, *self.sessions)
+            for entry in session.messages
+        )
+
+    def as_one(self) -> RecordedSession:
+        """The first session, together with the messages before it had an id."""
+        return merged([self.unnamed, *self.sessions[:1]])
+
+
+def replay_source(recording: LoadedTrace) -> ReplaySource:
+    """The parts of ``recording`` that can be replayed."""
+    non_mcp: list[NonMcpAnswer] = []
+    refused = 0
+    sessions: list[RecordedSession] = []
+    for session in recording.sessions:
+        left_out: set[int] = set()
+        speaking = {
+            entry.exchange
+            for entry in session.messages
+            if entry.sender == CLIENT and not isinstance(entry.message, Malformed)
+        }
+        for number, exchange in session.exchanges.items():
+            if not exchange.request.endpoint and number not in speaking:
+                body = b"".join(entry.raw for entry in _of_server(session, number))
+                non_mcp.append(NonMcpAnswer(exchange, body))
+                left_out.add(number)
+            elif exchange.status == _UNAUTHORIZED:
+                refused += any(
+                    entry.exchange == number and isinstance(entry.message, Request)
+                    for entry in session.messages
+                )
+                left_out.add(number)
+        sessions.append(_without(session, left_out) if left_out else session)
+    notes = list(recording.notes)
+    if refused:
+        notes.append(f"{refused} requests were refused for want of credentials; they are left out")
+    hidden = [one for one in non_mcp if b"masked(len=" in one.body]
+    if hidden:
+        notes.append(f"{len(hidden)} answers hold masked credentials; they are not given again")
+    shown = tuple(one for one in non_mcp if one not in hidden)
+    if not recording.complete:
+        open_requests = sum(_unanswered(session) for session in sessions)
+        if open_requests:
+            notes.append(
+                f"{open_requests} of the client's requests have no answer in it; asked again, they are a miss"
+            )
+    named = tuple(session for session in sessions if session.messages and _has_begun(session))
+    unnamed = replace(merged([session for session in sessions if not _has_begun(session)]), name="")
+    return ReplaySource(unnamed, named, shown, recording.complete, tuple(notes))
+
+
+def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
+    """Several stdio recordings in a row, as if one server process had sent all of it.
+
+    A client may start the command twice: once to find out the server's era, and once to use it.
+    """
+    one = RecordedSession()
+    for session in (replay_source.unnamed for replay_source in sources):
+        behind, last_ns = len(one.messages), max((entry.at_ns for entry in one.messages), default=0)
+        one.messages += [
+            replace(
+                entry,
+                index=behind + entry.index,
+                at_ns=last_ns + entry.at_ns,
+                answers=None if entry.answers is None else behind + entry.answers,
+            )
+            for entry in session.messages
+        ]
+        one.server_left = session.server_left
+    notes = tuple(note for replay_source in sources for note in replay_source.notes)
+    return ReplaySource(one, (), (), all(replay_source.complete for replay_source in sources), notes)
+
+
+def merged(sessions: Sequence[RecordedSession]) -> RecordedSession:
+    """Several sessions as one, with their messages in recorded order."""
+    filled = [session for session in sessions if session.messages or session.exchanges]
+    if len(filled) == 1:
+        return filled[0]
+    of = [(entry, session) for session in filled for entry in session.messages]
+    of.sort(key=lambda pair: (pair[0].seq, pair[0].index))
+    one = RecordedSession(filled[-1].name if filled else "")
+    one.server_left = any(session.server_left for session in filled)
+    for session in filled:
+        one.exchanges |= session.exchanges
+    place = {(id(session), entry.index): index for index, (entry, session) in enumerate(of)}
+    one.messages = [
+        replace(
+            entry,
+            index=index,
+            answers=None if entry.answers is None else place[id(session), entry.answers],
+        )
+        for index, (entry, session) in enumerate(of)
+    ]
+    return one
+
+
+def _has_begun(session: RecordedSession) -> bool:
+    """Whether a session began under this id.
+
+    Some servers issue an id for every request without one, and then refuse all but ``initialize``.
+    """
+    return bool(session.name) and any(
+        exchange.status < 400 or any(name.lower() == "mcp-session-id" for name, _ in exchange.request.headers)
+        for exchange in session.exchanges.values()
+    )
+
+
+def _unanswered(session: RecordedSession) -> int:
+    answered = {entry.answers for entry in session.messages}
+    return sum(
+        isinstance(entry.message, Request)
+        and entry.sender == CLIENT
+        and entry.method != "subscriptions/listen"
+        and entry.index not in answered
+        for entry in session.messages
+    )
+
+
+def _without(session: RecordedSession, exchanges: Iterable[int]) -> RecordedSession:
+    gone = set(exchanges)
+    kept = [entry for entry in session.messages if entry.exchange not in gone]
+    place = {entry.index: index for index, entry in enumerate(kept)}
+    messages = [
+        replace(entry, index=index, answers=None if entry.answers is None else place.get(entry.answers))
+        for index, entry in enumerate(kept)
+    ]
+    left = {number: exchange for number, exchange in session.exchanges.items() if number not in gone}
+    return RecordedSession(session.name, messages, left, session.server_left)
+
+
+def _of_server(session: RecordedSession, exchange: int) -> list[SessionMessage]:
+    return [entry for entry in session.messages if entry.exchange == exchange and entry.sender == SERVER]
