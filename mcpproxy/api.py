@@ -31,7 +31,7 @@ from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Repeated, Sender, Severity
 from mcpproxy.trace import reader
-from mcpproxy.trace.format import Header
+from mcpproxy.trace.records import Header
 
 __all__ = [
     "Call",

@@ -17,8 +17,9 @@ from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.replay.server.source import merged
 from mcpproxy.replay.server.translate import ID, REQUEST_ID
 from mcpproxy.session.frame import Close, Finding, Frame
-from mcpproxy.trace.format import Tally, encode, encode_close, encode_finding, encode_frame, encode_header
+from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_frame, encode_header
 from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.records import Tally
 
 _PAUSE_NS: Final = 1_000_000
 """Between the earlier recording and what follows."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mcpproxy.reports.baseline import as_object
 from mcpproxy.reports.located import Located
 from mcpproxy.reports.verdict import JudgedTrace, Verdict
-from mcpproxy.trace.format import finding_object, more_object
+from mcpproxy.trace.encode import finding_object, more_object
 
 
 def lines(verdict: Verdict) -> Iterator[str]:
