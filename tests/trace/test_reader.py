@@ -316,7 +316,7 @@ def test_a_disk_that_fails(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(path: str) -> BinaryIO:
         return cast("BinaryIO", Failing())
 
-    monkeypatch.setattr(reader, "_open", broken)
+    monkeypatch.setattr(reader, "open_file", broken)
     with pytest.raises(TraceError, match=r":1: Input/output error; copy the file and try again$"):
         list(trace.events())
 
