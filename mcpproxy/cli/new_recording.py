@@ -109,17 +109,17 @@ class RecordingOptions:
         """
         lists = [self.lists[name] for name in _REPEATABLE if name != "--enforce"]
         if self.app_errors or any(lists):
-            from mcpproxy.cli import rule_options
+            from mcpproxy.cli import recording_rules
 
-            self.terms = rule_options.terms(self.where, *lists, app_errors=self.app_errors)
+            self.terms = recording_rules.terms(self.where, *lists, app_errors=self.app_errors)
 
     def members(self) -> dict[str, str]:
         """What the START record says of them; each value is written as JSON."""
         judged_by = "null"
         if self.terms is not None:
-            from mcpproxy.cli import rule_options
+            from mcpproxy.cli import recording_rules
 
-            judged_by = rule_options.member(self.terms)
+            judged_by = recording_rules.member(self.terms)
         return {
             "salt": quoted(os.urandom(32).hex()),  # of the masks; it is deleted with the journal
             "rotate": self.rotate,
