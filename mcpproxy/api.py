@@ -26,12 +26,12 @@ from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, Requ
 from mcpproxy.replay import recording
 from mcpproxy.replay.recording import Exchange, SessionMessage
 from mcpproxy.reports import text
-from mcpproxy.reports.verdict import Verdict
+from mcpproxy.reports.judged_traces import JudgedTraces
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Repeated, Sender, Severity
 from mcpproxy.trace import reader
-from mcpproxy.trace.format import Header
+from mcpproxy.trace.records import Header
 
 __all__ = [
     "Call",
@@ -280,7 +280,7 @@ def check(
         judged.frames,
         judged.complete,
         judged.notes,
-        "\n".join(text.lines(Verdict((judged,)))),
+        "\n".join(text.lines(JudgedTraces((judged,)))),
         judged.more,
     )
 

@@ -7,7 +7,7 @@ this one, and nobody has to trust a trace about itself.
 from collections.abc import Callable
 from typing import Final
 
-from mcpproxy.reports.verdict import JudgedTrace
+from mcpproxy.reports.judged_traces import JudgedTrace
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Event, Finding, Frame

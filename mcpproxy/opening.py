@@ -11,11 +11,10 @@ from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Event, Finding
 from mcpproxy.trace import chain, upgrades
-from mcpproxy.trace.decoding import decode
-from mcpproxy.trace.format import CloseRecord, Continued, Header
-from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.decode import decode
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import ENDLESS, NOT_OURS, SECOND_HEADER, Trace, open_file, read_trace, refuse
+from mcpproxy.trace.records import CloseRecord, Continued, Encoded, Header
 from mcpproxy.trace.short_lines import Lines
 
 

@@ -260,7 +260,7 @@ def recipe(name: str) -> list[Any]:
     return list(yaml.safe_load_all(named(name).text))
 
 
-def options(command: Sequence[str]) -> http.Options:
+def options(command: Sequence[str]) -> http.HttpOptions:
     """How ``mcpproxy`` reads the command of a recipe."""
     assert command[0] == "http"
     return http.parse(list(command[1:]))
@@ -272,7 +272,7 @@ def volume() -> str:
     return path
 
 
-def admin_port(ran: http.Options) -> str:
+def admin_port(ran: http.HttpOptions) -> str:
     """Where it serves metrics, on all addresses of its container."""
     host, _, port = ran.admin.rpartition(":")
     assert host == "0.0.0.0"

@@ -16,7 +16,7 @@ import pytest
 
 from mcpproxy.opening import follow, open_trace
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
-from mcpproxy.trace.http import body_bytes
+from mcpproxy.trace.records import body_bytes
 
 DEADLINE_S = 60
 SESSION_ID = "3f7b1e0a-0000-4000-8000-c0ffee000001"

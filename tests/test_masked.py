@@ -14,8 +14,8 @@ from mcpproxy.ruleset import catalogue
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Sender
-from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.records import Encoded
 from tests.cli import recordings
 from tests.recorder.http_journals import (
     INITIALIZE,

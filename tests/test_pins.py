@@ -10,7 +10,7 @@ import pytest
 from mcpproxy.checks.opt_in.pins import Approved
 from mcpproxy.checks.server.definitions import canonical, changes, definition
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.reports import pins
+from mcpproxy.reports import pin_file
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, Outcome, mcpproxy, state_dir
 
@@ -178,7 +178,7 @@ def test_the_pins_of_other_servers_stay(mcpproxy: Mcpproxy, tmp_path: Path) -> N
     assert findings(checked) == [("PIN-002", "warning", "/result/tools")]
     assert mcpproxy("pin", other, "-o", file).out.splitlines()[0] == 'server "post" is new, with 1 tool'
     mcpproxy("pin", other, "-o", file, "--update")
-    assert pins.read(file).keys() == {"files", "post"}
+    assert pin_file.read(file).keys() == {"files", "post"}
 
 
 def test_recordings_complete_each_other(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_recordings_complete_each_other(mcpproxy: Mcpproxy, tmp_path: Path) -> N
     printed = mcpproxy("pin", first, "-o", "-")
     assert "the list of files may lack tools" in printed.err
     printed = mcpproxy("pin", first, second, "-o", "-")
-    assert pins.loads(printed.out, "-")["files"].tools.keys() == {"read", "mail"}
+    assert pin_file.loads(printed.out, "-")["files"].tools.keys() == {"read", "mail"}
     assert printed.err == ""
 
 
@@ -226,9 +226,9 @@ def test_a_pin_that_was_edited_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) ->
 
 def test_what_cannot_be_seen_is_written_out() -> None:
     hidden = {**READ, "description": "Read\u200b a file\U000e0041, Dateien löschen"}
-    written = pins.dumps({"files": Approved(("2025-11-25",), None, {"read": definition(hidden)})})
+    written = pin_file.dumps({"files": Approved(("2025-11-25",), None, {"read": definition(hidden)})})
     assert r"Read\u200b a file\udb40\udc41, Dateien löschen" in written
-    assert pins.loads(written, "-")["files"].tools["read"] == hidden
+    assert pin_file.loads(written, "-")["files"].tools["read"] == hidden
     [change] = changes(definition(READ), definition({**READ, "description": READ["description"] + "\u200b"}))
     assert change.what.endswith(r'text.\u200b"')
 
@@ -286,8 +286,8 @@ def test_a_live_server_is_asked_for_all_pages(mcpproxy: Mcpproxy, tmp_path: Path
     before = server([READ], [WRITE], stateful=stateful)
     pinned = mcpproxy("pin", "-o", file, "--", *before)
     assert (pinned.code, pinned.err) == (0, "")
-    assert pins.read(file)["files"].tools.keys() == {"read", "write"}
-    assert pins.read(file)["files"].revisions == (("2025-11-25",) if stateful else ("2026-07-28",))
+    assert pin_file.read(file)["files"].tools.keys() == {"read", "write"}
+    assert pin_file.read(file)["files"].revisions == (("2025-11-25",) if stateful else ("2026-07-28",))
 
     told = mcpproxy("pin", "-o", file, "--", *server([READ], [{**WRITE, "title": "W"}], stateful=stateful))
     assert told.code == 1

@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from mcpproxy.validate.outcome import Validation
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of a baseline."""
-    parser.add_argument("--baseline", metavar="FILE", help="the findings in FILE are known and do not count")
-    parser.add_argument(
-        "--write-baseline", action="store_true", help="accept all findings: write them to that FILE"
-    )
-
-
 def read(options: argparse.Namespace) -> "Baseline | None":
     """The baseline that the arguments name, if any.
 

@@ -3,23 +3,17 @@
 import os
 from collections.abc import Iterable
 from itertools import chain
-from typing import Final
 
 from mcpproxy.base.style import PLAIN, Style
 from mcpproxy.cli import output
 from mcpproxy.cli.terminal import emit
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
-from mcpproxy.reports.verdict import Verdict
-
-FORMATS: Final = ("text", "json", "sarif", "junit", "github")
-
-LOCATED: Final = ("json", "sarif", "github")
-"""The formats that say where in the file a frame is."""
+from mcpproxy.reports.judged_traces import JudgedTraces
 
 
 def report(
-    verdict: Verdict, known: Catalogue, format: str, path: str | None, look: Style, *, streamed: bool
+    verdict: JudgedTraces, known: Catalogue, format: str, path: str | None, look: Style, *, streamed: bool
 ) -> None:
     """Print the report, or write it to ``path``. ``streamed``: but for its end it is printed already.
 
@@ -37,7 +31,7 @@ def report(
         output.add_to_step_summary(markdown.lines(heading, verdict.located, verdict.remarks, known))
 
 
-def _lines(verdict: Verdict, known: Catalogue, format: str, look: Style) -> Iterable[str]:
+def _lines(verdict: JudgedTraces, known: Catalogue, format: str, look: Style) -> Iterable[str]:
     match format:
         case "json":
             from mcpproxy.reports import json

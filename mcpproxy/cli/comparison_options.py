@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mcpproxy.cli import report_options
 from mcpproxy.cli.http_sessions import called
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.protocol.jsonrpc import Request
@@ -24,7 +25,7 @@ exit codes: 0 all the same, 1 differences, 2 it could not be run
 
 
 @dataclass(frozen=True, slots=True)
-class Counting:
+class ComparisonRules:
     """What counts: rules for values, and methods that are left out."""
 
     rules: DiffRules
@@ -51,15 +52,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=_alike,
         help="texts may differ in these: timestamps, uuids, paths",
     )
-    add("--format", choices=("text", "json", "junit"), default="text", help="what to print (text)")
+    report_options.add_format(parser, report_options.COMPARISON_FORMATS)
 
 
-def counting(options: argparse.Namespace) -> Counting:
+def counting(options: argparse.Namespace) -> ComparisonRules:
     """What the arguments say about it."""
     ignored: list[str] = options.ignore
     alike = tuple(dict.fromkeys(name for names in options.alike for name in names))
     rules = DiffRules(tuple(each for each in ignored if each.startswith("/")), alike)
-    return Counting(rules, tuple(each for each in ignored if not each.startswith("/")))
+    return ComparisonRules(rules, tuple(each for each in ignored if not each.startswith("/")))
 
 
 def sessions_of(material: ReplaySource) -> list[RecordedSession]:
@@ -88,7 +89,7 @@ def compare(
     into: Comparison,
     expected: RecordedSession | None,
     found: RecordedSession | None,
-    how: Counting,
+    how: ComparisonRules,
     pairing: Pairing | None = None,
 ) -> None:
     """Add the items of two sessions; ``None`` for one that is not there."""

@@ -42,22 +42,6 @@ COMMANDS = {
 }
 """Group -> command -> the module with its ``run(argv) -> int``, and its line in the help."""
 
-RUN_OPTIONS = (
-    "--trace",
-    "--trace-dir",
-    "--rotate",
-    "--label",
-    "--live",
-    "--quiet",
-    "--grace",
-    "--enforce",
-    "--rules",
-    "--select",
-    "--extend-select",
-    "--ignore",
-    "--app-errors",
-)
-
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code: 2 if it could not be run, 130 if interrupted."""
@@ -83,7 +67,12 @@ def main(argv: list[str] | None = None) -> int:
 
 def _wraps(args: list[str]) -> bool:
     """Whether ``args`` wrap a server, or were meant to: run knows best what is missing."""
-    return bool(args) and (args[0] in ("run", "--") or args[0].partition("=")[0] in RUN_OPTIONS)
+    if not args or args[0] == "--" or not args[0].startswith("--"):
+        return bool(args) and args[0] in ("run", "--")
+    from mcpproxy.cli.new_recording import OPTIONS  # which run needs anyway
+
+    name = args[0].partition("=")[0]
+    return name == "--grace" or any(name == option for option, _, _ in OPTIONS)
 
 
 def _command(args: list[str]) -> int:

@@ -1,10 +1,12 @@
-"""The beginning of a recording: its name, which nobody else has, and the first record of its journal.
+"""A new recording: the options of ``run`` and ``http`` for it, its file name, its first journal record.
 
-A wrapped server waits for this, so nothing is imported here that takes time.
+A wrapped server waits for this, so nothing is imported here that takes time; argparse alone takes longer to
+import than Python takes to start.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -15,15 +17,150 @@ from mcpproxy.relay.journal import Journal, quoted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import NoReturn
+
+    from mcpproxy.recorder.stderr_notes import Mode
+    from mcpproxy.ruleset.rule_options import Terms
+
+OPTIONS = (
+    ("--trace", "FILE", "record into FILE; if it exists, into FILE-2 and so on, never over it"),
+    ("--trace-dir", "DIR", "record into a new file in DIR (default: {folder})"),
+    ("--rotate", "SIZE|DURATION", "go on in a new file after so much (100M) or so long (12h)"),
+    ("--label", "NAME", "what to call the server (default: {label})"),
+    ("--live", "text|json|off", "how findings are told on stderr while they happen (default: text)"),
+    ("--quiet", "", "say nothing on stderr; a wrapped server's own stderr still passes"),
+    (
+        "--enforce",
+        "RULE,...",
+        "refuse requests that break one of these rules, instead of only flagging them; may be given again",
+    ),
+    ("--rules", "DIR", "judge by the rules in this folder too; may be given again"),
+    ("--select", "RULE,...", "judge by these rules only"),
+    ("--extend-select", "RULE,...", "judge by these too, off by default"),
+    ("--ignore", "RULE,...", "leave these rules out"),
+    ("--app-errors", "", "judge error envelopes in tool results too (APP)"),
+)
+"""The options that ``run`` and ``http`` share: name, placeholder of the value (empty for a switch), help."""
+
+_REPEATABLE = ("--enforce", "--rules", "--select", "--extend-select", "--ignore")
+_LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def help_text(text: str, label: str) -> str:
+    """The help of an option, with its default filled in; ``label`` is the default of ``--label``."""
+    return text.format(folder=paths.state_dir(), label=label)
+
+
+class RecordingOptions:
+    """The values of ``OPTIONS``."""
+
+    def __init__(self, where: str) -> None:
+        """``where`` is the command that error messages name."""
+        self.where = where
+        self.trace = ""
+        self.trace_dir = ""
+        self.label = ""
+        self.rotate = "null"  # as JSON, for the START record
+        self.live: Mode = "text"
+        self.is_quiet = False
+        self.app_errors = False
+        self.lists: dict[str, list[str]] = {name: [] for name in _REPEATABLE}
+        self.terms: Terms | None = None
+
+    def set(self, name: str, value: str) -> None:
+        """Take one option; ``value`` is ignored for a switch.
+
+        Raises:
+            UsageError: the value cannot be used.
+        """
+        if name in _REPEATABLE:
+            self.lists[name].append(value)
+            return
+        match name:
+            case "--trace":
+                self.trace = value
+            case "--trace-dir":
+                self.trace_dir = value
+            case "--label":
+                self.label = value
+            case "--quiet":
+                self.is_quiet = True
+            case "--app-errors":
+                self.app_errors = True
+            case "--rotate":
+                from mcpproxy.cli.rotate_option import rotation_member
+
+                self.rotate = rotation_member(value, self.where)
+            case "--live":
+                if value not in _LIVE:
+                    refuse(self.where, f"--live {value} is not known", "use text, json or off")
+                self.live = _LIVE[value]
+            case _:
+                raise LookupError(name)
+        if self.trace and self.trace_dir:
+            refuse(self.where, "--trace and --trace-dir both say where to record", "leave one of them out")
+
+    def resolve_rules(self) -> None:
+        """Set ``terms`` if the options say by which rules to judge.
+
+        Raises:
+            McpProxyError: something named is not a rule, or a folder holds no usable rules.
+        """
+        lists = [self.lists[name] for name in _REPEATABLE if name != "--enforce"]
+        if self.app_errors or any(lists):
+            from mcpproxy.cli import recording_rules
+
+            self.terms = recording_rules.terms(self.where, *lists, app_errors=self.app_errors)
+
+    def members(self) -> dict[str, str]:
+        """What the START record says of them; each value is written as JSON."""
+        judged_by = "null"
+        if self.terms is not None:
+            from mcpproxy.cli import recording_rules
+
+            judged_by = recording_rules.member(self.terms)
+        return {
+            "salt": quoted(os.urandom(32).hex()),  # of the masks; it is deleted with the journal
+            "rotate": self.rotate,
+            "judged_by": judged_by,
+        }
+
+    def begin(self, label: str, members: Mapping[str, str]) -> tuple[str, Journal | None, str]:
+        """Begin the recording; ``label`` and ``members`` are as for the function ``begin``.
+
+        Returns:
+            The path of the trace, its journal, and a sentence for stderr. On a full disk there is no journal:
+            the traffic comes first, and passes without being recorded.
+
+        Raises:
+            UsageError: nothing can be written in the place that the options name.
+        """
+        try:
+            trace, journal = begin(self.trace, self.trace_dir, label, members)
+        except OSError as error:
+            if error.errno in _DISK_FULL:
+                return "", None, f"not recording ({error.strerror}); the traffic goes on"
+            place = self.trace or self.trace_dir or paths.state_dir()
+            fact = f"cannot be recorded to ({error.strerror})"
+            refuse(place, fact, "name another place with --trace-dir")
+        return trace, journal, f"recording to {trace}"
+
+
+def refuse(where: str, fact: str, next_step: str) -> NoReturn:
+    """Raise a ``UsageError``, which is imported only then."""
+    from mcpproxy.cli.arguments import UsageError
+
+    raise UsageError(where, fact, next_step) from None
 
 
 def begin(trace: str, trace_dir: str, label: str, members: Mapping[str, str]) -> tuple[str, Journal]:
-    """Take a name that no recording has yet; the journal's folder is what reserves it.
+    """Take a name that no recording has yet; creating the journal's folder reserves it.
 
     Args:
-        trace: the file to record into, with a number behind it if it exists; empty if any will do.
-        trace_dir: the folder of a new file; empty for the usual one.
-        label: what the recording is called.
+        trace: the file to record into; a number is appended if it exists. Empty for a generated name.
+        trace_dir: the folder of a generated name; empty for the state directory.
+        label: the name of the server, used in generated names.
         members: as for ``start_payload``.
 
     Returns:
@@ -52,7 +189,7 @@ def begin(trace: str, trace_dir: str, label: str, members: Mapping[str, str]) ->
 def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
     """The payload of the START record: what the header of the trace and the recorder need.
 
-    ``members`` are those of the transport, ``transport`` and ``command`` among them, each written as JSON.
+    ``members`` are what the command adds, ``transport`` and ``command`` among them; each value is JSON.
     """
     wall_ns = time.time_ns()
     started_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // 1_000_000_000))
@@ -71,7 +208,7 @@ def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
 
 
 def _boot_id() -> str:
-    """As in ``mcpproxy.recorder.liveness``, which takes too long to import here."""
+    """The same as in ``mcpproxy.recorder.liveness``, which takes too long to import here."""
     try:
         fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
     except OSError:

@@ -17,8 +17,9 @@ from mcpproxy.replay.recording import RecordedSession, SessionMessage, from_trac
 from mcpproxy.replay.server.matching import Matcher
 from mcpproxy.replay.server.replay_source import merged
 from mcpproxy.session.frame import Close, Finding, Frame
-from mcpproxy.trace.format import Tally, encode, encode_close, encode_finding, encode_frame, encode_header
+from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_frame, encode_header
 from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.records import Tally
 
 _PAUSE_NS: Final = 1_000_000
 """The time between the earlier recording and the first appended message."""

@@ -34,9 +34,9 @@ from mcpproxy.session.frame import (
     Stderr,
 )
 from mcpproxy.session.masked_values import MARK, is_masked, mask
-from mcpproxy.trace.format import Header, encode, encode_finding
-from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.encode import encode, encode_finding
 from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.records import Encoded, Header
 from mcpproxy.trace.session_labels import SessionNames
 
 PROTECTED: Final = (

@@ -46,9 +46,8 @@ from mcpproxy.session.frame import (
     other,
 )
 from mcpproxy.trace.conversation import Conversation
-from mcpproxy.trace.format import Header
-from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.records import Encoded, Header
 from mcpproxy.trace.session_labels import exchanges_of
 
 FrameFilter: TypeAlias = Callable[[int], bool]

@@ -26,7 +26,7 @@ from mcpproxy.relay.http.request_head import LIMIT_BYTES as HEAD_BYTES
 from mcpproxy.relay.http.request_head import Refusal, check_beginning
 from mcpproxy.relay.http.tunnel import LONGEST_BYTES, Tunnel
 from mcpproxy.session.frame import CLIENT, Frame
-from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.records import Encoded
 
 if TYPE_CHECKING:
     import socket

@@ -45,7 +45,7 @@ from mcpproxy.session.frame import (
     RequestHead,
     ResponseHead,
 )
-from mcpproxy.trace.format import Header, Recorded
+from mcpproxy.trace.records import Header, Recorded
 
 NAME: Final = "HAR"
 

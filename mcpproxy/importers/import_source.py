@@ -9,9 +9,10 @@ from typing import Final, NoReturn
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.trace.format import Header, Recorded, encode
+from mcpproxy.trace.encode import encode
 from mcpproxy.trace.members import NotARecordError, read_object
 from mcpproxy.trace.reader import Trace
+from mcpproxy.trace.records import Header, Recorded
 from mcpproxy.trace.session_labels import SessionNames
 
 _LINE_LIMIT: Final = 128 << 20

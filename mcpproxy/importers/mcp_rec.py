@@ -14,7 +14,8 @@ from mcpproxy.importers.import_source import Clock, ImportedSource, choose, line
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.raw_json import taken
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
-from mcpproxy.trace.format import Header, Recorded, is_embeddable
+from mcpproxy.trace.encode import is_embeddable
+from mcpproxy.trace.records import Header, Recorded
 
 NAME: Final = "mcp-rec"
 

@@ -12,7 +12,7 @@ from mcpproxy.importers.import_source import Clock, ImportedSource, choose, line
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.raw_json import taken
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender, Stderr
-from mcpproxy.trace.format import Header, Recorded
+from mcpproxy.trace.records import Header, Recorded
 
 NAME: Final = "mcpsnoop"
 

@@ -16,7 +16,7 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
-from mcpproxy.trace.format import Header
+from mcpproxy.trace.records import Header
 
 PROC: Final = "/proc"
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.frame import Close, Ending, Gap
-from mcpproxy.trace.format import ARGUMENTS, Header
 from mcpproxy.trace.members import NotARecordError, list_member, member, optional, word
+from mcpproxy.trace.records import ARGUMENTS_MASKED, Header
 
 if TYPE_CHECKING:
     from mcpproxy.ruleset.rule_options import RuleOptions
@@ -46,7 +46,7 @@ def header_of(payload: bytes) -> Header:
     command = _masked(asked, salt_of(start))
     redaction = "credentials"
     if transport == "stdio" or start.get("keep_credentials"):
-        redaction = "none" if command == asked else ARGUMENTS
+        redaction = "none" if command == asked else ARGUMENTS_MASKED
     return Header(
         mcpproxy=member(start, "mcpproxy", str),
         transport=transport,

@@ -31,13 +31,9 @@ from mcpproxy.session.frame import (
     Signal,
 )
 from mcpproxy.trace import chain
-from mcpproxy.trace.format import (
-    Continued,
-    Tally,
-    encode_continued,
-    encode_header,
-)
+from mcpproxy.trace.encode import encode_continued, encode_header
 from mcpproxy.trace.members import NotARecordError
+from mcpproxy.trace.records import Continued, Tally
 from mcpproxy.trace.writer import TraceWriter
 
 if TYPE_CHECKING:

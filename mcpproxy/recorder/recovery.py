@@ -28,9 +28,10 @@ from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_state import restore
 from mcpproxy.relay import journal
 from mcpproxy.trace import chain
-from mcpproxy.trace.format import Header, encode_header
+from mcpproxy.trace.encode import encode_header
 from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.records import Header
 from mcpproxy.trace.writer import TraceWriter
 
 _DAMAGE: Final = (

@@ -12,7 +12,9 @@ from typing import Final, Literal
 
 from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.session.frame import Finding, Sender, Severity
-from mcpproxy.trace.format import Tally, finding_object, object_line
+from mcpproxy.trace.encode import finding_object
+from mcpproxy.trace.members import object_line
+from mcpproxy.trace.records import Tally
 
 Mode = Literal["text", "json", "off"]
 

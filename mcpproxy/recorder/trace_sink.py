@@ -9,8 +9,8 @@ from mcpproxy.recorder.http.memory_budget import SMALL_BYTES, Budget
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.recorder.trace_state import SENDERS, TraceState
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
-from mcpproxy.trace.format import Recorded, encode, encode_close, encode_finding, encode_frame, frame_parts
-from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_frame, frame_parts
+from mcpproxy.trace.records import Encoded, Recorded
 from mcpproxy.trace.short_lines import SOURCES, Lines, encode_lines, has_run, is_run, runs_in
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 

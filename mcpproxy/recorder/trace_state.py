@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.recorder.judge import Observing, SafeJudge
 from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Gap, Sender, Stderr
-from mcpproxy.trace.format import Header, Tally
-from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.records import Encoded, Header, Tally
 from mcpproxy.trace.session_labels import SessionNames
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from mcpproxy.base.style import PLAIN, Colour, Style, count
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Requirement
-from mcpproxy.reports.table import table
+from mcpproxy.reports.text_table import table
 
 State = Literal["decided", "permission", "unobservable"]
 
@@ -31,7 +31,7 @@ COLOUR: Final[dict[str, Colour]] = {"decided": "green", "permission": "blue", "u
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RequirementRow:
     """One requirement. ``rules`` are the codes that rest on it, ``why`` is empty unless unobservable."""
 
     id: str
@@ -41,7 +41,7 @@ class Row:
     why: str
 
 
-def rows(catalogue: Catalogue) -> tuple[Row, ...]:
+def rows(catalogue: Catalogue) -> tuple[RequirementRow, ...]:
     """Every requirement once, in the order of its id, whatever number of rules rest on it."""
     by_id: dict[str, list[Requirement]] = {}
     for requirement in catalogue.requirements.values():
@@ -49,7 +49,7 @@ def rows(catalogue: Catalogue) -> tuple[Row, ...]:
     return tuple(_row(id, by_id[id]) for id in sorted(by_id))
 
 
-def unaccounted(found: Iterable[Row]) -> tuple[str, ...]:
+def unaccounted(found: Iterable[RequirementRow]) -> tuple[str, ...]:
     """The ids that are missing between the first and the last of a series (``R-001`` … ``R-277``)."""
     numbers: dict[str, set[int]] = {}
     for row in found:
@@ -63,7 +63,7 @@ def unaccounted(found: Iterable[Row]) -> tuple[str, ...]:
     )
 
 
-def lines(found: tuple[Row, ...], style: Style = PLAIN) -> Iterator[str]:
+def lines(found: tuple[RequirementRow, ...], style: Style = PLAIN) -> Iterator[str]:
     """The map as a table, then its totals."""
     cells = [("ROW", "RULE", "STATE", "WHAT IT ASKS, OR WHY THE WIRE CANNOT SHOW IT")]
     cells += [(row.id, ", ".join(row.rules), row.state, row.why or row.text) for row in found]
@@ -87,7 +87,7 @@ def lines(found: tuple[Row, ...], style: Style = PLAIN) -> Iterator[str]:
     yield f"unaccounted for: {', '.join(unaccounted(found)) or 'none'}"
 
 
-def as_objects(found: Iterable[Row]) -> list[dict[str, object]]:
+def as_objects(found: Iterable[RequirementRow]) -> list[dict[str, object]]:
     """The map for machines."""
     return [
         {"id": row.id, "rules": list(row.rules), "state": row.state, "text": row.text, "why": row.why or None}
@@ -95,13 +95,13 @@ def as_objects(found: Iterable[Row]) -> list[dict[str, object]]:
     ]
 
 
-def _row(id: str, requirements: list[Requirement]) -> Row:
+def _row(id: str, requirements: list[Requirement]) -> RequirementRow:
     by_state: dict[State, Requirement] = {
         _state(requirement): requirement for requirement in reversed(requirements)
     }
     state = min(by_state, key=STRONGEST.index)
     rules = tuple(requirement.rule for requirement in requirements)
-    return Row(id, rules, state, requirements[0].text, by_state[state].unobservable)
+    return RequirementRow(id, rules, state, requirements[0].text, by_state[state].unobservable)
 
 
 def _state(requirement: Requirement) -> State:

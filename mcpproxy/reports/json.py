@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator
 
 from mcpproxy.reports.baseline import as_object
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces
 from mcpproxy.reports.located import Located
-from mcpproxy.reports.verdict import JudgedTrace, Verdict
-from mcpproxy.trace.format import finding_object, more_object
+from mcpproxy.trace.encode import finding_object, more_object
 
 
-def lines(verdict: Verdict) -> Iterator[str]:
+def lines(verdict: JudgedTraces) -> Iterator[str]:
     """The run as one indented JSON object."""
     yield json.dumps(
         {
@@ -32,7 +32,7 @@ def lines(verdict: Verdict) -> Iterator[str]:
     )
 
 
-def _baseline(verdict: Verdict) -> dict[str, object]:
+def _baseline(verdict: JudgedTraces) -> dict[str, object]:
     """What came of comparing with a baseline, where there is one; findings that are not known are new."""
     if verdict.fixed is None:
         return {}

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_of
 from mcpproxy.reports.junit import Case, Suite
-from mcpproxy.reports.verdict import JudgedTrace, Verdict, more_of
 from mcpproxy.session.frame import Finding
 
 
-def suites(verdict: Verdict, catalogue: Catalogue) -> Iterator[Suite]:
+def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
     """The suites, in the order of the recordings; those that could not be judged come last, as errors."""
     for trace in verdict.traces:
         yield Suite(trace.path, tuple(_cases(trace, verdict, catalogue)), tuple(_notes(trace, verdict)))
@@ -30,7 +30,7 @@ def suites(verdict: Verdict, catalogue: Catalogue) -> Iterator[Suite]:
         yield Suite(unjudged.path, (case,))
 
 
-def _cases(trace: JudgedTrace, verdict: Verdict, catalogue: Catalogue) -> Iterator[Case]:
+def _cases(trace: JudgedTrace, verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Case]:
     rules = sorted({finding.rule for finding in (*trace.findings, *(one.finding for one in trace.known))})
     if not rules:
         yield Case(_classname(trace.path), "no findings")
@@ -56,7 +56,7 @@ def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
     )
 
 
-def _notes(trace: JudgedTrace, verdict: Verdict) -> Iterator[str]:
+def _notes(trace: JudgedTrace, verdict: JudgedTraces) -> Iterator[str]:
     for note in trace.notes:
         yield f"{visible(trace.path)}: incomplete: {visible(note)}"
     for one in trace.more:

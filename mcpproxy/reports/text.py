@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from mcpproxy.base.style import PLAIN, Style, count, tally
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.verdict import JudgedTrace, Verdict, more_of
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, more_of
 from mcpproxy.session.frame import Finding
 
 
-def lines(verdict: Verdict, style: Style = PLAIN) -> Iterator[str]:
+def lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     """The whole run: every trace, then the summary."""
     for trace in verdict.traces:
         yield from trace_lines(trace, style)
@@ -59,7 +59,7 @@ def _evidence(finding: Finding) -> str:
     return "  ".join(parts)
 
 
-def summary_lines(verdict: Verdict, style: Style = PLAIN) -> Iterator[str]:
+def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     """What was judged, what was found, and the next step where there is one."""
     found = tally(verdict.counts["error"], verdict.counts["warning"], verdict.counts["info"])
     if verdict.known:

@@ -32,7 +32,7 @@ from mcpproxy.session.frame import (
     Stderr,
 )
 from mcpproxy.trace.conversation import Conversation, Turn
-from mcpproxy.trace.format import finding_object
+from mcpproxy.trace.encode import finding_object
 
 
 def lines(

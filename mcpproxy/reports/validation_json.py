@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from mcpproxy.trace.format import finding_object
+from mcpproxy.trace.encode import finding_object
 from mcpproxy.validate.outcome import CheckResult, Validation
 
 

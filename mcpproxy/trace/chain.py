@@ -7,8 +7,8 @@ The last record of a file names the next, the header of that names the one befor
 import os
 
 from mcpproxy.base.files import open_regular
-from mcpproxy.trace.decoding import decode
-from mcpproxy.trace.format import Continued, Header
+from mcpproxy.trace.decode import decode
+from mcpproxy.trace.records import Continued, Header
 
 _HEADER_BYTES = 1 << 20
 _TAIL_BYTES = 16 << 10

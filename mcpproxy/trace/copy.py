@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import Close, Event, Finding, Frame
-from mcpproxy.trace.format import Header, Tally, encode_close, encode_header
-from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.encode import encode_close, encode_header
+from mcpproxy.trace.records import Encoded, Header, Tally
 from mcpproxy.trace.writer import TraceWriter
 
 

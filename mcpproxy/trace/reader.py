@@ -18,10 +18,10 @@ from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
 from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame, Gap, Sender
 from mcpproxy.trace import chain, upgrades
-from mcpproxy.trace.decoding import decode, header_format
-from mcpproxy.trace.format import ARGUMENTS, CloseRecord, Continued, Header, Recorded, Tally, encode
-from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.decode import decode, header_format
+from mcpproxy.trace.encode import encode
 from mcpproxy.trace.members import NotARecordError
+from mcpproxy.trace.records import ARGUMENTS_MASKED, CloseRecord, Continued, Encoded, Header, Recorded, Tally
 from mcpproxy.trace.short_lines import Lines
 
 # JSON spells a control character in six bytes; nothing else makes a frame longer than that.
@@ -251,7 +251,7 @@ class Trace:
     @property
     def redacted(self) -> bool:
         """Whether values may be masked anywhere in it: more than credentials, as they were recorded."""
-        return self.header.redaction not in ("none", "credentials", ARGUMENTS)
+        return self.header.redaction not in ("none", "credentials", ARGUMENTS_MASKED)
 
     def _pass_over(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:
         """Take a line that is no record: a blank one, or a torn one, which is the last.

@@ -20,7 +20,7 @@ from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
-from mcpproxy.trace.format import Recorded
+from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import CouldNotStartError, GoneError, TimedOutError
 from mcpproxy.validate.exchange import ClientExchange, Headers
 from mcpproxy.validate.session_recording import SessionRecording

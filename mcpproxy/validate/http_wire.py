@@ -23,7 +23,7 @@ from mcpproxy.protocol.mirrors import ANNOTATION, argument, mirrors
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
 from mcpproxy.replay.client.request_headers import encoded_name
 from mcpproxy.session.frame import CLIENT, Frame
-from mcpproxy.trace.format import Recorded
+from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
 from mcpproxy.validate.exchange import ClientExchange, Headers
 from mcpproxy.validate.http_endpoint import CONNECT_S, HttpEndpoint

@@ -15,7 +15,7 @@ from mcpproxy import __version__
 from mcpproxy.base import paths
 from mcpproxy.recorder.secret_arguments import masked, shown
 from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.trace.format import ARGUMENTS, Header
+from mcpproxy.trace.records import ARGUMENTS_MASKED, Header
 from mcpproxy.validate.session_recording import SessionRecording
 
 
@@ -67,7 +67,11 @@ class Recordings:
             pid=os.getpid(),
             started_at=_now(),
             started_ns=now_ns,
-            redaction="credentials" if target.url else "none" if command == target.command else ARGUMENTS,
+            redaction="credentials"
+            if target.url
+            else "none"
+            if command == target.command
+            else ARGUMENTS_MASKED,
             mode="reverse" if target.url else "",
             endpoint=(urlsplit(target.url).path or "/") if target.url else "",
             upstream=target.url,

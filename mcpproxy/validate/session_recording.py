@@ -13,17 +13,8 @@ from mcpproxy.base import paths
 from mcpproxy.errors import McpProxyError
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import CLIENT, Close, Finding, Frame, RequestHead, ResponseHead
-from mcpproxy.trace.format import (
-    Header,
-    Recorded,
-    Tally,
-    encode,
-    encode_close,
-    encode_finding,
-    encode_header,
-    frame_parts,
-)
-from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_header, frame_parts
+from mcpproxy.trace.records import Encoded, Header, Recorded, Tally
 from mcpproxy.trace.session_labels import SessionNames
 from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 

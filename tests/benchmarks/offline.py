@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy.session.frame import Close, Frame
-from mcpproxy.trace.format import Header, Tally, encode_close, encode_frame, encode_header
+from mcpproxy.trace.encode import encode_close, encode_frame, encode_header
+from mcpproxy.trace.records import Header, Tally
 from tests.benchmarks.judge import Line, call, client, handshake, server
 from tests.benchmarks.report import Samples, table
 from tests.benchmarks.sessions import ROOT, Kind, WrongBytesError

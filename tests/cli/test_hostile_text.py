@@ -21,20 +21,10 @@ from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.session.frame import Close, Event, Finding, Frame
-from mcpproxy.trace.decoding import decode
-from mcpproxy.trace.format import (
-    CloseRecord,
-    Continued,
-    Header,
-    Tally,
-    encode,
-    encode_close,
-    encode_continued,
-    encode_finding,
-    encode_header,
-)
-from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.decode import decode
+from mcpproxy.trace.encode import encode, encode_close, encode_continued, encode_finding, encode_header
 from mcpproxy.trace.members import NotARecordError
+from mcpproxy.trace.records import CloseRecord, Continued, Encoded, Header, Tally
 from mcpproxy.validate.outcome import Validation
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy

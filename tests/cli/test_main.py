@@ -9,7 +9,8 @@ from importlib import import_module
 import pytest
 
 import mcpproxy.cli.main as entry
-from mcpproxy.cli.main import COMMANDS, RUN_OPTIONS
+from mcpproxy.cli.main import COMMANDS
+from mcpproxy.cli.new_recording import OPTIONS
 from tests.cli.conftest import Mcpproxy
 
 WRAPS = {
@@ -104,7 +105,7 @@ def test_refuses_in_one_line(mcpproxy: Mcpproxy, argv: list[str], expected: str)
     assert refused.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("option", RUN_OPTIONS)
+@pytest.mark.parametrize("option", [name for name, _, _ in OPTIONS] + ["--grace"])
 def test_run_knows_the_options_that_lead_to_it(mcpproxy: Mcpproxy, option: str) -> None:
     refused = mcpproxy(option)
     assert refused.code == 2

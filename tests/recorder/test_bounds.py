@@ -23,9 +23,8 @@ from mcpproxy.relay import journal
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding, Frame, Note, Stderr
-from mcpproxy.trace.format import Tally
-from mcpproxy.trace.http import body_bytes
 from mcpproxy.trace.reader import Trace, read_trace
+from mcpproxy.trace.records import Tally, body_bytes
 from tests.recorder import http_journals
 from tests.recorder.journals import EXIT, START, Entry, JournalFolder, client, mark, recording, server, stderr
 

@@ -30,9 +30,8 @@ from mcpproxy.session.frame import (
     ResponseHead,
     SseEvent,
 )
-from mcpproxy.trace.format import Recorded
-from mcpproxy.trace.http import Encoded, body_bytes
 from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.records import Encoded, Recorded, body_bytes
 from tests.recorder import http_journals as wire
 from tests.recorder.http_journals import (
     CONVERSATION,

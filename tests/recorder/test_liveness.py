@@ -11,7 +11,7 @@ import pytest
 
 from mcpproxy.recorder import liveness
 from mcpproxy.recorder.liveness import boot_id, is_relay_alive
-from mcpproxy.trace.format import Header
+from mcpproxy.trace.records import Header
 
 SECOND_NS = 1_000_000_000
 

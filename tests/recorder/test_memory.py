@@ -13,7 +13,7 @@ import pytest
 
 from mcpproxy.opening import follow, open_trace
 from mcpproxy.session.frame import ExchangeEnd
-from mcpproxy.trace.http import body_bytes
+from mcpproxy.trace.records import body_bytes
 from tests.relay.hosts import DEADLINE_S
 from tests.relay.http_peers import Peer, Upstream, request
 

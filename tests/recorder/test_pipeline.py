@@ -11,8 +11,8 @@ from mcpproxy.recorder import pipeline
 from mcpproxy.recorder.stderr_notes import StderrNotes
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
-from mcpproxy.trace.format import Header
 from mcpproxy.trace.reader import read_trace
+from mcpproxy.trace.records import Header
 from mcpproxy.trace.writer import BATCH_BYTES
 from tests.recorder.journals import (
     EXIT,

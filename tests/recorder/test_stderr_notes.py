@@ -9,7 +9,7 @@ import pytest
 
 from mcpproxy.recorder.stderr_notes import Mode, StderrNotes
 from mcpproxy.session.frame import Finding
-from mcpproxy.trace.format import Tally
+from mcpproxy.trace.records import Tally
 
 RETYPED = Finding(
     "PROTO-007", "error", "server", 'answered with "7", asked with 7', 12, (3,), "/id", None, "", "R-008"

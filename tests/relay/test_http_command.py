@@ -48,7 +48,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "key without certificate": (["--upstream", URL, "--key", "k"], "--key needs --cert"),
     "hosts without forward mode": (["--upstream", URL, "--allow-host", "a"], "is for --forward"),
     "rewriting in forward mode": (["--forward", "--rewrite-origin"], "not for --forward"),
-    "unknown mode": (["--upstream", URL, "--live", "loud"], "invalid choice"),
+    "unknown mode": (["--upstream", URL, "--live", "loud"], "--live loud is not known"),
 }
 
 

@@ -70,13 +70,14 @@ def test_options() -> None:
         ]
     )
     assert vars(options) == {
+        "where": "run",
         "trace": "t",
         "trace_dir": "",
         "label": "x",
         "rotate": '{"bytes":1048576}',
         "live": "json",
         "grace_s": 1.5,
-        "listed": {
+        "lists": {
             "--enforce": ["ACP-001", "RPC-005,PROTO-005"],
             "--rules": ["house"],
             "--select": ["HOUSE"],
@@ -84,7 +85,8 @@ def test_options() -> None:
             "--ignore": ["EXT-001"],
         },
         "app_errors": True,
-        "quiet": True,
+        "is_quiet": True,
+        "terms": None,
         "command": ["cat", "--", "-h"],
     }
 
@@ -213,7 +215,7 @@ def test_a_disk_that_is_full_from_the_start_stops_no_session(tmp_path: Path) -> 
         assert host.read(5) == b"hello"
         host.end_input()
         assert host.wait() == 0
-        assert host.all_errors() == b"mcpproxy: not recording (File too large); the session goes on\n"
+        assert host.all_errors() == b"mcpproxy: not recording (File too large); the traffic goes on\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,8 +15,8 @@ from mcpproxy.replay.recording import load
 from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead, SseEvent, Stderr
 from mcpproxy.session.masked_values import is_masked
 from mcpproxy.trace.copy import write_trace
-from mcpproxy.trace.format import Header, Recorded, encode, encode_header
-from mcpproxy.trace.http import Encoded, frame_bytes
+from mcpproxy.trace.encode import encode, encode_header
+from mcpproxy.trace.records import Encoded, Header, Recorded, frame_bytes
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, HANDSHAKE, HEADER, close, finding, frame

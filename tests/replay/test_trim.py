@@ -12,7 +12,8 @@ from mcpproxy.opening import open_trace
 from mcpproxy.replay.recording import load
 from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Close, Finding, Frame, RequestHead
-from mcpproxy.trace.format import Header, Tally, encode, encode_close, encode_header
+from mcpproxy.trace.encode import encode, encode_close, encode_header
+from mcpproxy.trace.records import Header, Tally
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, HANDSHAKE, close, finding, frame

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from mcpproxy import judging
 from mcpproxy.opening import open_trace
+from mcpproxy.reports.judged_traces import JudgedTrace
 from mcpproxy.reports.located import Located, locate
-from mcpproxy.reports.verdict import JudgedTrace
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from tests.cli.recordings import HEADER, close, frame, write

@@ -10,7 +10,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.reports.fingerprint import fingerprint, lasting, shape
 from mcpproxy.reports.located import locate
 from mcpproxy.session.frame import Finding, Frame
-from mcpproxy.trace.format import Header
+from mcpproxy.trace.records import Header
 from tests.cli.recordings import HEADER, frame, write
 from tests.reports.sessions import located, session
 

@@ -10,9 +10,9 @@ import xmlschema
 
 from mcpproxy.replay.diff.comparison import Change, ComparedItem, Comparison
 from mcpproxy.reports import comparison, junit
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
 from mcpproxy.reports.junit import Case, Suite
 from mcpproxy.reports.suites import suites
-from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
 from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding
 from tests.peers.fixtures import Peers
@@ -28,7 +28,7 @@ CLEAN: Final = JudgedTrace("t/clean.jsonl", True, "2025-11-25", 9, ())
 FAULTY: Final = JudgedTrace(
     "t/faulty.jsonl", False, "2025-11-25", 82, (WRONG_ID, UNKNOWN, WRONG_AGAIN), ("cut off",)
 )
-RUN: Final = Verdict((CLEAN, FAULTY), (Unjudged("t/gone.jsonl", "no such file"),))
+RUN: Final = JudgedTraces((CLEAN, FAULTY), (Unjudged("t/gone.jsonl", "no such file"),))
 
 
 def document(*found: Suite) -> str:
@@ -93,7 +93,7 @@ def test_a_rule_is_a_test_and_a_clean_recording_passes_one() -> None:
         ("t/faulty", "PROTO-007 mismatched-response-id"): "failure",
         ("t/gone", "can be judged"): "error",
     }
-    strict = Verdict(RUN.traces, strict=True)
+    strict = JudgedTraces(RUN.traces, strict=True)
     assert cases(document(*suites(strict, KNOWN)))["t/faulty", "PROTO-006 unknown-notification"] == "failure"
 
 

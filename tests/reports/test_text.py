@@ -5,7 +5,7 @@ import json
 from mcpproxy.base.style import Style
 from mcpproxy.reports import json as as_json
 from mcpproxy.reports import text
-from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
 from mcpproxy.session.frame import Finding
 
 SOURCE = "https://example.test/spec#ids"
@@ -14,8 +14,10 @@ NO_READY = Finding("SEQ-002", "warning", "client", "client never \x1b[31mready",
 REMARK = Finding("SCHEMA-003", "info", "server", "no properties", 4, (1, 2))
 
 
-def verdict(*findings: Finding, strict: bool = False, notes: tuple[str, ...] = ()) -> Verdict:
-    return Verdict((JudgedTrace("s.jsonl", not notes, "2025-11-25", 82, findings, notes),), strict=strict)
+def verdict(*findings: Finding, strict: bool = False, notes: tuple[str, ...] = ()) -> JudgedTraces:
+    return JudgedTraces(
+        (JudgedTrace("s.jsonl", not notes, "2025-11-25", 82, findings, notes),), strict=strict
+    )
 
 
 def test_a_finding_is_a_line_and_its_evidence() -> None:
@@ -44,7 +46,7 @@ def test_what_is_missing_is_said_once_per_trace_and_once_for_the_run() -> None:
 def test_several_traces_are_summed_up() -> None:
     whole = JudgedTrace("a.jsonl", True, "2025-06-18", 10, (REMARK,))
     cut = JudgedTrace("b.jsonl", False, None, 1, (), ("cut",))
-    run = Verdict((whole, cut), (Unjudged("c.jsonl", "no"),))
+    run = JudgedTraces((whole, cut), (Unjudged("c.jsonl", "no"),))
     assert list(text.summary_lines(run)) == [
         "1 note in 2 traces, 11 frames, revision 2025-06-18",
         "1 recording of them is incomplete: what was not recorded was not judged.",
@@ -59,7 +61,7 @@ def test_exit_codes() -> None:
     assert verdict(NO_READY).exit_code == 0
     assert verdict(NO_READY, strict=True).exit_code == 1
     assert verdict(WRONG_ID).exit_code == 1
-    assert Verdict((), (Unjudged("x", "no"),)).exit_code == 2
+    assert JudgedTraces((), (Unjudged("x", "no"),)).exit_code == 2
 
 
 def test_json_carries_everything() -> None:

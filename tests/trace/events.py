@@ -24,8 +24,7 @@ from mcpproxy.session.frame import (
     SseEvent,
     Stderr,
 )
-from mcpproxy.trace.format import Header, Tally
-from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.records import Encoded, Header, Tally
 
 times = st.integers(-(2**62), 2**62)
 counts = st.integers(0, 2**62)

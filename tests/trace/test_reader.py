@@ -18,8 +18,8 @@ from mcpproxy.recorder.lock import Lock
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Stderr
 from mcpproxy.trace import reader
-from mcpproxy.trace.format import Header, Recorded, Tally, encode, encode_close, encode_finding, encode_header
-from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_header
+from mcpproxy.trace.records import Encoded, Header, Recorded, Tally
 from mcpproxy.trace.writer import TraceWriter
 from tests.trace import events as some
 
@@ -250,7 +250,7 @@ def test_following_waits_for_a_recorder_that_starts(file: Path, monkeypatch: pyt
         with file.open("ab") as trace:
             trace.write(data)
 
-    monkeypatch.setattr("mcpproxy.trace.reader.time.sleep", work)
+    monkeypatch.setattr("mcpproxy.opening.time.sleep", work)
     assert list(follow(file)) == [PING, PONG, EXITED]
     assert steps == []
     lock.release()
@@ -316,7 +316,7 @@ def test_a_disk_that_fails(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(path: str) -> BinaryIO:
         return cast("BinaryIO", Failing())
 
-    monkeypatch.setattr(reader, "_open", broken)
+    monkeypatch.setattr(reader, "open_file", broken)
     with pytest.raises(TraceError, match=r":1: Input/output error; copy the file and try again$"):
         list(trace.events())
 

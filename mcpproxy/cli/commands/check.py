@@ -19,16 +19,19 @@ from mcpproxy.cli import (
     http_sessions,
     output,
     parallel,
-    progress,
+    report_options,
+)
+from mcpproxy.cli import (
+    progress_bar as progress,
 )
 from mcpproxy.cli.arguments import Parser
-from mcpproxy.cli.progress import Progress
+from mcpproxy.cli.progress_bar import ReadProgress
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
-from mcpproxy.reports.verdict import JudgedTrace, Unjudged, Verdict
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
@@ -66,7 +69,7 @@ def run(argv: list[str]) -> int:
         strict=options.strict,
         session=options.session or "",
         each=lambda judged: emit(text.trace_lines(judged, look)) if streams else None,
-        located=accepted is not None or options.format in check_report.LOCATED,
+        located=accepted is not None or options.format in report_options.LOCATED_FORMATS,
         accepted=accepted,
     )
     if accepted is not None:
@@ -79,9 +82,7 @@ def run(argv: list[str]) -> int:
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = Parser("check", "Judge recordings by the rules of the protocol.", EPILOG)
     parser.add_argument("paths", nargs="+", metavar="TRACE-or-folder", help="recordings, or folders of them")
-    parser.add_argument("--format", choices=check_report.FORMATS, default="text", help="what to print (text)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="put the report there, the summary on stderr")
-    baseline_options.add_options(parser)
+    report_options.add_options(parser)
     parser.add_argument("--strict", action="store_true", help="let warnings count as errors do")
     parser.add_argument("--select", action="append", metavar="RULE,...", help="judge by these rules only")
     parser.add_argument(
@@ -113,21 +114,21 @@ def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
         families.append(pinned(version_ranges.read(options.versions)))
     if options.pins:
         from mcpproxy.checks.opt_in.pins import held
-        from mcpproxy.reports import pins
+        from mcpproxy.reports import pin_file
 
         extend.append("PIN")
-        families.append(held(pins.read(options.pins)))
+        families.append(held(pin_file.read(options.pins)))
     selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)
     return rules.and_also(selection.wanted or (), families), selection
 
 
 def _compared(
-    verdict: Verdict,
+    verdict: JudgedTraces,
     accepted: "Baseline",
     known: Catalogue,
     selection: Selection,
     options: argparse.Namespace,
-) -> Verdict:
+) -> JudgedTraces:
     """The verdict against the baseline, which is written first if that was asked for."""
 
     def judged(code: str) -> bool:
@@ -171,7 +172,7 @@ def judge_all(
     session: str = "",
     located: bool = False,
     accepted: "Baseline | None" = None,
-) -> Verdict:
+) -> JudgedTraces:
     """Judge all, in their order; ``each`` gets a trace as soon as it is judged.
 
     Findings are ``located`` if that is asked for; then those that are ``accepted`` are known.
@@ -200,7 +201,7 @@ def judge_all(
                     sentence = f"{path}: {result.unfolded}; the trace was judged without it"
                     tell(sentence)
                     unjudged.append(Unjudged(path, sentence))
-    return Verdict(tuple(judged), tuple(unjudged), strict)
+    return JudgedTraces(tuple(judged), tuple(unjudged), strict)
 
 
 def judge(
@@ -210,7 +211,7 @@ def judge(
     session: str = "",
     *,
     located: bool = False,
-    progress: Progress | None = None,
+    progress: ReadProgress | None = None,
 ) -> JudgedTrace:
     """Judge the frames of one trace, as they were judged when they passed.
 

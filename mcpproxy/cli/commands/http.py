@@ -5,7 +5,6 @@ Reads the options, binds the port, begins the recording, and hands over to the r
 
 import argparse
 import errno
-import os
 import re
 import socket
 import sys
@@ -15,9 +14,8 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
-from mcpproxy.cli import new_recording
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.rotate_option import rotation_member
+from mcpproxy.cli.new_recording import OPTIONS, RecordingOptions, help_text
 from mcpproxy.relay.http import proxy
 from mcpproxy.relay.http.guard import Guard, Targets, is_loopback
 from mcpproxy.relay.http.rewrite import Rewriting
@@ -27,9 +25,7 @@ from mcpproxy.relay.journal import quoted
 if TYPE_CHECKING:
     import mmap
 
-    from mcpproxy.recorder.stderr_notes import Mode
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
-    from mcpproxy.ruleset.rule_options import RuleOptions
 
 DESCRIPTION: Final = """\
 Stands before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
@@ -40,24 +36,20 @@ A URL with a path names the MCP endpoint: requests for --endpoint go there, all 
 Stop it with Ctrl-C or SIGTERM; the exit code is then 0. It is 2 if the arguments are wrong, if the port is
 taken, or if nothing can be recorded there."""
 
-_DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PLAIN: Final = re.compile(r"[\x21-\x7e]*")
 
 
 @dataclass(frozen=True)
-class Options:
+class HttpOptions:
     """What the arguments say."""
 
+    recording: RecordingOptions
     upstream: Upstream | None
     """``None`` in forward mode."""
+    label: str
     host: str
     port: int
     endpoint: str
-    trace: str
-    trace_dir: str
-    label: str
-    live: "Mode"
-    is_quiet: bool
     allow_origins: Sequence[str]
     allow_hosts: Sequence[str]
     is_insecure: bool
@@ -66,10 +58,6 @@ class Options:
     rewrites_origin: bool
     keeps_credentials: bool
     admin: str
-    rotate: str = ""
-    enforce: Sequence[str] = ()
-    terms: "RuleOptions | None" = None
-    """By which rules to judge, if not by the usual ones."""
 
 
 def run(argv: list[str]) -> int:
@@ -82,32 +70,26 @@ def run(argv: list[str]) -> int:
     options = parse(argv)
     if sys.platform == "win32":
         _refuse("this needs fork, which Windows does not have", "run it in WSL or in a container")
+    recording = options.recording
     make = None
-    if options.enforce:
+    if enforced := recording.lists["--enforce"]:
         from mcpproxy.cli.enforce_options import gated_http
 
-        make = gated_http("http", options.enforce, options.endpoint, options.terms)
+        make = gated_http("http", enforced, options.endpoint, recording.terms)
     settings, listener, here = prepare(options)
     settings.make = make
-    journal, trace = None, ""
-    try:
-        members = start_members(options, here)
-        trace, journal = new_recording.begin(options.trace, options.trace_dir, options.label, members)
-        settings.greetings.append(f"recording to {trace}")
-    except OSError as error:
-        if error.errno not in _DISK_FULL:
-            _refuse_place(options, error)
-        settings.greetings.append(f"not recording ({error.strerror}); the traffic goes on")
+    trace, journal, greeting = recording.begin(options.label, start_members(options, here))
+    settings.greetings.append(greeting)
 
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
         from mcpproxy.recorder.process import run as follow
 
-        follow(trace, wake_fd, asleep, options.live, options.is_quiet, options.admin)
+        follow(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin)
 
     return proxy.run(settings, listener, journal, record if journal else None)
 
 
-def prepare(options: Options) -> tuple[proxy.Settings, socket.socket, str]:
+def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
     """What the relay needs: its settings, the listening socket, and its address as ``host:port``.
 
     Raises:
@@ -119,7 +101,7 @@ def prepare(options: Options) -> tuple[proxy.Settings, socket.socket, str]:
     here = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     settings = proxy.Settings(_router(options, host), options.upstream.address if options.upstream else "")
     settings.tls_up, settings.tls_down = tls_up, tls_down
-    settings.is_quiet = options.is_quiet
+    settings.is_quiet = options.recording.is_quiet
     if options.upstream is not None:
         scheme = "https" if options.cert else "http"
         settings.rewriting = Rewriting(
@@ -129,7 +111,7 @@ def prepare(options: Options) -> tuple[proxy.Settings, socket.socket, str]:
     return settings, listener, here
 
 
-def parse(argv: list[str]) -> Options:
+def parse(argv: list[str]) -> HttpOptions:
     """Read the arguments.
 
     Raises:
@@ -140,32 +122,27 @@ def parse(argv: list[str]) -> Options:
         _refuse(
             "one of --upstream and --forward is needed", "mcpproxy http --upstream http://127.0.0.1:3001/mcp"
         )
-    if args.trace and args.trace_dir:
-        _refuse("--trace and --trace-dir both say where to record", "leave one of them out")
+    recording = _recording(args)
     if args.key and not args.cert:
         _refuse("--key needs --cert", "give the certificate as well")
     if args.allow_host and not args.forward:
         _refuse("--allow-host is for --forward", "leave it out")
-    if args.enforce and args.forward:
+    if recording.lists["--enforce"] and args.forward:
         _refuse("--enforce is not for --forward", "stand before one server, with --upstream")
     if args.rewrite_origin and args.forward:
         _refuse("--rewrite-origin is not for --forward", "leave it out: there servers keep their own names")
     host, port = split_listen(args.listen)
-    rotation_member(args.rotate, "http")
     if args.admin:
         _check_admin(*split_listen(args.admin, "--admin"))
     upstream = _upstream(args.upstream) if args.upstream else None
-    label = paths.safe(args.label) or paths.safe(upstream.host if upstream else "forward")
-    return Options(
+    label = paths.safe(recording.label) or paths.safe(upstream.host if upstream else "forward")
+    return HttpOptions(
+        recording=recording,
         upstream=upstream,
+        label=label or "server",
         host=host,
         port=port,
         endpoint=_endpoint(args.endpoint),
-        trace=args.trace,
-        trace_dir=args.trace_dir,
-        label=label or "server",
-        live=args.live,
-        is_quiet=args.quiet,
         allow_origins=args.allow_origin,
         allow_hosts=args.allow_host,
         is_insecure=args.insecure,
@@ -174,19 +151,17 @@ def parse(argv: list[str]) -> Options:
         rewrites_origin=args.rewrite_origin,
         keeps_credentials=args.keep_credentials,
         admin=args.admin,
-        rotate=args.rotate,
-        enforce=args.enforce,
-        terms=_terms(args),
     )
 
 
-def _terms(args: argparse.Namespace) -> "RuleOptions | None":
-    lists = args.rules, args.select, args.extend_select, args.ignore
-    if not (args.app_errors or any(lists)):
-        return None
-    from mcpproxy.cli import rule_options
-
-    return rule_options.terms("http", *lists, app_errors=args.app_errors)
+def _recording(args: argparse.Namespace) -> RecordingOptions:
+    recording = RecordingOptions("http")
+    for name, value, _ in OPTIONS:
+        given = getattr(args, name[2:].replace("-", "_"))
+        for each in given if value else [""] * given:
+            recording.set(name, each)
+    recording.resolve_rules()
+    return recording
 
 
 def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
@@ -229,40 +204,12 @@ def _parser() -> argparse.ArgumentParser:
         default="/mcp",
         help="path of the MCP endpoint here; default: %(default)s",
     )
-    add("--trace", metavar="FILE", default="", help="record into FILE; if it exists, into FILE-2 and so on")
-    add(
-        "--trace-dir",
-        metavar="DIR",
-        default="",
-        help=f"record into a new file in DIR; default: {paths.state_dir()}",
-    )
-    add("--label", metavar="NAME", default="", help="what to call the server; default: its host")
-    add(
-        "--rotate",
-        metavar="SIZE|DURATION",
-        default="",
-        help="go on in a new file after so much (100M) or so long (12h)",
-    )
-    add(
-        "--enforce",
-        metavar="RULE,...",
-        action="append",
-        default=[],
-        help="refuse requests of clients that break one of these rules, instead of only flagging them",
-    )
-    add("--rules", metavar="DIR", action="append", default=[], help="judge by the rules in this folder too")
-    add("--select", metavar="RULE,...", action="append", default=[], help="judge by these rules only")
-    add(
-        "--extend-select",
-        metavar="RULE,...",
-        action="append",
-        default=[],
-        help="judge by these too, off by default",
-    )
-    add("--ignore", metavar="RULE,...", action="append", default=[], help="leave these rules out")
-    add("--app-errors", action="store_true", help="judge error envelopes in tool results too (APP)")
-    add("--live", choices=("text", "json", "off"), default="text", help="how findings are told on stderr")
-    add("--quiet", action="store_true", help="say nothing on stderr")
+    for name, value, text in OPTIONS:
+        text = help_text(text, "its host").replace("%", "%%")  # a folder may be called so
+        if value:
+            add(name, metavar=value, action="append", default=[], help=text)
+        else:
+            add(name, action="store_true", help=text)
     add(
         "--keep-credentials",
         action="store_true",
@@ -324,7 +271,7 @@ def _endpoint(path: str) -> str:
     return path
 
 
-def _tls(options: Options) -> "tuple[TlsClient | None, TlsServer | None]":
+def _tls(options: HttpOptions) -> "tuple[TlsClient | None, TlsServer | None]":
     up = down = None
     if options.cert or (options.upstream and options.upstream.is_tls):
         from mcpproxy.relay.http import tls
@@ -340,7 +287,7 @@ def _tls(options: Options) -> "tuple[TlsClient | None, TlsServer | None]":
     return up, down
 
 
-def _listen(options: Options) -> socket.socket:
+def _listen(options: HttpOptions) -> socket.socket:
     try:
         return proxy.listen(options.host, options.port)
     except OSError as error:
@@ -350,14 +297,14 @@ def _listen(options: Options) -> socket.socket:
         _refuse_at(where, f"cannot listen there ({error.strerror})", "see --listen")
 
 
-def _router(options: Options, bound: str) -> Forward | Reverse:
+def _router(options: HttpOptions, bound: str) -> Forward | Reverse:
     guard = Guard(is_loopback(bound), [options.host], options.allow_origins)
     if options.upstream is None:
         return Forward(Targets(options.allow_hosts), guard)
     return Reverse(options.upstream, options.endpoint, guard)
 
 
-def _address(options: Options, here: str) -> str:
+def _address(options: HttpOptions, here: str) -> str:
     scheme = "https" if options.cert else "http"
     if options.upstream is None:
         return f"listening on {scheme}://{here} as a forward proxy; set HTTP_PROXY to it"
@@ -369,7 +316,7 @@ def _shown(upstream: Upstream, endpoint: str) -> str:
     return upstream.origin + (upstream.path or endpoint)
 
 
-def _warnings(options: Options, host: str) -> list[str]:
+def _warnings(options: HttpOptions, host: str) -> list[str]:
     said: list[str] = []
     if not is_loopback(host):
         said.append(
@@ -389,15 +336,10 @@ def _warnings(options: Options, host: str) -> list[str]:
     return said
 
 
-def start_members(options: Options, here: str) -> dict[str, str]:
+def start_members(options: HttpOptions, here: str) -> dict[str, str]:
     """What the START record says of a proxy."""
     scheme = "https" if options.cert else "http"
     upstream = _shown(options.upstream, options.endpoint) if options.upstream else ""
-    judged_by = "null"
-    if options.terms is not None:
-        from mcpproxy.cli import rule_options
-
-        judged_by = rule_options.member(options.terms)
     return {
         "transport": quoted("http"),
         "mode": quoted("reverse" if options.upstream else "forward"),
@@ -405,9 +347,7 @@ def start_members(options: Options, here: str) -> dict[str, str]:
         "endpoint": quoted(options.endpoint),
         "upstream": quoted(upstream),
         "keep_credentials": "true" if options.keeps_credentials else "false",
-        "salt": quoted(os.urandom(32).hex()),  # of the masks; it goes with the journal
-        "rotate": rotation_member(options.rotate, "http"),
-        "judged_by": judged_by,
+        **options.recording.members(),
         "admin": quoted(options.admin) if options.admin else "null",
         "command": "[]",
     }
@@ -419,8 +359,3 @@ def _refuse(fact: str, next_step: str) -> NoReturn:
 
 def _refuse_at(where: str, fact: str, next_step: str) -> NoReturn:
     raise UsageError(where, fact, next_step) from None
-
-
-def _refuse_place(options: Options, error: OSError) -> NoReturn:
-    where = options.trace or options.trace_dir or paths.state_dir()
-    _refuse_at(where, f"cannot be recorded to ({error.strerror})", "name another place with --trace-dir")

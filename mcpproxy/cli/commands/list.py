@@ -18,7 +18,7 @@ from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.relay import journal
-from mcpproxy.reports.table import table
+from mcpproxy.reports.text_table import table
 
 HEAD_BYTES: Final = 1 << 16
 TAIL_BYTES: Final = 1 << 14
@@ -29,7 +29,7 @@ _RECORD: Final = re.compile(rb'^\{"type":"\w+",(?:"seq":(\d{1,18}),)?"t":(\d{1,1
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class RecordingSummary:
     """One line of the list. Counts are ``None`` where only the whole file could tell."""
 
     path: str
@@ -75,45 +75,49 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def summarise(path: str) -> Recording:
+def summarise(path: str) -> RecordingSummary:
     """What head and tail of the file ``path`` say. Never raises for what is in it."""
     try:
         head, tail = _ends(path)
     except OSError as error:
-        missing = isinstance(error, FileNotFoundError)  # a journal that nobody has filed yet
+        missing = isinstance(error, FileNotFoundError)  # a journal from which no trace was made yet
         reason = _unfinished(path) if missing else (error.strerror or "unreadable").lower()
-        return Recording(path, "", "", reason)
+        return RecordingSummary(path, "", "", reason)
     header = _record(head.partition(b"\n")[0], "header")
     if header is None:
-        return Recording(path, "", "", "not a trace")
+        return RecordingSummary(path, "", "", "not a trace")
     started_at, label = str(header.get("started_at", "")), str(header.get("label", ""))
     transport, upstream = str(header.get("transport", "")), str(header.get("upstream", ""))
     last_line = tail.rstrip(b"\n").rpartition(b"\n")[2] if tail.endswith(b"\n") else b""
     if close := _record(last_line, "close"):
         counts = _counts(close.get("frames"))
-        return Recording(
+        return RecordingSummary(
             path,
             started_at,
             label,
             _ended(close),
-            _int(close.get("t")),
-            sum(counts.values()),
-            _counts(close.get("findings")),
-            transport,
-            upstream,
+            duration_ns=_int(close.get("t")),
+            frames=sum(counts.values()),
+            findings=_counts(close.get("findings")),
+            transport=transport,
+            upstream=upstream,
         )
     if goes_on := _record(last_line, "continued"):
         counts, found = _counts(goes_on.get("frames")), _counts(goes_on.get("findings"))
         ended = f"goes on in {goes_on.get('in')}"
         t = _int(goes_on.get("t"))
-        return Recording(path, started_at, label, ended, t, sum(counts.values()), found, transport, upstream)
+        return RecordingSummary(
+            path, started_at, label, ended, t, sum(counts.values()), found, transport, upstream
+        )
     seen = [(seq, t) for seq, t in _RECORD.findall(tail)]
     frames = next((int(seq) for seq, _ in reversed(seen) if seq), None)
     since = int(seen[-1][1]) if seen else None
-    return Recording(path, started_at, label, _unfinished(path), since, frames, None, transport, upstream)
+    return RecordingSummary(
+        path, started_at, label, _unfinished(path), since, frames, None, transport, upstream
+    )
 
 
-def as_object(recording: Recording) -> dict[str, object]:
+def as_object(recording: RecordingSummary) -> dict[str, object]:
     """For machines; times in nanoseconds, ``null`` for what is not known."""
     return {
         "path": recording.path,
@@ -128,7 +132,7 @@ def as_object(recording: Recording) -> dict[str, object]:
     }
 
 
-def as_table(recordings: list[Recording], style: Style) -> list[str]:
+def as_table(recordings: list[RecordingSummary], style: Style) -> list[str]:
     """For people."""
     rows = [("STARTED (UTC)", "LABEL", "DURATION", "FRAMES", "FINDINGS", "ENDED", "TRACE")]
     for r in recordings:

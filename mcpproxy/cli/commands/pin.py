@@ -20,8 +20,8 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.recorder.secret_arguments import shown
-from mcpproxy.reports import pins
-from mcpproxy.reports.pins import Gathered
+from mcpproxy.reports import pin_file
+from mcpproxy.reports.pin_file import Gathered
 
 if TYPE_CHECKING:
     from mcpproxy.validate import Client
@@ -66,14 +66,14 @@ def run(argv: list[str]) -> int:
 def _write(path: str, found: Gathered, *, update: bool) -> int:
     now: Pins = found.pins
     if path == STDOUT:
-        emit(pins.dumps(now).splitlines())
+        emit(pin_file.dumps(now).splitlines())
         return 0
     if not os.path.lexists(path):
         _save(path, now)
         emit([f"{path}: {_summary(now)}"])
         return 0
-    was, partial = pins.read(path), frozenset(found.partial)
-    changed = pins.differences(was, now, partial)
+    was, partial = pin_file.read(path), frozenset(found.partial)
+    changed = pin_file.differences(was, now, partial)
     emit(changed)
     if not changed:
         emit([f"{path}: nothing has changed, {_summary(now)}"])
@@ -81,7 +81,7 @@ def _write(path: str, found: Gathered, *, update: bool) -> int:
     if not update:
         emit([f"{path}: {count(len(changed), 'change')}, not approved; approve with --update"])
         return 1
-    _save(path, pins.updated(was, now, partial))
+    _save(path, pin_file.updated(was, now, partial))
     emit([f"{path}: {count(len(changed), 'change')} approved, {_summary(now)}"])
     return 0
 
@@ -92,7 +92,7 @@ def _summary(now: Pins) -> str:
 
 
 def _save(path: str, approved: Pins) -> None:
-    output.write(path, pins.dumps(approved).splitlines())
+    output.write(path, pin_file.dumps(approved).splitlines())
 
 
 # Where the tools are
@@ -117,7 +117,7 @@ def _found(options: argparse.Namespace, command: list[str]) -> tuple[str, Gather
         find_traces.whole([trace for path in named for trace in find_traces.expand(path)]),
     )
     for path in dict.fromkeys(seen):
-        found.add(pins.gather(open_trace(path)), path)
+        found.add(pin_file.gather(open_trace(path)), path)
     return (seen[0] if len(seen) == 1 else "pin"), found
 
 
@@ -136,7 +136,7 @@ def _live(command: list[str], url: str, options: argparse.Namespace) -> tuple[st
                 if not _is_refusal(fault):
                     break
             else:
-                return name, pins.gather(open_trace(trace))
+                return name, pin_file.gather(open_trace(trace))
     said = "; without a handshake ".join(faults)
     raise McpProxyError(said if said.startswith(url or command[0]) else f"{name}: {said}")
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from mcpproxy.cli import async_main, comparison_options, find_traces, replay_update
 from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command, url
-from mcpproxy.cli.comparison_options import Counting
+from mcpproxy.cli.comparison_options import ComparisonRules
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.recorder.secret_arguments import shown
@@ -56,7 +56,7 @@ def run(argv: list[str]) -> int:
 def _play_all(
     recording: LoadedTrace,
     comparison: Comparison,
-    how: Counting,
+    how: ComparisonRules,
     options: argparse.Namespace,
     url: str,
     command: Sequence[str],

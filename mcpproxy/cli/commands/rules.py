@@ -7,7 +7,7 @@ from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.terminal import emit, style
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Requirement, Rule
-from mcpproxy.reports.table import table
+from mcpproxy.reports.text_table import table
 from mcpproxy.ruleset.selection import family, known_rules, unknown
 
 EPILOG = """\

@@ -8,12 +8,12 @@ from typing import Final
 from mcpproxy.base import paths
 from mcpproxy.checks.engine.context import as_object
 from mcpproxy.checks.opt_in.pins import held
-from mcpproxy.cli import async_main, baseline_options, check_report, output, validation_report
+from mcpproxy.cli import async_main, baseline_options, output, report_options, validation_report
 from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command, url
 from mcpproxy.cli.terminal import style
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.reports import pins
+from mcpproxy.reports import pin_file
 from mcpproxy.reports.baseline import Entry
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
@@ -65,7 +65,7 @@ def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
     if not options.pins:
         return rules
     wanted = Selection.of(rules.catalogue, extend=["PIN"]).wanted
-    return rules.and_also(wanted or (), [held(pins.read(options.pins))])
+    return rules.and_also(wanted or (), [held(pin_file.read(options.pins))])
 
 
 def _run(
@@ -157,9 +157,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         action="store_true",
         help="call every tool, whatever it declares, with made-up arguments",
     )
-    add("--format", choices=check_report.FORMATS, default="text", help="what to print (text)")
-    add("-o", "--output", metavar="FILE", help="put the report there, the summary on stderr")
-    baseline_options.add_options(parser)
+    report_options.add_options(parser)
     add("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
     add("--trace", metavar="FILE", help="record the first session here, others beside it")
     add("--header", metavar="'NAME: VALUE'", action="append", type=header, default=[], help="for a URL")

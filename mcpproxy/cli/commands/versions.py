@@ -17,7 +17,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.observer import Observer
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.reports.table import table
+from mcpproxy.reports.text_table import table
 from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding
 

@@ -42,9 +42,8 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Sender,
 )
-from mcpproxy.trace.format import Recorded
-from mcpproxy.trace.http import Encoded
 from mcpproxy.trace.members import member
+from mcpproxy.trace.records import Encoded, Recorded
 
 OPAQUE_BYTES: Final = 1 << 20
 """Bytes that are no HTTP are told when this many have passed, and at the end."""

@@ -14,8 +14,7 @@ from mcpproxy.recorder.http.connections import Connection, ExchangeSide, OpenExc
 from mcpproxy.recorder.http.memory_budget import DECODED_RATIO, HELD_BYTES, Budget
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Note, Sender, SseEvent
-from mcpproxy.trace.format import Recorded
-from mcpproxy.trace.http import Encoded
+from mcpproxy.trace.records import Encoded, Recorded
 
 _RECORD_BYTES: Final = 160
 """About what the record of a frame takes beside its content."""

@@ -23,12 +23,8 @@ from mcpproxy.session.frame import (
     SseEvent,
     Stderr,
 )
-from mcpproxy.trace.decoding import decode, header_format
-from mcpproxy.trace.format import (
-    CloseRecord,
-    Header,
-    Recorded,
-    Tally,
+from mcpproxy.trace.decode import decode, header_format
+from mcpproxy.trace.encode import (
     encode,
     encode_close,
     encode_finding,
@@ -37,8 +33,8 @@ from mcpproxy.trace.format import (
     frame_parts,
     is_embeddable,
 )
-from mcpproxy.trace.http import Encoded, body_bytes
 from mcpproxy.trace.members import NotARecordError
+from mcpproxy.trace.records import CloseRecord, Encoded, Header, Recorded, Tally, body_bytes
 from tests.trace import events as some
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'

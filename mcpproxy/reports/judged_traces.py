@@ -50,7 +50,7 @@ class Unjudged:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class JudgedTraces:
     """A whole run: every trace in the order asked for.
 
     ``fixed`` are the entries of a baseline that did not come up, ``None`` where there is no baseline.

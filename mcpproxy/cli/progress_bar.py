@@ -12,7 +12,7 @@ from typing import Any, Final
 _DELAY_S: Final = 1.0
 
 
-class Progress:
+class ReadProgress:
     """Counts the bytes of several files; ``bar`` is what shows them, if anything does."""
 
     def __init__(self, bar: Any = None) -> None:
@@ -37,11 +37,11 @@ class Progress:
 
 
 @contextmanager
-def reading(paths: Sequence[str]) -> Generator[Progress]:
+def reading(paths: Sequence[str]) -> Generator[ReadProgress]:
     """A bar for the reading of ``paths``."""
     bar = _bar(sum(map(_size, paths))) if sys.stderr.isatty() else None
     try:
-        yield Progress(bar)
+        yield ReadProgress(bar)
     finally:
         if bar is not None:
             bar.close()

@@ -1,0 +1,27 @@
+"""The options of every report: its format, the file for it, the baseline that it is compared with."""
+
+import argparse
+from typing import Final
+
+COMPARISON_FORMATS: Final = ("text", "json", "junit")
+"""The formats of ``diff`` and ``replay client``, which compare two sessions."""
+
+FINDING_FORMATS: Final = ("text", "json", "sarif", "junit", "github")
+"""The formats of ``check`` and ``validate``, which report findings."""
+
+LOCATED_FORMATS: Final = ("json", "sarif", "github")
+"""Those of them that say where in the file a frame is."""
+
+
+def add_format(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
+    """``--format``, which is all that a comparison has."""
+    parser.add_argument("--format", choices=formats, default="text", help="what to print (text)")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of a report of findings."""
+    add_format(parser, FINDING_FORMATS)
+    add = parser.add_argument
+    add("-o", "--output", metavar="FILE", help="put the report there, the summary on stderr")
+    add("--baseline", metavar="FILE", help="the findings in FILE are known and do not count")
+    add("--write-baseline", action="store_true", help="accept all findings: write them to that FILE")

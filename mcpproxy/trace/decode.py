@@ -1,0 +1,416 @@
+"""Lines to records: the way back from what ``mcpproxy.trace.encode`` writes.
+
+Each line is parsed once, as one JSON object. The bytes of an embedded frame are the last member exactly as it
+stands in the line. Most peers write JSON the way orjson does. For them, encoding the parsed value again gives
+the same bytes, so that the line need not be searched for them, and the parsed value is the frame's message,
+which is then not parsed a second time.
+"""
+
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Final, cast, get_args
+
+import orjson
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, Malformed, classify
+from mcpproxy.session.frame import (
+    CLIENT,
+    SERVER,
+    Blame,
+    Close,
+    Ending,
+    Eof,
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Gap,
+    Headers,
+    Note,
+    Opaque,
+    Repeated,
+    RequestHead,
+    ResponseHead,
+    Sender,
+    Severity,
+    Signal,
+    SseEvent,
+    Stderr,
+)
+from mcpproxy.trace.members import (
+    NotARecordError,
+    list_member,
+    member,
+    optional,
+    read_object,
+    several,
+    text_or_base64_of,
+    word,
+)
+from mcpproxy.trace.records import OMITTED_IF_EMPTY, CloseRecord, Continued, Encoded, Header, Record, Tally
+from mcpproxy.trace.short_lines import decode_lines
+
+__all__ = ["decode", "header_format"]
+
+
+_SENDERS: Final[Mapping[JSON, Sender]] = {CLIENT: CLIENT, SERVER: SERVER}
+_PLAIN_FRAME_MEMBERS: Final = 5
+"""A frame over stdio without unusual properties has five members: type, seq, t, from, message."""
+
+_ANY_FRAME: Final = pattern(rb'\s*\{\s*"type"\s*:\s*"frame"\s*,')
+_MESSAGE: Final = b'"message":'
+_DAMAGED: Final = "a damaged message"
+_UNREADABLE: Final = frozenset({Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8})
+
+
+def decode(line: bytes) -> Record:
+    """Read one record, with or without its line feed. Unknown members are ignored.
+
+    Raises:
+        NotARecordError: the line is not a record.
+    """
+    try:
+        members: JSONObject = orjson.loads(line)
+        kind = members["type"]
+    except (orjson.JSONDecodeError, TypeError, KeyError):
+        return _decode_leniently(line)
+    if kind != "frame":
+        return _decode_object(members)
+    message = members.get("message")
+    if type(message) is not dict:
+        return (
+            _frame_from_text(members, line)
+            if "message" in members
+            else _frame(members, text_or_base64_of(members))
+        )
+    try:
+        raw = orjson.dumps(message)
+    except orjson.JSONEncodeError:  # it nests deeper than orjson writes
+        return _frame_from_text(members, line)
+    # The text of an object is never the end of the text of another, so a match is the whole member.
+    if line[-2 - len(raw) : -2] != raw:
+        return _frame_from_text(members, line)
+    meaning = classify(message, message, repeats=False)
+    try:
+        seq, at_ns, sender = members["seq"], members["t"], _SENDERS[members["from"]]
+    except (KeyError, TypeError):
+        return _frame(members, raw)  # which raises and says what is wrong
+    if type(seq) is not int or type(at_ns) is not int:
+        return _frame(members, raw)
+    frame = Frame(seq, sender, raw, at_ns)
+    return (frame if len(members) == _PLAIN_FRAME_MEMBERS else _completed(frame, members)).understood(meaning)
+
+
+def header_format(line: bytes) -> int:
+    """The format of the trace whose first line this is. Nothing else of a newer header can be relied on.
+
+    Raises:
+        NotARecordError: the line is not a header.
+    """
+    members = read_object(line)
+    if members.get("type") != "header":
+        raise NotARecordError("no header")
+    return member(members, "format", int)
+
+
+def _decode_leniently(line: bytes) -> Record:
+    """Read a line that orjson refuses, for example because the embedded frame nests too deep.
+
+    Raises:
+        NotARecordError: the line is not a record.
+    """
+    line = line.rstrip(b" \t\r\n")
+    if not _ANY_FRAME.match(line) or (at := line.find(_MESSAGE)) < 0:
+        return _decode_object(read_object(line))
+    members = read_object(line[:at].rstrip(b" ,") + b"}")
+    frame = _whole(_frame(members, line[at + len(_MESSAGE) : -1]))
+    if not line.endswith(b"}"):
+        raise NotARecordError(_DAMAGED)
+    return frame
+
+
+def _decode_object(members: JSONObject) -> Record:
+    kind = members.get("type")
+    decoder = _DECODERS.get(kind) if type(kind) is str else None
+    if decoder is None:
+        raise NotARecordError("a record of no known type")
+    return decoder(members)
+
+
+def _frame_from_text(members: JSONObject, line: bytes) -> Frame:
+    """A frame whose bytes are searched for in the line: they follow the first ``"message":``."""
+    line = line.rstrip(b" \t\r\n")
+    return _whole(_frame(members, line[line.find(_MESSAGE) + len(_MESSAGE) : -1]))
+
+
+def _whole(frame: Frame) -> Frame:
+    """``frame``, unless its message is damaged: the trace is at fault for that, not the peer.
+
+    Raises:
+        NotARecordError: the message is not JSON.
+    """
+    message = frame.message
+    if type(message) is Malformed and message.flaw in _UNREADABLE:
+        raise NotARecordError(_DAMAGED)
+    return frame
+
+
+def _frame(members: JSONObject, raw: bytes) -> Frame:
+    frame = Frame(member(members, "seq", int), _sender(members), raw, member(members, "t", int))
+    return _completed(frame, members)
+
+
+def _completed(frame: Frame, members: JSONObject) -> Frame:
+    """``frame`` with the properties that few frames have, and those that only frames over HTTP have."""
+    if "eol" in members:
+        frame.terminated = _terminated(members)
+    if "continues" in members:
+        frame.continues = member(members, "continues", bool)
+    if "by" in members:
+        frame.by_proxy = member(members, "by", str) == "proxy"
+    if "refused" in members:
+        frame.refused = member(members, "refused", bool)
+    return _read_http_members(members, frame) if "exchange" in members else frame
+
+
+def _stderr(members: JSONObject) -> Stderr:
+    return Stderr(text_or_base64_of(members), member(members, "t", int), _terminated(members))
+
+
+def _eof(members: JSONObject) -> Eof:
+    return Eof(_sender(members), member(members, "t", int))
+
+
+def _signal(members: JSONObject) -> Signal:
+    return Signal(member(members, "signal", str), member(members, "t", int))
+
+
+def _gap(members: JSONObject) -> Gap:
+    return Gap(
+        member(members, "reason", str),
+        *(member(members, stream, int) for stream in ("client", "server", "stderr")),
+        observed_at_ns=member(members, "t", int),
+    )
+
+
+def _continued(members: JSONObject) -> Continued:
+    return Continued(member(members, "in", str), _tally(members), member(members, "t", int))
+
+
+def _header(members: JSONObject) -> Header:
+    return Header(
+        format=member(members, "format", int),
+        mcpproxy=member(members, "mcpproxy", str, ""),
+        transport=member(members, "transport", str, "stdio"),
+        command=tuple(list_member(members, "command", str)),
+        label=member(members, "label", str, ""),
+        cwd=member(members, "cwd", str, ""),
+        pid=member(members, "pid", int, 0),
+        started_at=member(members, "started_at", str, ""),
+        started_ns=member(members, "started_ns", int, 0),
+        redaction=member(members, "redaction", str, "none"),
+        **{name: member(members, name, str, "") for name in OMITTED_IF_EMPTY},
+    )
+
+
+def _finding(members: JSONObject) -> Finding:
+    return Finding(
+        rule=member(members, "rule", str),
+        severity=cast("Severity", word(members, "severity", get_args(Severity))),
+        blame=cast("Blame", word(members, "blame", get_args(Blame))),
+        message=member(members, "message", str),
+        frame=member(members, "frame", int),
+        related=tuple(list_member(members, "related", int)),
+        pointer=optional(members, "pointer", str),
+        revision=optional(members, "revision", str),
+        source=member(members, "source", str, ""),
+        requirement=member(members, "requirement", str, ""),
+    )
+
+
+def _close(members: JSONObject) -> CloseRecord:
+    close = Close(
+        cast("Ending", word(members, "ending", get_args(Ending))),
+        optional(members, "exit_code", int),
+        optional(members, "signal", int),
+        member(members, "t", int),
+    )
+    if "frames" not in members:
+        return CloseRecord(close)
+    return CloseRecord(close, _tally(members))
+
+
+def _tally(members: JSONObject) -> Tally:
+    frames = cast("JSONObject", member(members, "frames", dict))
+    findings = cast("JSONObject", member(members, "findings", dict, {}))
+    senders: tuple[Sender, ...] = get_args(Sender)
+    severities: tuple[Severity, ...] = get_args(Severity)
+    more = tuple(map(_repeated, cast("list[JSONObject]", list_member(members, "more", dict))))
+    listed: dict[Severity, int] = {severity: member(findings, severity, int, 0) for severity in severities}
+    for one in more:
+        listed[one.severity] -= one.count
+    return Tally(
+        {sender: member(frames, sender, int) for sender in senders},
+        listed,
+        optional(members, "judge_error", str),
+        more,
+    )
+
+
+def _repeated(members: JSONObject) -> Repeated:
+    return Repeated(
+        member(members, "rule", str),
+        cast("Severity", word(members, "severity", get_args(Severity))),
+        cast("Blame", word(members, "blame", get_args(Blame))),
+        member(members, "requirement", str),
+        member(members, "count", int),
+    )
+
+
+def _sender(members: JSONObject) -> Sender:
+    return cast("Sender", word(members, "from", get_args(Sender)))
+
+
+def _terminated(members: JSONObject) -> bool:
+    return member(members, "eol", str, "\n") != ""
+
+
+def _read_http_members(members: JSONObject, frame: Frame) -> Frame:
+    """``frame`` with the properties that only frames over HTTP have."""
+    frame.exchange = member(members, "exchange", int, 0)
+    frame.connection = member(members, "connection", int, 0)
+    if members.get("event") is not None:
+        event = cast("JSONObject", member(members, "event", dict))
+        frame.event = SseEvent(
+            _bytes(event["before"]) if "before" in event else b"",
+            None if event.get("after") is None else _bytes(event["after"]),
+            optional(event, "id", str),
+            optional(event, "name", str),
+            optional(event, "retry", int),
+        )
+    return frame
+
+
+_REQUEST: Final = several(
+    seq=int, exchange=int, connection=int, method=str, target=str, endpoint=bool, version=str, t=int
+)
+_RESPONSE: Final = several(seq=int, exchange=int, connection=int, status=int, reason=str, version=str, t=int)
+_END: Final = several(exchange=int, connection=int, cut=bool, t=int)
+
+
+def _request(members: JSONObject) -> RequestHead:
+    seq, exchange, connection, method, target, endpoint, version, at_ns = _REQUEST(members)
+    return RequestHead(
+        seq,
+        exchange,
+        connection,
+        method=method,
+        target=target,
+        headers=_headers(members),
+        endpoint=endpoint,
+        version=version,
+        observed_at_ns=at_ns,
+    )
+
+
+def _response(members: JSONObject) -> ResponseHead:
+    seq, exchange, connection, status, reason, version, at_ns = _RESPONSE(members)
+    by_proxy = "by" in members and member(members, "by", str) == "proxy"
+    return ResponseHead(
+        seq,
+        exchange,
+        connection,
+        status=status,
+        headers=_headers(members),
+        reason=reason,
+        version=version,
+        by_proxy=by_proxy,
+        observed_at_ns=at_ns,
+    )
+
+
+def _end(members: JSONObject) -> ExchangeEnd:
+    exchange, connection, cut, at_ns = _END(members)
+    by = cast("Blame", word(members, "by", get_args(Blame))) if "by" in members else None
+    return ExchangeEnd(exchange, connection, cut, by, at_ns)
+
+
+def _encoded(members: JSONObject) -> Encoded:
+    return Encoded(
+        member(members, "exchange", int),
+        member(members, "connection", int),
+        _sender(members),
+        _unbase64(member(members, "base64", str)),
+        member(members, "t", int),
+    )
+
+
+def _opaque(members: JSONObject) -> Opaque:
+    return Opaque(
+        member(members, "connection", int),
+        _sender(members),
+        member(members, "bytes", int),
+        member(members, "reason", str),
+        member(members, "t", int),
+    )
+
+
+def _note(members: JSONObject) -> Note:
+    return Note(
+        member(members, "connection", int),
+        member(members, "what", str),
+        member(members, "why", str),
+        member(members, "t", int),
+    )
+
+
+def _headers(members: JSONObject) -> Headers:
+    fields: list[tuple[str, str]] = []
+    for field in cast("list[JSON]", member(members, "headers", list, [])):
+        if type(field) is not list or len(field) != 2:
+            raise NotARecordError("a record with bad headers")
+        name, value = field
+        if type(name) is not str or type(value) is not str:
+            raise NotARecordError("a record with bad headers")
+        fields.append((name, value))
+    return tuple(fields)
+
+
+def _bytes(value: JSON) -> bytes:
+    match value:
+        case str():
+            try:
+                return value.encode("utf-8")
+            except UnicodeEncodeError:  # a lone surrogate, whose bytes we write as base64
+                raise NotARecordError("a record with a bad event") from None
+        case {"base64": str(text)}:
+            return _unbase64(text)
+        case _:
+            raise NotARecordError("a record with a bad event")
+
+
+def _unbase64(text: str) -> bytes:
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        raise NotARecordError("damaged text") from None
+
+
+_DECODERS: Final[Mapping[str, Callable[[JSONObject], Record]]] = {
+    "header": _header,
+    "frame": lambda members: _frame(members, text_or_base64_of(members)),
+    "lines": decode_lines,
+    "stderr": _stderr,
+    "eof": _eof,
+    "signal": _signal,
+    "gap": _gap,
+    "finding": _finding,
+    "continued": _continued,
+    "close": _close,
+    "request": _request,
+    "response": _response,
+    "end": _end,
+    "encoded": _encoded,
+    "opaque": _opaque,
+    "note": _note,
+}

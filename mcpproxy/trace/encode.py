@@ -1,0 +1,359 @@
+"""Records to lines. ``mcpproxy.trace.decode`` is the way back.
+
+A frame that is JSON is embedded unchanged as the last member of its record. It is neither encoded when it is
+written nor decoded when it is read, so its bytes survive: spacing, member order, the spelling of numbers, a
+carriage return at the end. A frame that is other text becomes a JSON string; any other bytes become base64.
+
+HTTP adds these records:
+
+    {"type":"request","seq":1,"t":..,"exchange":1,"connection":1,"session":"1a2b3c4d","method":"POST",..}
+    {"type":"response","seq":3,"t":..,"exchange":1,"connection":1,"session":"1a2b3c4d","status":200,..}
+    {"type":"end","t":..,"exchange":1,"connection":1,"cut":false}
+    {"type":"encoded","t":..,"exchange":1,"connection":1,"from":"server","base64":".."}
+    {"type":"opaque","t":..,"connection":1,"from":"client","bytes":517,"reason":".."}
+    {"type":"note","t":..,"connection":1,"what":"refused","why":".."}
+
+``session`` appears as soon as it is known. It repeats what the heads say (see
+``mcpproxy.trace.session_labels``) for people who use grep and jq; it is never read back.
+
+The bytes of a body are those of its frames in order, each with what surrounds it in its event. If the same
+side of the exchange has ``encoded`` records, the bytes of the body are theirs instead.
+
+The records that occur by the million (frames, heads, ends of exchanges) are formatted as bytes, without a
+dictionary in between.
+"""
+
+import binascii
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+import orjson
+
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.session.frame import (
+    CLIENT,
+    SERVER,
+    Close,
+    Eof,
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Gap,
+    HttpEvent,
+    Note,
+    Opaque,
+    Repeated,
+    RequestHead,
+    ResponseHead,
+    Sender,
+    Signal,
+    SseEvent,
+    Stderr,
+)
+from mcpproxy.trace.members import object_line, read_object, text_or_base64
+from mcpproxy.trace.records import (
+    HEADER_MEMBERS,
+    OMITTED_IF_EMPTY,
+    Continued,
+    Encoded,
+    Header,
+    Recorded,
+    Tally,
+)
+
+__all__ = [
+    "encode",
+    "encode_close",
+    "encode_continued",
+    "encode_finding",
+    "encode_frame",
+    "encode_header",
+    "finding_object",
+    "frame_parts",
+    "is_embeddable",
+    "more_object",
+    "object_line",
+]
+
+
+def encode(event: Recorded, session: str = "") -> bytes:
+    """One event as a line; ``session`` as for ``encode_frame``."""
+    match event:
+        case Frame():
+            return encode_frame(event, session)
+        case Stderr():
+            eol = b"" if event.terminated else b'"eol":"",'
+            return b'{"type":"stderr","t":%d,%b%b}\n' % (event.observed_at_ns, eol, text_or_base64(event.raw))
+        case Eof():
+            return object_line({"type": "eof", "t": event.observed_at_ns, "from": event.sender})
+        case Signal():
+            return object_line({"type": "signal", "t": event.observed_at_ns, "signal": event.name})
+        case Gap():
+            lost = {"client": event.client_bytes, "server": event.server_bytes, "stderr": event.stderr_bytes}
+            return object_line({"type": "gap", "t": event.observed_at_ns, "reason": event.reason, **lost})
+        case _:
+            return _encode_http(event, session)
+
+
+def encode_header(header: Header) -> bytes:
+    """The first line of a trace."""
+    members = {
+        name: getattr(header, name)
+        for name in HEADER_MEMBERS
+        if name not in OMITTED_IF_EMPTY or getattr(header, name)
+    }
+    return object_line({"type": "header", **members})
+
+
+def encode_frame(frame: Frame, session: str = "") -> bytes:
+    """A frame as a line; ``session`` is the label of its HTTP session, if that is known."""
+    is_plain = frame.terminated and not (frame.continues or frame.by_proxy or frame.refused)
+    if is_plain and is_embeddable(frame):
+        if frame.exchange:
+            return _http_frame(frame, session)
+        return _PLAIN_FRAME[frame.sender] % (frame.seq, frame.observed_at_ns, frame.raw)
+    return b"".join(frame_parts(frame, session))
+
+
+_PLAIN_FRAME: Final[Mapping[Sender, bytes]] = {
+    CLIENT: b'{"type":"frame","seq":%d,"t":%d,"from":"client","message":%b}\n',
+    SERVER: b'{"type":"frame","seq":%d,"t":%d,"from":"server","message":%b}\n',
+}
+
+
+def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
+    """The line in three parts with the frame's bytes in the middle, so that a large frame is not copied."""
+    head = b'{"type":"frame","seq":%d,"t":%d,"from":"%b",%b%b%b' % (
+        frame.seq,
+        frame.observed_at_ns,
+        b"client" if frame.sender == CLIENT else b"server",
+        _http_members(frame, session) if frame.exchange else b"",
+        b"" if frame.terminated else b'"eol":"",',
+        b'"continues":true,' if frame.continues else b"",
+    )
+    if frame.by_proxy and not frame.exchange:
+        head += b'"by":"proxy",'
+    if frame.refused:
+        head += b'"refused":true,'
+    if is_embeddable(frame):
+        return head + b'"message":', frame.raw, b"}\n"
+    return head, text_or_base64(frame.raw), b"}\n"
+
+
+def _http_frame(frame: Frame, session: str) -> bytes:
+    """The line of a frame over HTTP that is JSON on one line and has no unusual property."""
+    return b'{"type":"frame","seq":%d,"t":%d,"from":"%b",%b%b%b"message":%b}\n' % (
+        frame.seq,
+        frame.observed_at_ns,
+        frame.sender.encode("ascii"),
+        b'"exchange":%d,"connection":%d,' % (frame.exchange, frame.connection),
+        _named(session),
+        b"" if frame.event is None else _event(frame.event),
+        frame.raw,
+    )
+
+
+def _http_members(frame: Frame, session: str) -> bytes:
+    """The members that only frames over HTTP have, each followed by a comma."""
+    parts = [b'"exchange":%d,"connection":%d,' % (frame.exchange, frame.connection), _named(session)]
+    if frame.by_proxy:
+        parts.append(b'"by":"proxy",')
+    if frame.event is not None:
+        parts.append(_event(frame.event))
+    return b"".join(parts)
+
+
+def _event(event: SseEvent) -> bytes:
+    """The member ``event``: the fields of the SSE event, and the bytes before and after the frame in it."""
+    # Events without ids differ in their data alone, so that a few cached members serve a whole stream.
+    is_usual = event.id is None and event.after in _EVENT_ENDS and len(event.before) <= _CACHED_BYTES
+    write = _event_member if is_usual else _event_member.__wrapped__
+    return write(event.before, event.after, event.id, event.name, event.retry)
+
+
+_CACHED_BYTES: Final = 64
+"""An event with more bytes than this before its frame is not cached: it may hold anything."""
+
+_EVENT_ENDS: Final = (b"\r\n\r\n", b"\n\n")
+
+
+@lru_cache(maxsize=64)
+def _event_member(
+    before: bytes, after: bytes | None, id: str | None, name: str | None, retry: int | None
+) -> bytes:
+    written = {
+        "id": id,
+        "name": name,
+        "retry": retry,
+        "before": _text_or_base64(before),
+        "after": None if after is None else _text_or_base64(after),
+    }
+    return b'"event":%b,' % object_line(written)[:-1]
+
+
+def _text_or_base64(raw: bytes) -> object:
+    written = read_object(b"{%b}" % text_or_base64(raw))
+    return written.get("text", written)
+
+
+def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
+    # Every exchange has one of each of the first three: these are tested first.
+    if type(event) is ExchangeEnd:
+        by = b',"by":"%b"' % event.by.encode("ascii") if event.by is not None else b""
+        cut = b"true" if event.cut else b"false"
+        return b'{"type":"end","t":%d,"exchange":%d,"connection":%d,%b"cut":%b%b}\n' % (
+            event.observed_at_ns,
+            event.exchange,
+            event.connection,
+            _named(session),
+            cut,
+            by,
+        )
+    if type(event) is RequestHead:
+        members = {
+            "method": event.method,
+            "target": event.target,
+            "version": event.version,
+            "headers": event.headers,
+            "endpoint": event.endpoint,
+        }
+        return _head(b"request", event, session) + object_line(members)[1:]
+    if type(event) is ResponseHead:
+        members = {
+            "status": event.status,
+            "reason": event.reason,
+            "version": event.version,
+            "headers": event.headers,
+        }
+        if event.by_proxy:
+            members["by"] = "proxy"
+        return _head(b"response", event, session) + object_line(members)[1:]
+    if type(event) is Encoded:
+        return b'{"type":"encoded","t":%d,"exchange":%d,"connection":%d,"from":"%b","base64":"%b"}\n' % (
+            event.observed_at_ns,
+            event.exchange,
+            event.connection,
+            event.sender.encode("ascii"),
+            binascii.b2a_base64(event.data, newline=False),
+        )
+    place = {"t": event.observed_at_ns, "connection": event.connection}
+    if type(event) is Opaque:
+        size = {"from": event.sender, "bytes": event.size, "reason": event.reason}
+        return object_line({"type": "opaque", **place, **size})
+    assert type(event) is Note
+    return object_line({"type": "note", **place, "what": event.what, "why": event.why})
+
+
+def _head(kind: bytes, head: RequestHead | ResponseHead, session: str) -> bytes:
+    """The start of the record of a head."""
+    return b'{"type":"%b","seq":%d,"t":%d,"exchange":%d,"connection":%d,%b' % (
+        kind,
+        head.seq,
+        head.observed_at_ns,
+        head.exchange,
+        head.connection,
+        _named(session),
+    )
+
+
+def _named(session: str) -> bytes:
+    return b'"session":"%b",' % session.encode("ascii") if session else b""
+
+
+def encode_finding(finding: Finding) -> bytes:
+    return object_line({"type": "finding", **finding_object(finding)})
+
+
+def finding_object(finding: Finding) -> dict[str, object]:
+    """A finding as a JSON object, in the trace and in every report for machines."""
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "blame": finding.blame,
+        "message": finding.message,
+        "frame": finding.frame,
+        "related": finding.related,
+        "pointer": finding.pointer,
+        "revision": finding.revision,
+        "source": finding.source,
+        "requirement": finding.requirement,
+    }
+
+
+def more_object(one: Repeated) -> dict[str, object]:
+    """Findings that were only counted, as a JSON object."""
+    return {
+        "rule": one.rule,
+        "severity": one.severity,
+        "blame": one.blame,
+        "requirement": one.requirement,
+        "count": one.count,
+    }
+
+
+def encode_close(close: Close, tally: Tally) -> bytes:
+    return object_line(
+        {
+            "type": "close",
+            "t": close.observed_at_ns,
+            "ending": close.ending,
+            "exit_code": close.exit_code,
+            "signal": close.signal,
+            **_counts(tally),
+        }
+    )
+
+
+def encode_continued(continued: Continued) -> bytes:
+    tally = continued.tally
+    return object_line(
+        {
+            "type": "continued",
+            "t": continued.observed_at_ns,
+            "in": continued.file,
+            **_counts(tally),
+        }
+    )
+
+
+def _counts(tally: Tally) -> dict[str, object]:
+    """The members of a last record that count frames and findings, those without a record included."""
+    more = [more_object(one) for one in tally.more]
+    counts: dict[str, object] = {"frames": tally.frames, "findings": tally.found}
+    return counts | {"judge_error": tally.judge_error} | ({"more": more} if more else {})
+
+
+def is_embeddable(frame: Frame) -> bool:
+    """Whether the frame's bytes are one JSON value on one line that every JSON reader accepts.
+
+    JSON's grammar allows the escape of a lone surrogate, but jq and others refuse a line that holds one.
+    """
+    message = frame.message
+    # Most frames became a message and so are JSON: this costs them one comparison.
+    if type(message) is Malformed and message.flaw in _UNPARSED:
+        return False
+    raw = frame.raw
+    # To look for one byte costs a tenth of looking for two.
+    if _BACKSLASH in raw and not _is_read_by_all(raw):
+        return False
+    return _LINE_FEED not in raw
+
+
+_BACKSLASH: Final = 0x5C
+
+
+_LINE_FEED: Final = 0x0A
+
+
+def _is_read_by_all(raw: bytes) -> bool:
+    if b"\\ud" not in raw and b"\\uD" not in raw:
+        return True
+    try:
+        orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+_UNPARSED: Final = frozenset({Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8, Flaw.TOO_DEEP})
