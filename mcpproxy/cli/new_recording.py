@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from mcpproxy.recorder.stderr_notes import Mode
-    from mcpproxy.ruleset.rule_options import Terms
+    from mcpproxy.ruleset.rule_options import RuleOptions
 
 OPTIONS = (
     ("--trace", "FILE", "record into FILE; if it exists, into FILE-2 and so on, never over it"),
@@ -66,7 +66,7 @@ class RecordingOptions:
         self.is_quiet = False
         self.app_errors = False
         self.lists: dict[str, list[str]] = {name: [] for name in _REPEATABLE}
-        self.terms: Terms | None = None
+        self.terms: RuleOptions | None = None
 
     def set(self, name: str, value: str) -> None:
         """Take one option; ``value`` is ignored for a switch.

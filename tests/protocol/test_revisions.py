@@ -28,7 +28,7 @@ def test_each_revision_belongs_to_one_era() -> None:
         (STATELESS, True, True),
         (STATEFUL[:1], False, True),
         (STATEFUL, False, False),
-        (REVISIONS[-2:], False, False),
+        ((STATEFUL[-1], STATELESS[0]), False, False),
         (("2099-01-01",), False, True),
         ((), False, False),
     ],
