@@ -107,13 +107,28 @@ def summarise(path: str) -> RecordingSummary:
         ended = f"goes on in {goes_on.get('in')}"
         t = _int(goes_on.get("t"))
         return RecordingSummary(
-            path, started_at, label, ended, t, sum(counts.values()), found, transport, upstream
+            path,
+            started_at,
+            label,
+            ended,
+            duration_ns=t,
+            frames=sum(counts.values()),
+            findings=found,
+            transport=transport,
+            upstream=upstream,
         )
     seen = [(seq, t) for seq, t in _RECORD.findall(tail)]
     frames = next((int(seq) for seq, _ in reversed(seen) if seq), None)
     since = int(seen[-1][1]) if seen else None
     return RecordingSummary(
-        path, started_at, label, _unfinished(path), since, frames, None, transport, upstream
+        path,
+        started_at,
+        label,
+        _unfinished(path),
+        duration_ns=since,
+        frames=frames,
+        transport=transport,
+        upstream=upstream,
     )
 
 
