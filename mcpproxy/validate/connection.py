@@ -233,7 +233,7 @@ class Connection:
             ) from None
 
     async def next_unsolicited(self, timeout_s: float, after: int = 0) -> Frame | None:
-        """Wait for the unsolicited frame at index ``after``; ``None`` if there is none within ``timeout_s``."""
+        """Wait for the unsolicited frame at index ``after``; ``None`` if none comes in time."""
         try:
             async with asyncio.timeout(timeout_s), self._received_more:
                 await self._received_more.wait_for(lambda: len(self.unsolicited) > after or bool(self.gone))

@@ -152,7 +152,7 @@ class _Run:
             for probe in self._probes:
                 if self._applies(probe, context):
                     result, is_silent = await self._run_probe(probe, context, why, claimed)
-                    # A server has to speak at least one revision: if it spoke none, the last one is a failure.
+                    # A server has to speak at least one revision: after none, the last one is a failure.
                     is_left = bool(self.server) or revision != REVISIONS[-1]
                     if context.is_revision_refused and is_one_of_all and is_left:
                         result = _excused(result)
@@ -229,7 +229,7 @@ class _Run:
         self._progress.ends(check)
 
     def _collect(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
-        """Keep the recordings of a context; return the findings in them that decided no probe."""
+        """Collect the recordings of a context; return the findings in them that decided no probe."""
         left: list[tuple[str, Finding]] = []
         for recording in context.session_recordings:
             ours = tuple(finding for finding in recording.findings if finding.blame == "server")

@@ -74,7 +74,7 @@ async def _refusal(context: ProbeContext) -> "ClientExchange":
 
 
 async def _opening(context: ProbeContext, *headers: tuple[str, str]) -> "ClientExchange":
-    """The first message of a session, without the user's credentials. What it opens is closed again."""
+    """Send the first message of a session without credentials; a session that it opens is closed again."""
     client = context.new_client("authorization")
     wire = streamable(context, client)
     if client.is_stateless:
@@ -90,7 +90,7 @@ async def _opening(context: ProbeContext, *headers: tuple[str, str]) -> "ClientE
 
 
 def _is_ours(context: ProbeContext, url: str) -> bool:
-    """Whether a URL leads to the server under test; this machine goes by several names."""
+    """Whether a URL is one of the server under test; all names of this machine are equal."""
     here, there = urlsplit(context.target.url), urlsplit(url)
     if here.hostname in LOOPBACK and there.hostname in LOOPBACK:
         return (here.scheme, here.port) == (there.scheme, there.port)
@@ -98,7 +98,7 @@ def _is_ours(context: ProbeContext, url: str) -> bool:
 
 
 def _well_known(url: str) -> Iterator[str]:
-    """Where the metadata may lie: first for the path of the server, then for its host (RFC 9728, 3.1)."""
+    """The possible URLs of the metadata: for the path of the server, then for its host (RFC 9728, 3.1)."""
     parts = urlsplit(url)
     for path in dict.fromkeys((RESOURCE_METADATA + parts.path.rstrip("/"), RESOURCE_METADATA)):
         yield urlunsplit((parts.scheme, parts.netloc, path, "", ""))
@@ -133,4 +133,4 @@ PROBES: Final = (
         session=False,
     ),
 )
-"""They run before the handshake, which may fail for want of a token."""
+"""They run before the handshake, which may fail without a token."""

@@ -1,7 +1,7 @@
-"""Streamable HTTP around the messages: what a server accepts, how it declines, its streams, whom it serves.
+"""Streamable HTTP itself: Accept headers, statuses, streams, resumption, origins.
 
-What is not asked for by any sentence is tried nevertheless, since clients meet it: then all answers pass, and
-only what leaves a client helpless is warned of.
+Some probes cover behaviour that the specification leaves open but that clients depend on: they accept every
+answer, and warn only of one that a client cannot handle.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
 """
@@ -31,10 +31,10 @@ STREAMABLE: Final = span("2025-03-26", "2026-07-28")
 """The revisions with a handshake that have Streamable HTTP."""
 
 FOREIGN: Final = "http://mcpproxy-validate.invalid"
-"""A page that nobody can have allowed, since no such name exists (RFC 2606, section 2)."""
+"""An origin that no server can allow, because the name cannot exist (RFC 2606, section 2)."""
 
 _QUIET_S: Final = 0.5
-"""So long nothing may come on a stream that has nothing more to say."""
+"""How long to read a resumed stream for events of another stream."""
 
 
 async def _accepts(context: ProbeContext) -> Conclusion:

@@ -1,4 +1,4 @@
-"""Requests that carry all that they need: what a server makes of the metadata, and of what older clients say.
+"""Stateless requests: their metadata, and the messages of older clients.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 """
@@ -28,7 +28,7 @@ from mcpproxy.validate.raw_requests import (
 
 UNSUPPORTED: Final = -32022
 NO_VERSION: Final = "1900-01-01"
-"""What was never a revision and never will be."""
+"""A date that is not and will not be a revision."""
 
 _INVALID_PARAMS: Final = -32602
 _METHOD_NOT_FOUND: Final = -32601
@@ -75,8 +75,8 @@ async def _no_capabilities(context: ProbeContext) -> Conclusion:
 async def _no_version(context: ProbeContext) -> Conclusion:
     found = await ask(context, _lacking(context, VERSION_KEY))
     is_unclear = not found.status and not found.is_served and found.code != _INVALID_PARAMS
-    if is_unclear and await speaks_both_eras(context):  # Over HTTP the header tells the era.
-        await context.close_session()  # On stdio the process may belong to the older era from now on.
+    if is_unclear and await speaks_both_eras(context):  # over HTTP the header tells the era
+        await context.close_session()  # on stdio the process may now be in the older era
         return passed(f"{found.outcome}, as a message of the older era may be", found.frames)
     return _incomplete(context, found, "a request without protocolVersion")
 
@@ -231,7 +231,7 @@ def _hint_fault(result: JSONObject) -> str:
 
 
 async def _everything(context: ProbeContext) -> AsyncIterator[tuple[str, Answer]]:
-    """Every request whose result may be kept, once, as far as the server has the feature."""
+    """Send every request with a cacheable result once, if the server has the feature; method and answer."""
     wanted: list[tuple[str, JSONObject]] = [("server/discover", {})]
     wanted += [(method, {}) for needed, method in _LISTS if context.declares(needed)]
     if context.inventory.resources:
