@@ -42,7 +42,7 @@ TIMEOUT_S: Final = 10.0
 _CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 
 
-class Connection:
+class RpcConnection:
     """A JSON-RPC connection over ``wire``. ``timeout_s`` is the default time limit for a response.
 
     ``revision`` is the requested one until the server has chosen one. ``received`` holds all frames of the

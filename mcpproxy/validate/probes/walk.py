@@ -96,10 +96,10 @@ async def walk_tools(context: ProbeContext) -> None:
 
 async def walk_resources(context: ProbeContext) -> None:
     """As ``walk_tools``."""
-    walk, client = context.inventory, context.client
-    walk.resources = walk.resources or await client.list("resources/list")
+    inventory, client = context.inventory, context.client
+    inventory.resources = inventory.resources or await client.list("resources/list")
     with suppress(RefusedError):  # not every server has templates
-        walk.templates = walk.templates or await client.list("resources/templates/list")
+        inventory.templates = inventory.templates or await client.list("resources/templates/list")
 
 
 async def walk_prompts(context: ProbeContext) -> None:
