@@ -64,12 +64,12 @@ async def validate(
         target.name,
         target.transport,
         run.server,
-        tuple(run.tested),
-        tuple(run.checks),
-        tuple(run.judged),
-        tuple(dict.fromkeys(run.notes)),
-        strict,
-        (time.monotonic() - started) * 1e3,
+        revisions=tuple(run.tested),
+        checks=tuple(run.checks),
+        traces=tuple(run.judged),
+        notes=tuple(dict.fromkeys(run.notes)),
+        strict=strict,
+        duration_ms=(time.monotonic() - started) * 1e3,
     )
 
 
@@ -213,7 +213,7 @@ class _Run:
         claimed.update(id(one) for _, one in found)
         took_ms = (time.monotonic() - started) * 1e3
         result = CheckResult(
-            probe.name, probe.category, conclusion, took_ms, probe.rules, context.revision, path
+            probe.name, probe.category, conclusion, took_ms, rules=probe.rules, revision=context.revision, trace=path
         )
         return result, is_silent
 

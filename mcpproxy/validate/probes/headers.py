@@ -204,7 +204,7 @@ def _name(params: JSONObject) -> JSON:
 
 
 def _row(name: str, what: str, run: Run) -> Probe:
-    return Probe(name, "transport", what, run, _RULES, STATELESS, ("http",))
+    return Probe(name, "transport", what, run, rules=_RULES, revisions=STATELESS, transports=("http",))
 
 
 PROBES: Final = (

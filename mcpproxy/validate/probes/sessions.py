@@ -125,7 +125,7 @@ def _session(context: ProbeContext, client: "Client") -> "HttpWire":
 
 def _row(name: str, what: str, run: Run, rules: tuple[str, ...], first: str = "2025-03-26") -> Probe:
     revisions = STATEFUL[STATEFUL.index(first) :]
-    return Probe(name, "transport", what, run, rules, revisions, ("http",))
+    return Probe(name, "transport", what, run, rules=rules, revisions=revisions, transports=("http",))
 
 
 _SESSION: Final = ("PROTO-010",)
