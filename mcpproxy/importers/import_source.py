@@ -60,7 +60,7 @@ class Clock:
 
 
 def unix_ns(time: JSON) -> int | None:
-    """Nanoseconds since 1970 from a number of seconds or an ISO 8601 text; ``None`` if ``time`` is neither."""
+    """Nanoseconds since 1970 from a number of seconds or an ISO 8601 text; ``None`` for anything else."""
     if isinstance(time, int | float) and 0 <= time < 1e11:
         return round(time * 1e6) * 1000
     if isinstance(time, str):

@@ -238,11 +238,11 @@ class _SessionReader:
                     frame.sender,
                     single,
                     raw,
-                    frame.observed_at_ns,
-                    answers,
-                    batch,
-                    frame.exchange,
-                    frame.event,
+                    at_ns=frame.observed_at_ns,
+                    answers=answers,
+                    batch=batch,
+                    exchange=frame.exchange,
+                    event=frame.event,
                 )
             )
             places.append(index)

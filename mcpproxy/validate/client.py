@@ -20,7 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.connection import Connection
+from mcpproxy.validate.connection import RpcConnection
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
     GoneError,
@@ -40,7 +40,7 @@ _OLDER: Final = (400, 404, 405)
 """Statuses with which a server that speaks only HTTP+SSE may answer a POST to its stream URL."""
 
 
-class Client(Connection):
+class Client(RpcConnection):
     """An MCP client: opens the session as its revision requires, and does what every client does."""
 
     async def connect(self) -> Answer:

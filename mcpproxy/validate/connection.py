@@ -42,7 +42,7 @@ TIMEOUT_S: Final = 10.0
 _CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 
 
-class Connection:
+class RpcConnection:
     """A JSON-RPC connection over ``wire``. ``timeout_s`` is the default time limit for a response.
 
     ``revision`` is the requested one until the server has chosen one. ``received`` holds all frames of the
@@ -233,7 +233,7 @@ class Connection:
             ) from None
 
     async def next_unsolicited(self, timeout_s: float, after: int = 0) -> Frame | None:
-        """Wait for the unsolicited frame at index ``after``; ``None`` if there is none within ``timeout_s``."""
+        """Wait for the unsolicited frame at index ``after``; ``None`` if none comes in time."""
         try:
             async with asyncio.timeout(timeout_s), self._received_more:
                 await self._received_more.wait_for(lambda: len(self.unsolicited) > after or bool(self.gone))

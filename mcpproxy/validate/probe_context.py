@@ -48,9 +48,8 @@ class Inventory:
 class ProbeContext:
     """The context of the probes of one server in one revision. ``client`` is the shared session.
 
-    ``session_recordings`` are the recordings of all sessions there have been. ``revision`` is the one that is
-    spoken; if it ``is_exact``, no other will do. ``open_failure`` says why no session can be opened, once
-    that is known.
+    ``session_recordings`` are the recordings of all sessions so far. ``revision`` is the one in use; with
+    ``is_exact`` no other is accepted. ``open_failure`` says why no session can be opened, once that is known.
     """
 
     def __init__(

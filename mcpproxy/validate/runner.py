@@ -64,12 +64,12 @@ async def validate(
         target.name,
         target.transport,
         run.server,
-        tuple(run.tested),
-        tuple(run.checks),
-        tuple(run.judged),
-        tuple(dict.fromkeys(run.notes)),
-        strict,
-        (time.monotonic() - started) * 1e3,
+        revisions=tuple(run.tested),
+        checks=tuple(run.checks),
+        traces=tuple(run.judged),
+        notes=tuple(dict.fromkeys(run.notes)),
+        strict=strict,
+        duration_ms=(time.monotonic() - started) * 1e3,
     )
 
 
@@ -152,7 +152,7 @@ class _Run:
             for probe in self._probes:
                 if self._applies(probe, context):
                     result, is_silent = await self._run_probe(probe, context, why, claimed)
-                    # A server has to speak at least one revision: if it spoke none, the last one is a failure.
+                    # A server has to speak at least one revision: after none, the last one is a failure.
                     is_left = bool(self.server) or revision != REVISIONS[-1]
                     if context.is_revision_refused and is_one_of_all and is_left:
                         result = _excused(result)
@@ -213,7 +213,7 @@ class _Run:
         claimed.update(id(one) for _, one in found)
         took_ms = (time.monotonic() - started) * 1e3
         result = CheckResult(
-            probe.name, probe.category, conclusion, took_ms, probe.rules, context.revision, path
+            probe.name, probe.category, conclusion, took_ms, rules=probe.rules, revision=context.revision, trace=path
         )
         return result, is_silent
 
@@ -229,7 +229,7 @@ class _Run:
         self._progress.ends(check)
 
     def _collect(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
-        """Keep the recordings of a context; return the findings in them that decided no probe."""
+        """Collect the recordings of a context; return the findings in them that decided no probe."""
         left: list[tuple[str, Finding]] = []
         for recording in context.session_recordings:
             ours = tuple(finding for finding in recording.findings if finding.blame == "server")

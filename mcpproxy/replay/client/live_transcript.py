@@ -42,7 +42,18 @@ class LiveTranscript:
         """Add one message."""
         index = len(self.session.messages)
         place = answers.live.index if answers else None
-        entry = SessionMessage(index, index + 1, sender, message, raw, now_ns, place, 0, exchange, event)
+        entry = SessionMessage(
+            index,
+            index + 1,
+            sender,
+            message,
+            raw,
+            at_ns=now_ns,
+            answers=place,
+            batch=0,
+            exchange=exchange,
+            event=event,
+        )
         self.session.messages.append(entry)
         return entry
 

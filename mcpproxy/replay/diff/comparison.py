@@ -86,7 +86,7 @@ def change_from(difference: Difference, kind: Kind = "value", of: str = "", at: 
 
 
 def _near_the_difference(expected: JSON, found: JSON) -> tuple[JSON, JSON]:
-    """Two long texts, cut to begin shortly before their first difference, since messages show only the start."""
+    """Two long texts, cut to start shortly before their first difference: messages show only the start."""
     if not isinstance(expected, str) or not isinstance(found, str):
         return expected, found
     pairs = enumerate(zip(expected, found, strict=False))

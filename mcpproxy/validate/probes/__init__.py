@@ -1,4 +1,4 @@
-"""The probes, in the order in which they run: the walk of a good client, then what a bad one might do."""
+"""The probes, in the order in which they run: the requests of a correct client, then faulty ones."""
 
 from collections.abc import Iterable
 from typing import Final

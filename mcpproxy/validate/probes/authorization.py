@@ -74,7 +74,7 @@ async def _refusal(context: ProbeContext) -> "ClientExchange":
 
 
 async def _opening(context: ProbeContext, *headers: tuple[str, str]) -> "ClientExchange":
-    """The first message of a session, without the user's credentials. What it opens is closed again."""
+    """Send the first message of a session without credentials; a session that it opens is closed again."""
     client = context.new_client("authorization")
     wire = streamable(context, client)
     if client.is_stateless:
@@ -90,7 +90,7 @@ async def _opening(context: ProbeContext, *headers: tuple[str, str]) -> "ClientE
 
 
 def _is_ours(context: ProbeContext, url: str) -> bool:
-    """Whether a URL leads to the server under test; this machine goes by several names."""
+    """Whether a URL is one of the server under test; all names of this machine are equal."""
     here, there = urlsplit(context.target.url), urlsplit(url)
     if here.hostname in LOOPBACK and there.hostname in LOOPBACK:
         return (here.scheme, here.port) == (there.scheme, there.port)
@@ -98,7 +98,7 @@ def _is_ours(context: ProbeContext, url: str) -> bool:
 
 
 def _well_known(url: str) -> Iterator[str]:
-    """Where the metadata may lie: first for the path of the server, then for its host (RFC 9728, 3.1)."""
+    """The possible URLs of the metadata: for the path of the server, then for its host (RFC 9728, 3.1)."""
     parts = urlsplit(url)
     for path in dict.fromkeys((RESOURCE_METADATA + parts.path.rstrip("/"), RESOURCE_METADATA)):
         yield urlunsplit((parts.scheme, parts.netloc, path, "", ""))
@@ -117,9 +117,9 @@ PROBES: Final = (
         "security",
         "A 401 leads to the metadata of the resource and its authorization servers.",
         _metadata,
-        ("AUTH-002", "AUTH-006", "AUTH-007"),
-        since("2025-06-18"),
-        ("http",),
+        rules=("AUTH-002", "AUTH-006", "AUTH-007"),
+        revisions=since("2025-06-18"),
+        transports=("http",),
         session=False,
     ),
     Probe(
@@ -127,10 +127,10 @@ PROBES: Final = (
         "security",
         "A token that nobody issued is refused with 401.",
         _bad_token,
-        ("AUTH-001",),
-        since("2025-03-26"),
-        ("http",),
+        rules=("AUTH-001",),
+        revisions=since("2025-03-26"),
+        transports=("http",),
         session=False,
     ),
 )
-"""They run before the handshake, which may fail for want of a token."""
+"""They run before the handshake, which may fail without a token."""

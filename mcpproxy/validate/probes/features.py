@@ -1,6 +1,6 @@
-"""What a server says to requests for what it does not have: cursors, resources, prompts, log levels.
+"""Requests for things that do not exist: unknown cursors, resources, prompts and log levels.
 
-All of it happens in the session that probes share.
+All probes here use the shared session.
 
 Sources: the pages below ``server/`` of each revision, in most cases their sections "Error Handling".
 """
@@ -78,7 +78,7 @@ async def _traversal(context: ProbeContext) -> Conclusion:
 
 
 def _escapes(context: ProbeContext) -> list[str]:
-    """Paths upwards from what is listed, to a file that every Unix has."""
+    """URIs that lead from listed resources up to a file that every Unix has."""
     upwards = "../" * 12 + "etc/passwd"
     found: list[str] = []
     for one in context.inventory.resources[:2]:
@@ -143,7 +143,7 @@ async def _unknown_log_level(context: ProbeContext) -> Conclusion:
 def _invalid(
     context: ProbeContext, answer: Answer, what: str, requirement: str = "", *, source: str = ""
 ) -> Conclusion:
-    """Whether it was refused with -32602, as a ``requirement`` of the catalogue or a page says it should."""
+    """Whether it was refused with -32602, as a ``requirement`` or the page ``source`` says."""
     if answer.is_error and answer.code == _INVALID_PARAMS:
         return passed("refused with -32602", answer.frames)
     message = f"{what} was {answer.outcome}, not with -32602"

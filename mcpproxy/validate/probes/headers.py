@@ -1,7 +1,6 @@
-"""Headers that repeat the body of a stateless request: a server must not be told two things at once.
+"""Headers that repeat parts of the body of a stateless request: a server must refuse a mismatch.
 
-Each request here is one that the server would serve; the header alone is changed. What is asked for by name
-is something that only reads.
+Each request is valid apart from the changed header. Requests with a name are for something that only reads.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation
 """
@@ -41,7 +40,7 @@ HeaderChange = Callable[[Headers], Headers]
 
 
 async def _refused(context: ProbeContext, message: JSONObject, change: HeaderChange, what: str) -> Conclusion:
-    """How a request is refused whose headers are not those of its body."""
+    """Send a request whose headers do not match its body; it must be refused."""
     wire = streamable(context)
     found = await ask(context, message, change(wire.headers(dumps(message))))
     if found.status == 400 and found.code == MISMATCH:
@@ -53,7 +52,7 @@ def _otherwise(context: ProbeContext, found: RawAnswer, text: str) -> Conclusion
     broken = context.violation("HDR-007/R-236", text, found.frames)
     if found.is_served or found.code is None:
         return broken
-    # Something else may be wrong with it in the eyes of a server that looks at that first.
+    # The server may have refused it for another reason that it checks first.
     return Conclusion("warning", text, found.frames, broken.rule, broken.source)
 
 
@@ -141,7 +140,7 @@ async def _wrong_param(context: ProbeContext) -> Conclusion:
 
 
 def named(context: ProbeContext) -> tuple[str, JSONObject]:
-    """A request for something by its name that does no harm.
+    """A harmless request that refers to something by its name.
 
     Raises:
         Skipped: the server has nothing of that kind.
@@ -164,7 +163,7 @@ def named(context: ProbeContext) -> tuple[str, JSONObject]:
 
 
 def _mirroring(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
-    """A call of a tool that wants an argument in a header: the request, the argument, the header's name."""
+    """A call of a tool that requires an argument in a header: request, argument, name of the header."""
     listed = streamable(context).server.mirrors
     for name, arguments in to_call(context):
         wanted = listed.get(name, Mirrors((), ()))
@@ -205,7 +204,7 @@ def _name(params: JSONObject) -> JSON:
 
 
 def _row(name: str, what: str, run: Run) -> Probe:
-    return Probe(name, "transport", what, run, _RULES, STATELESS, ("http",))
+    return Probe(name, "transport", what, run, rules=_RULES, revisions=STATELESS, transports=("http",))
 
 
 PROBES: Final = (

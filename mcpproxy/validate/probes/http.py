@@ -1,7 +1,7 @@
-"""Streamable HTTP around the messages: what a server accepts, how it declines, its streams, whom it serves.
+"""Streamable HTTP itself: Accept headers, statuses, streams, resumption, origins.
 
-What is not asked for by any sentence is tried nevertheless, since clients meet it: then all answers pass, and
-only what leaves a client helpless is warned of.
+Some probes cover behaviour that the specification leaves open but that clients depend on: they accept every
+answer, and warn only of one that a client cannot handle.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
 """
@@ -31,10 +31,10 @@ STREAMABLE: Final = span("2025-03-26", "2026-07-28")
 """The revisions with a handshake that have Streamable HTTP."""
 
 FOREIGN: Final = "http://mcpproxy-validate.invalid"
-"""A page that nobody can have allowed, since no such name exists (RFC 2606, section 2)."""
+"""An origin that no server can allow, because the name cannot exist (RFC 2606, section 2)."""
 
 _QUIET_S: Final = 0.5
-"""So long nothing may come on a stream that has nothing more to say."""
+"""How long to read a resumed stream for events of another stream."""
 
 
 async def _accepts(context: ProbeContext) -> Conclusion:
@@ -174,61 +174,61 @@ PROBES: Final = (
         "transport",
         "A POST with another Accept is answered or refused.",
         _accepts,
-        ("HTTP-010", "HTTP-011"),
-        since("2025-03-26"),
-        ("http",),
+        rules=("HTTP-010", "HTTP-011"),
+        revisions=since("2025-03-26"),
+        transports=("http",),
     ),
     Probe(
         "notification-status",
         "transport",
         "A notification is answered with 202 and no body, or refused.",
         _notification,
-        ("HTTP-008", "HTTP-009", "RPC-015"),
-        since("2025-03-26"),
-        ("http",),
+        rules=("HTTP-008", "HTTP-009", "RPC-015"),
+        revisions=since("2025-03-26"),
+        transports=("http",),
     ),
     Probe(
         "response-status",
         "transport",
         "A response to nothing is answered with 202 and no body, or refused.",
         _response,
-        ("HTTP-008", "HTTP-009"),
-        STREAMABLE,
-        ("http",),
+        rules=("HTTP-008", "HTTP-009"),
+        revisions=STREAMABLE,
+        transports=("http",),
     ),
     Probe(
         "get-stream",
         "transport",
         "GET opens a stream, or is declined with 405.",
         _listens,
-        ("HTTP-016",),
-        STREAMABLE,
-        ("http",),
+        rules=("HTTP-016",),
+        revisions=STREAMABLE,
+        transports=("http",),
     ),
     Probe(
         "resume-stream",
         "transport",
         "Last-Event-ID brings back what belongs to that stream alone.",
         _resumes,
-        ("SSE-001", "SSE-003", "HTTP-017"),
-        STREAMABLE,
-        ("http",),
+        rules=("SSE-001", "SSE-003", "HTTP-017"),
+        revisions=STREAMABLE,
+        transports=("http",),
     ),
     Probe(
         "sse-endpoint",
         "transport",
         "HTTP+SSE begins with an endpoint event of the same origin.",
         _endpoint,
-        ("HTTP-001",),
-        STATEFUL,
-        ("http",),
+        rules=("HTTP-001",),
+        revisions=STATEFUL,
+        transports=("http",),
     ),
     Probe(
         "foreign-origin",
         "security",
         "A page of a foreign website is refused with 403.",
         _origin,
-        ("HTTP-019",),
+        rules=("HTTP-019",),
         transports=("http",),
     ),
     Probe(

@@ -1,7 +1,6 @@
-"""JSON-RPC as such: what is no message, what nobody knows, and ids of every kind.
+"""JSON-RPC itself: malformed messages, unknown methods, and ids of every kind.
 
-What is no message may be refused or passed over in silence; what matters is that the server is there
-afterwards.
+A server may refuse or ignore a malformed message; what matters is that it still runs afterwards.
 
 Sources: https://www.jsonrpc.org/specification, and the page "Overview" (``basic``) of each revision.
 """
@@ -33,7 +32,7 @@ _METHOD_NOT_FOUND: Final = -32601
 _INVALID_PARAMS: Final = -32602
 
 UNKNOWN_METHOD: Final = "mcpproxy/no-such-method"
-"""A method that no server has."""
+"""A method that does not exist."""
 
 _BATCHES: Final = "https://modelcontextprotocol.io/specification/2025-03-26/basic#batching"
 
@@ -43,7 +42,7 @@ _WRONG_PARAMS: Final[tuple[tuple[str, str, JSON], ...]] = (
     ("prompts", "prompts/get", {}),
     ("completions", "completion/complete", {}),
 )
-"""By capability: a method, and params of it that lack what is required."""
+"""For a capability: a method, and params that lack a required member."""
 
 _IDS: Final[tuple[tuple[str, str, RequestId], ...]] = (
     ("id-zero", "the number 0", 0),
@@ -192,7 +191,7 @@ async def _progress(context: ProbeContext) -> Conclusion:
 
 
 def harmless_method(context: ProbeContext) -> tuple[str, JSONObject]:
-    """A request that changes nothing: a list that the server has, else a question for itself."""
+    """A request that changes nothing: a list that the server offers, else ``ping`` or ``server/discover``."""
     for feature in ("tools", "resources", "prompts"):
         if context.declares(feature):
             return f"{feature}/list", {}

@@ -1,7 +1,7 @@
-"""The handshake out of order: requests before it, a second one, operations in the middle, odd versions.
+"""The handshake out of order: requests before it, a second handshake, requests during it, unknown versions.
 
-The specification tells clients what not to do, and hardly ever what servers say to it. So most of these pass
-whatever the answer is; but there must be an answer where one is owed, and a session afterwards.
+The specification says what clients must not do, and rarely how servers react. Most of these probes therefore
+accept any answer; but a request that needs an answer must get one, and the session must work afterwards.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
@@ -20,7 +20,7 @@ from mcpproxy.validate.probes.jsonrpc import harmless_method
 from mcpproxy.validate.reaction import answered, check_alive
 
 _FUTURE_REVISION: Final = "2099-12-31"
-"""A revision that cannot be supported: its time has not come."""
+"""A revision that no server can support: its date is in the future."""
 
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -90,10 +90,12 @@ async def _unsupported_version(context: ProbeContext) -> Conclusion:
             return passed(f"refused with {shown(answer.code)}", answer.frames)
         offered = answer.members.get("protocolVersion")
         if offered == _FUTURE_REVISION:
-            text = f"the server agrees to {_FUTURE_REVISION}, a revision that does not exist, and offers none
-            that it has" return Conclusion(
-                "failed", text, answer.frames, source=context.spec_url("basic/lifecycle#version-negotiation")
+            text = (
+                f"the server agrees to {_FUTURE_REVISION}, a revision that does not exist, "
+                "and offers none that it has"
             )
+            source = context.spec_url("basic/lifecycle#version-negotiation")
+            return Conclusion("failed", text, answer.frames, source=source)
         if not isinstance(offered, str) or not _DATE.fullmatch(offered):
             text = f"asked for {_FUTURE_REVISION}, the server offers {shown(offered)}, which is no date"
             return context.violation("PROTO-008/R-042", text, answer.frames)

@@ -1,4 +1,4 @@
-"""Large messages, many requests at once, cancellation, odd characters: what a busy host will do one day."""
+"""Large messages, many requests at once, cancellation and unusual characters."""
 
 import asyncio
 from typing import Final
@@ -18,16 +18,16 @@ from mcpproxy.validate.reaction import answered, check_alive, reaction
 _AT_ONCE: Final = 50
 _KIB: Final = 1 << 10
 _PADDING: Final = "mcpproxy.dev/padding"
-"""A member of ``_meta`` that means nothing to anybody."""
+"""A member of ``_meta`` without a meaning."""
 
 _SEPARATORS: Final = "a\u2028b\u2029c\u0085d\u000be"
-"""Characters at which some libraries end a line, and JSON does not."""
+"""Characters that some libraries treat as line breaks; in JSON they are not."""
 
 _TOO_LARGE: Final = 413
 
 
 def _sized(size: int, *, is_asked_of_all: bool) -> Run:
-    """A message of about ``size`` bytes. To refuse it hurts users, if it ``is_asked_of_all`` servers."""
+    """Send a message of about ``size`` bytes. With ``is_asked_of_all`` a refusal is a warning."""
 
     async def run(context: ProbeContext) -> Conclusion:
         client = context.client
@@ -45,7 +45,7 @@ def _sized(size: int, *, is_asked_of_all: bool) -> Run:
             await check_alive(client, what, *fault.frames)
             return passed(text, fault.frames)
         except GoneError as fault:
-            # Over HTTP it may be just the connection: a refusal is lost if that closes on unread bytes.
+            # Over HTTP a refusal is lost if the server closes the connection with unread bytes.
             await check_alive(client, what, *fault.frames)
             text = f"{what} had its connection cut off without an answer"
             return warned(f"{text}; 413, if it was said, did not get through", fault.frames)
@@ -131,7 +131,7 @@ def _question(client: Client) -> str:
 
 
 def _kinds(context: ProbeContext) -> list[str]:
-    """Requests whose answers can be told apart."""
+    """Methods whose results have different members."""
     lists = [f"{feature}/list" for feature in ("tools", "resources", "prompts") if context.declares(feature)]
     return [_question(context.client), *lists]
 

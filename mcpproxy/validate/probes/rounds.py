@@ -1,7 +1,7 @@
-"""What takes a stateless request more than one answer: asking for input, and subscriptions.
+"""Stateless requests with more than one answer: requests for input, and subscriptions.
 
-Only tools that may be called are, prompts and resources as in the walk. What a server asks for is given as a
-host without a user would: forms are filled in with values that their schema lets through.
+Only tools that may be called are called, and prompts and resources as in ``walk``. Requests for input are
+answered as by a host without a user; forms are filled in with values that fit their schema.
 
 Sources: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr and
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
@@ -35,10 +35,10 @@ _PAGE: Final = "2026-07-28/basic/patterns/mrtr"
 
 
 async def _asks(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
-    """Everything that asks for input: what was asked of the server, and its answer.
+    """Every request that the server answers with a request for input: method, params, answer.
 
     Raises:
-        Skipped: there is nothing.
+        Skipped: there is none.
     """
     wanted: list[tuple[str, JSONObject]] = [
         ("tools/call", {"name": name, "arguments": arguments}) for name, arguments in to_call(context)
@@ -80,7 +80,7 @@ async def _input(context: ProbeContext) -> Conclusion:
 
 
 def _given(client: Client, answer: Answer) -> JSONObject:
-    """What goes with the request made anew: input for all that was asked, and the state."""
+    """The members to add to the repeated request: all requested input, and the request state."""
     asked = answer.members.get("inputRequests")
     found: JSONObject = {}
     if isinstance(asked, dict):
@@ -168,7 +168,7 @@ async def _subscribes_twice(context: ProbeContext) -> Conclusion:
 
 
 def _without(context: ProbeContext, answer: Answer) -> Conclusion:
-    """The server answered at once, which is the end of a subscription."""
+    """The conclusion if the server answered at once, which ends a subscription."""
     if not answer.is_error:
         text = "subscriptions/listen was answered at once, without an acknowledgement"
         return context.violation("SUB-003/R-245", text, answer.frames)
@@ -190,7 +190,7 @@ _CHANGING: Final = (
 async def _listening(
     context: ProbeContext, id: RequestId
 ) -> AsyncGenerator[tuple[Pending, Answer | Frame | None]]:
-    """A subscription: the request, and the answer or the acknowledgement if either came. It is cancelled."""
+    """Open a subscription: the request, and its response or acknowledgement if any. It is cancelled."""
     client = context.client
     uri = next((one.get("uri") for one in context.inventory.resources), None)
     wanted: JSONObject = {
@@ -231,7 +231,7 @@ async def _acknowledgement(client: Client, pending: Pending, before: int) -> Fra
 
 
 def _is_of(frame: Frame, pending: Pending) -> bool:
-    """Whether a frame acknowledges this subscription; over HTTP the stream alone may say so."""
+    """Whether a frame acknowledges this subscription; over HTTP the id may be missing."""
     message = frame.message
     if not isinstance(message, Notification) or message.method != ACKNOWLEDGED:
         return False
@@ -254,39 +254,39 @@ PROBES: Final = (
         "sequence",
         "What asks for input completes once it has it.",
         _input,
-        ("MRTR-001", "MRTR-002", "MRTR-003"),
-        STATELESS,
+        rules=("MRTR-001", "MRTR-002", "MRTR-003"),
+        revisions=STATELESS,
     ),
     Probe(
         "input-undeclared",
         "sequence",
         "Input is not asked for in ways that the request does not declare.",
         _undeclared,
-        ("MRTR-004", "PROTO-009"),
-        STATELESS,
+        rules=("MRTR-004", "PROTO-009"),
+        revisions=STATELESS,
     ),
     Probe(
         "input-left-out",
         "sequence",
         "What does not get its input asks for it again.",
         _incomplete,
-        (),
-        STATELESS,
+        rules=(),
+        revisions=STATELESS,
     ),
     Probe(
         "subscription",
         "sequence",
         "A subscription is acknowledged, and ends when it is cancelled.",
         _subscribes,
-        ("SUB-002", "SUB-003", "SUB-004", "SUB-005", "SUB-006", "SUB-008"),
-        STATELESS,
+        rules=("SUB-002", "SUB-003", "SUB-004", "SUB-005", "SUB-006", "SUB-008"),
+        revisions=STATELESS,
     ),
     Probe(
         "two-subscriptions",
         "sequence",
         "Two subscriptions at once, each under its id.",
         _subscribes_twice,
-        ("SUB-002", "SUB-003", "SUB-006"),
-        STATELESS,
+        rules=("SUB-002", "SUB-003", "SUB-006"),
+        revisions=STATELESS,
     ),
 )

@@ -1,6 +1,6 @@
-"""Sessions over Streamable HTTP: their ids, the protocol version that goes with each request, their end.
+"""Sessions over Streamable HTTP: their ids, the protocol version header of each request, their end.
 
-Servers need not have session ids; where they have, clients rely on a few statuses to know what to do.
+Servers need not issue session ids; if they do, clients rely on certain statuses.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ID: Final = "Mcp-Session-Id"
 _VERSION: Final = "MCP-Protocol-Version"
 _NO_VERSION: Final = "mcpproxy-no-version"
-"""What nobody can take for a revision that is not known here."""
+"""A value that is not a revision, not even one unknown to us."""
 
 _OTHER_REASONS: Final = (401, 403, 429)
 _PAGE: Final = "basic/transports#protocol-version-header"
@@ -125,7 +125,7 @@ def _session(context: ProbeContext, client: "Client") -> "HttpWire":
 
 def _row(name: str, what: str, run: Run, rules: tuple[str, ...], first: str = "2025-03-26") -> Probe:
     revisions = STATEFUL[STATEFUL.index(first) :]
-    return Probe(name, "transport", what, run, rules, revisions, ("http",))
+    return Probe(name, "transport", what, run, rules=rules, revisions=revisions, transports=("http",))
 
 
 _SESSION: Final = ("PROTO-010",)

@@ -1,4 +1,4 @@
-"""Requests that carry all that they need: what a server makes of the metadata, and of what older clients say.
+"""Stateless requests: their metadata, and the messages of older clients.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 """
@@ -28,7 +28,7 @@ from mcpproxy.validate.raw_requests import (
 
 UNSUPPORTED: Final = -32022
 NO_VERSION: Final = "1900-01-01"
-"""What was never a revision and never will be."""
+"""A date that is not and will not be a revision."""
 
 _INVALID_PARAMS: Final = -32602
 _METHOD_NOT_FOUND: Final = -32601
@@ -75,8 +75,8 @@ async def _no_capabilities(context: ProbeContext) -> Conclusion:
 async def _no_version(context: ProbeContext) -> Conclusion:
     found = await ask(context, _lacking(context, VERSION_KEY))
     is_unclear = not found.status and not found.is_served and found.code != _INVALID_PARAMS
-    if is_unclear and await speaks_both_eras(context):  # Over HTTP the header tells the era.
-        await context.close_session()  # On stdio the process may belong to the older era from now on.
+    if is_unclear and await speaks_both_eras(context):  # over HTTP the header tells the era
+        await context.close_session()  # on stdio the process may now be in the older era
         return passed(f"{found.outcome}, as a message of the older era may be", found.frames)
     return _incomplete(context, found, "a request without protocolVersion")
 
@@ -231,7 +231,7 @@ def _hint_fault(result: JSONObject) -> str:
 
 
 async def _everything(context: ProbeContext) -> AsyncIterator[tuple[str, Answer]]:
-    """Every request whose result may be kept, once, as far as the server has the feature."""
+    """Send every request with a cacheable result once, if the server has the feature; method and answer."""
     wanted: list[tuple[str, JSONObject]] = [("server/discover", {})]
     wanted += [(method, {}) for needed, method in _LISTS if context.declares(needed)]
     if context.inventory.resources:
@@ -248,108 +248,108 @@ PROBES: Final = (
         "lifecycle",
         "server/discover lists the versions and capabilities.",
         _discovers,
-        ("DISC-001", "DISC-002"),
-        STATELESS,
+        rules=("DISC-001", "DISC-002"),
+        revisions=STATELESS,
     ),
     Probe(
         "first-request",
         "lifecycle",
         "A request is served though nothing went before it.",
         _first,
-        ("STAT-009",),
-        STATELESS,
-        ("stdio",),
+        rules=("STAT-009",),
+        revisions=STATELESS,
+        transports=("stdio",),
     ),
     Probe(
         "request-without-capabilities",
         "errors",
         "A request that lacks clientCapabilities is refused with -32602.",
         _no_capabilities,
-        ("STAT-002",),
-        STATELESS,
+        rules=("STAT-002",),
+        revisions=STATELESS,
     ),
     Probe(
         "request-without-version",
         "errors",
         "A request that lacks protocolVersion is refused with -32602.",
         _no_version,
-        ("STAT-002",),
-        STATELESS,
+        rules=("STAT-002",),
+        revisions=STATELESS,
     ),
     Probe(
         "unsupported-version-request",
         "errors",
         "A version that nobody speaks is refused with -32022 and the versions that are spoken.",
         _unsupported,
-        ("PROTO-008",),
-        STATELESS,
+        rules=("PROTO-008",),
+        revisions=STATELESS,
     ),
     Probe(
         "unknown-method-status",
         "errors",
         "A method that nobody has is refused with 404 and -32601.",
         _unknown_status,
-        ("ERR-002",),
-        STATELESS,
-        _HTTP,
+        rules=("ERR-002",),
+        revisions=STATELESS,
+        transports=_HTTP,
     ),
     Probe(
         "removed-methods",
         "errors",
         "Methods of old are refused as unknown.",
         _removed,
-        ("ERR-002",),
-        STATELESS,
+        rules=("ERR-002",),
+        revisions=STATELESS,
     ),
     Probe(
         "session-header",
         "transport",
         "A session id is ignored, and none is issued.",
         _session_header,
-        ("PROTO-010",),
-        STATELESS,
-        _HTTP,
+        rules=("PROTO-010",),
+        revisions=STATELESS,
+        transports=_HTTP,
     ),
     Probe(
         "retired-http-methods",
         "transport",
         "GET and DELETE are declined with 405 where there is no older revision.",
         _retired,
-        ("HTTP-020",),
-        STATELESS,
-        _HTTP,
+        rules=("HTTP-020",),
+        revisions=STATELESS,
+        transports=_HTTP,
     ),
     Probe(
         "older-client",
         "lifecycle",
         "initialize is served, or refused with the versions that are spoken.",
         _older_client,
-        ("ERA-003",),
-        STATELESS,
+        rules=("ERA-003",),
+        revisions=STATELESS,
     ),
     Probe(
         "both-eras",
         "lifecycle",
         "A session and a stateless request side by side.",
         _both,
-        (),
-        STATELESS,
-        _HTTP,
+        rules=(),
+        revisions=STATELESS,
+        transports=_HTTP,
     ),
     Probe(
         "result-type",
         "schema",
         "Every result says of what type it is.",
         _results,
-        ("STAT-004", "STAT-005"),
-        STATELESS,
+        rules=("STAT-004", "STAT-005"),
+        revisions=STATELESS,
     ),
     Probe(
         "caching-hints",
         "schema",
         "Results that may be kept say how long and for whom.",
         _hints,
-        ("CACHE-001", "CACHE-003"),
-        STATELESS,
+        rules=("CACHE-001", "CACHE-003"),
+        revisions=STATELESS,
     ),
 )

@@ -1,4 +1,4 @@
-"""A server as a process: what is on its stdout, how it reads its stdin, how it ends, what a restart changes.
+"""A server as a process: its stdout, how it reads stdin, how it exits, and what a restart changes.
 
 Source: the pages on transports (``basic/transports``, from 2026-07-28 on ``basic/transports/stdio``), and on
 the shutdown of the older revisions ``basic/lifecycle``.
@@ -20,16 +20,16 @@ from mcpproxy.validate.probes.jsonrpc import UNKNOWN_METHOD
 from mcpproxy.validate.stdio_wire import StdioWire
 
 _PROMPT_S: Final = 5.0
-"""A server that runs on for so long after the sign to end did not end promptly."""
+"""A server that exits later than this after stdin is closed or SIGTERM did not exit promptly."""
 
 _APART_S: Final = 0.002
-"""Between two pieces, so that they are two for who reads them."""
+"""The pause between two pieces, so that the server reads them separately."""
 
 _TOGETHER: Final = 5
 
 
 async def _stdout(context: ProbeContext) -> Conclusion:
-    """All kinds of occasions to write something to stdout; the observer looks at what is there."""
+    """Provoke output of all kinds; the observer judges what is on stdout."""
     async with context.new_session("stdout", connected=True) as client:
         wire = _wire(client)
         await client.request(UNKNOWN_METHOD)
@@ -46,7 +46,7 @@ async def _split(context: ProbeContext) -> Conclusion:
     client, wire = context.client, context.stdio_wire
     id = client.new_id()
     method = "server/discover" if client.is_stateless else "ping"
-    # The pieces end within a name, an escape, and a character of three bytes.
+    # The pieces end inside a name, an escape sequence, and a three-byte character.
     params: JSONObject = {"_meta": {"mcpproxy.dev/pieces": 'one "two" \u2603 three'}}
     raw = dumps(client.request_object(method, params, id)) + b"\n"
     cuts = [*range(0, len(raw), max(len(raw) // 12, 1)), raw.index("\u2603".encode()) + 1, len(raw) - 1]
@@ -130,7 +130,7 @@ async def _restart(context: ProbeContext) -> Conclusion:
     async with context.new_session("restart", connected=True) as client:
         there = await client.list(method)
         if here != there:
-            # Some servers register tools when the handshake is over: once they have settled, they count.
+            # Some servers register tools after the handshake: compare the lists only when they are stable.
             await client.ping()
             there = await client.list(method)
         frames = (client.wire.recording.seq,)

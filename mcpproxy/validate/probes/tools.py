@@ -1,6 +1,6 @@
-"""Calls that a server should not take: of tools that it does not have, with arguments that do not fit.
+"""Calls that a server should refuse: of unknown tools, and with arguments that do not fit the schema.
 
-No tool is called that the walk would not call.
+Only the tools that ``walk`` may call are called.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
 """
@@ -26,7 +26,7 @@ _WRONG: Final[dict[str, JSON]] = {
     "array": "no array",
     "object": "no object",
 }
-"""A value that is not of the type, and that nobody reads as one out of kindness."""
+"""For each type a value of another type that lenient parsers do not accept either."""
 
 
 async def _unknown_tool(context: ProbeContext) -> Conclusion:

@@ -1,4 +1,4 @@
-"""The walk of a good client through all that a server has, as far as nothing can be harmed by it.
+"""What a correct client does: lists and reads everything that a server offers, without side effects.
 
 Tools are called only if they declare ``readOnlyHint``, or where the user says so.
 """
@@ -23,7 +23,7 @@ from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.sample import sample
 
 _SOME: Final = 5
-"""So many resources and prompts are looked at, and read-only tools called."""
+"""How many resources and prompts are read, and how many read-only tools are called."""
 
 
 async def _connect(context: ProbeContext) -> Conclusion:
@@ -41,7 +41,7 @@ async def _handshake(context: ProbeContext) -> Conclusion:
     try:
         answer = await client.connect()
     except ValidateError as fault:
-        # A server of the other era refuses in whatever way it likes.
+        # A server of the other era may refuse in any way.
         kinds = (UnsupportedVersionError, RefusedError, HttpStatusError)
         context.is_revision_refused = isinstance(fault, kinds)
         context.open_failure = f"there is no session: {fault}"
@@ -90,16 +90,16 @@ async def _prompts(context: ProbeContext) -> Conclusion:
 
 
 async def walk_tools(context: ProbeContext) -> None:
-    """As much of the walk as is needed, where it was left out."""
+    """List the tools, unless that was done before."""
     context.inventory.tools = context.inventory.tools or await context.client.list("tools/list")
 
 
 async def walk_resources(context: ProbeContext) -> None:
     """As ``walk_tools``."""
-    walk, client = context.inventory, context.client
-    walk.resources = walk.resources or await client.list("resources/list")
+    inventory, client = context.inventory, context.client
+    inventory.resources = inventory.resources or await client.list("resources/list")
     with suppress(RefusedError):  # not every server has templates
-        walk.templates = walk.templates or await client.list("resources/templates/list")
+        inventory.templates = inventory.templates or await client.list("resources/templates/list")
 
 
 async def walk_prompts(context: ProbeContext) -> None:
@@ -127,7 +127,7 @@ async def _calls(context: ProbeContext) -> Conclusion:
 
 
 def to_call(context: ProbeContext) -> list[tuple[str, JSONObject]]:
-    """The tools that may be called, with arguments: those that only read, and those that the user named."""
+    """The tools that may be called, with arguments: read-only ones, and those that the user named."""
     named = list(context.options.calls)
     for tool in context.inventory.tools:
         name = tool.get("name")
@@ -168,7 +168,7 @@ async def _gets(context: ProbeContext) -> Conclusion:
         params: JSONObject = {"name": prompt["name"], "arguments": arguments}
         answer = await context.client.request("prompts/get", params)
         frames += answer.frames
-        if answer.is_error and not arguments:  # what we made up may not be what it takes
+        if answer.is_error and not arguments:  # generated arguments may be unsuitable
             return Conclusion(
                 "warning",
                 f"prompt {shown(prompt['name'])} is listed and cannot be had: {answer.refusal}",
