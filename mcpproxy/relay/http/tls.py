@@ -57,7 +57,7 @@ class TlsSocket:
             raise BlockingIOError from None
 
     def shutdown(self, how: int) -> None:
-        # close_notify tells a client that the answer is complete. A server gets only a FIN, as its client did:
+        # close_notify tells a client that the answer is complete. A server only gets a FIN:
         # unwrap() could discard what the server has just sent.
         if self._sock.server_side:
             try:
