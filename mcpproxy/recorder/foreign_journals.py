@@ -32,7 +32,7 @@ def refuse(folder: Folder, traces: Sequence[str]) -> None:
     """Check that ``traces``, the files of one recording, may be completed from the journal in ``folder``.
 
     Raises:
-        NotOursError: they do not belong to this user, or the folder holds other files.
+        ForeignJournalError: they do not belong to this user, or the folder holds other files.
         OSError: a file cannot be examined.
     """
     if why := _why_foreign_journal(folder):

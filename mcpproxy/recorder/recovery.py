@@ -44,7 +44,7 @@ def recover(trace: str, make_observer: Callable[[], Observing] | None = None) ->
     """Complete ``trace`` from the journal beside it, if there is one and its session is over; whether it did.
 
     Raises:
-        NotOursError: this user must not do that, see ``foreign_journals``. Nothing was changed.
+        ForeignJournalError: this user must not do that, see ``foreign_journals``. Nothing was changed.
         TraceError: the journal belongs to another file, or is damaged, or there is no room for the rest of
             the trace. The journal stays.
         OSError: a file could not be read or written. The journal stays.
