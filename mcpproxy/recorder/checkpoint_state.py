@@ -58,7 +58,7 @@ def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
     """The assembly with that state. Its decoders must still be fed again what they had read.
 
     Raises:
-        FrozenStateError: it is not the state of an assembly.
+        StateError: it is not the state of an assembly.
     """
     try:
         assembly = _StateReader(long).take(state)
