@@ -2,7 +2,7 @@
 
     McpProxyError
     ├── TraceError                  a recording that cannot be read, or not from here on
-    │   └── NotOursError            a recording that is not to be completed where it lies
+    │   └── ForeignJournalError            a recording that is not to be completed where it lies
     ├── UsageError                  something was asked for that cannot be done as asked
     ├── RuleError                   a rule table that cannot be used
     ├── CustomRuleError             rules of the user's own that cannot be used

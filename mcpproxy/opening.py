@@ -19,7 +19,7 @@ from mcpproxy.trace.short_lines import Lines
 
 
 def open_trace(path: str | os.PathLike[str]) -> Trace:
-    """Open a trace; a journal that a killed session left beside it is folded in first.
+    """Open a trace; a journal that a killed session left beside it is recovered first.
 
     A recording in a format of others is read as if it were a trace (see ``mcpproxy.importers.detect``).
 

@@ -15,15 +15,15 @@ from mcpproxy.relay.http.request_head import split_authority
 
 
 def make_app(metrics: Metrics) -> Starlette:
-    """The application over the figures of one recording."""
+    """The web application for the metrics of one recording."""
 
     async def healthz(request: Request) -> Response:
-        """The recorder lives."""
+        """The recorder runs."""
         del request
         return PlainTextResponse("ok\n")
 
     async def readyz(request: Request) -> Response:
-        """It can write what passes; 503 says why not."""
+        """The trace can be written; 503 with the reason if not."""
         del request
         if metrics.trouble:
             return PlainTextResponse(f"{metrics.trouble}\n", 503)
@@ -43,7 +43,7 @@ def make_app(metrics: Metrics) -> Starlette:
 
 
 def guarded(app: ASGIApp, names: Collection[str]) -> ASGIApp:
-    """``app`` for requests whose Host is a name of this machine or one of ``names``; 403 for the others."""
+    """``app``, but 403 for requests whose Host is neither a name of this machine nor one of ``names``."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         hosts = [value for name, value in scope.get("headers", ()) if name == b"host"]

@@ -1,7 +1,7 @@
-"""Connections to the admin port: short ones, and not many at a time.
+"""Connections to the admin port: limited in time and number.
 
-A health check that gets no answer restarts a container, so nobody may keep others from asking. Each answer
-ends its connection, one that is not over in time is cut off, and where there are too many the oldest goes.
+A container is restarted if its health check gets no answer, so no client may block others. Each answer ends
+its connection, a connection that takes too long is aborted, and if there are too many the oldest is aborted.
 """
 
 import asyncio
@@ -11,16 +11,16 @@ from typing import Final
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 LIFE_S: Final = 5.0
-"""Time for a request and its answer; both are short."""
+"""How long a connection may take; request and answer are short."""
 
 MOST: Final = 64
-"""So many connections at a time."""
+"""How many connections may be open."""
 
 _numbers: Final = count()
 
 
 class BriefConnection(H11Protocol):
-    """One connection. ``life_s`` is how long it lasts at most."""
+    """One connection, aborted after ``life_s`` seconds."""
 
     life_s: float = LIFE_S
 

@@ -1,8 +1,7 @@
-"""What a recording is counted by, in the terms of Prometheus.
+"""The Prometheus metrics of a recording.
 
-The recorder's thread counts, the server's thread reads; the client library keeps the two apart. Names and
-labels are a promise to dashboards: add, never rename. No label takes a value that a peer makes up.
-"""
+The recorder's thread counts and the web server's thread reads; the client library is thread-safe. Dashboards
+depend on names and labels: add new ones, never rename one. No label takes a value that a peer can invent."""
 
 from typing import Final
 
@@ -16,7 +15,7 @@ LATENCY_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 
 
 class Metrics:
-    """The figures of one recording, in a registry of their own."""
+    """The metrics of one recording, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry: Final = CollectorRegistry()
@@ -38,10 +37,10 @@ class Metrics:
         self._asked_ns: dict[int, int] = {}
         self._streaming: set[int] = set()
         self.trouble = ""
-        """Why the recorder cannot keep up; empty while it can."""
+        """Why the trace cannot be written; empty while it can."""
 
     def count_event(self, event: Event) -> None:
-        """Count an event that was filed."""
+        """Count an event that was recorded."""
         match event:
             case Frame(sender=sender):
                 self._frames.labels(sender).inc()
@@ -50,7 +49,7 @@ class Metrics:
                 self._asked_ns[exchange] = at_ns
                 self._open.set(len(self._asked_ns))
             case ResponseHead(status=status, exchange=exchange, observed_at_ns=at_ns) if status >= 200:
-                # Its class alone: a server may send any of 900 statuses.
+                # Only the class of the status: a server may send any of 900 statuses.
                 self._responses.labels(f"{status // 100}xx", "proxy" if event.by_proxy else "server").inc()
                 if (asked_ns := self._asked_ns.get(exchange)) is not None:
                     self._latency.observe((at_ns - asked_ns) / 1e9)
@@ -72,7 +71,7 @@ class Metrics:
         self._findings.labels(finding.rule, finding.severity, finding.blame).inc()
 
     def count_lag(self, lag_ns: int | None, trouble: str) -> None:
-        """The recorder has filed what there was; ``lag_ns`` is ``None`` if there was nothing."""
+        """Set the recorder's lag, ``None`` if nothing was recorded, and its trouble, empty for none."""
         if lag_ns is not None:
             self._lag.set(lag_ns / 1e9)
         self.trouble = trouble

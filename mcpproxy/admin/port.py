@@ -1,10 +1,10 @@
-"""The admin port itself: a thread beside the recorder that it cannot hurt.
+"""The admin port: a web server in a thread of the recorder, whose faults do not affect the recording.
 
-The port is bound before anything heavy is imported, so that it is known at once whether it can be had. What
-goes wrong later is told once, and the recording goes on without the port.
+The port is bound before anything heavy is imported, so that a failure is known at once. A later failure is
+reported once, and the recording goes on without the port.
 
-On loopback it answers those alone who ask for it by a name of this machine: a page whose name was made to
-point here (DNS rebinding) learns nothing. Elsewhere it cannot know its own names, and answers everybody.
+On loopback it only answers requests whose Host is a name of this machine, so a web page whose name was made
+to point here (DNS rebinding) gets nothing. Elsewhere it cannot know its own names, and answers every request.
 """
 
 import socket
@@ -21,10 +21,10 @@ _BACKLOG: Final = 64
 class AdminPort:
     """Serves ``metrics`` on ``host:port`` until the process ends; port 0 picks one.
 
-    ``tell`` hears of a failure. It is called in the thread.
+    ``tell`` is called with a failure, in the thread.
 
     Raises:
-        OSError: the port cannot be had.
+        OSError: the port cannot be opened.
     """
 
     def __init__(self, host: str, port: int, metrics: Metrics, tell: Callable[[str], None]) -> None:
@@ -39,7 +39,7 @@ class AdminPort:
             raise
         bound: tuple[str, int] = self._socket.getsockname()[:2]
         self.address = f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
-        """Where it listens, as ``host:port``."""
+        """The address it listens on, as ``host:port``."""
         self._metrics = metrics
         self._names = (host.lower(), bound[0]) if is_loopback(bound[0]) else None
         self._tell = tell
@@ -66,5 +66,5 @@ class AdminPort:
             )
             uvicorn.Server(config).run(sockets=[self._socket])
         except Exception as fault:
-            # Nobody is above us in this thread, and the recording must not notice.
+            # Nothing above would catch it in this thread, and the recording must not be affected.
             self._tell(f"the admin port is gone: {fault!r}; the recording goes on")

@@ -1,16 +1,16 @@
 """The proxy before an HTTP server, where rules are enforced: each POST is held until it is judged.
 
-Imported with ``--enforce`` alone. A POST with a JSON body is held until it is whole. If it breaks an enforced
-rule it is answered here, the server never sees it, and the connection ends; all else passes as it came.
-The answer is what a server of the revision would give: 200 with a JSON-RPC error where there is a session,
-400 where each request stands alone.
+Imported only with ``--enforce``. A POST with a JSON body is held until it is complete. If it breaks an
+enforced rule, it is answered here, the server never sees it, and the connection ends. Everything else is
+forwarded as it came. The answer is what a server of the revision would give: 200 with a JSON-RPC error in a
+session, 400 where each request stands alone.
 
-What the judge needs to know of the session it learns from the journal's own records: a second assembly makes
-events of them here as the recorder does. The bytes of a held request are shown to it ahead of their record.
+The judge learns the rest of the session from the records of the journal: a second `HttpAssembly` makes events
+of them here, as in the recorder. It is given the bytes of a held request before they are journaled.
 
-*Bounds.* A body over ``LIMIT_BYTES``, and one whose client waits to be asked for it (``Expect``), passes
-unjudged, and a note in the trace says so. *Faults* of the judge let everything pass, which is told once.
-"""
+*Limits.* A body over ``LIMIT_BYTES``, or one whose client waits for ``100 Continue``, is forwarded without
+being judged, and a note in the trace says so. After a *fault* of the judge everything is forwarded, which is
+said once."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ class EnforcingProxy(Proxy):
         start = {"endpoint": endpoint, "mode": "reverse", "keep_credentials": True}
         self._assembly = HttpAssembly(json.dumps(start).encode())
         self._ahead: dict[int, int] = {}
-        """Bytes of each connection's client that were shown before they are journaled."""
+        """How many bytes of each connection's client were given to the judge before they are journaled."""
         self._append = self.record
         self.record = self._record
         self._keep = self.keep_until_journaled
         self.keep_until_journaled = self._keep_until_journaled
         self._recorded: bytes | None = None
-        """What was journaled before it is sent."""
+        """The payload that was journaled before it is sent."""
 
     def judge(self, data: bytes, at_ns: int, number: int) -> RefusalResponse | None:
-        """Show the judge what a client is about to say on a connection; how to answer, if it may not."""
+        """Judge bytes of a client before they are forwarded; returns our answer if they must not be."""
         self._ahead[number] = self._ahead.get(number, 0) + len(data)
         return self._show_judge(journals.CLIENT, at_ns, data, number)
 
     def _keep_until_journaled(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
-        """A request that was held may be too long for the hand: it is journaled before it goes on."""
+        """A held request that is too long for the crash buffer is journaled before it is forwarded."""
         if len(payload) <= LONGEST_BYTES:
             self._keep(kind, at_ns, payload, number)
             return
@@ -112,7 +112,7 @@ class EnforcingProxy(Proxy):
 
 
 class EnforcingTunnel(Tunnel):
-    """A tunnel whose client is heard out before its requests go on."""
+    """A tunnel that holds each request of its client until it is judged."""
 
     __slots__ = ("_counted", "_gate", "_head", "_is_open", "_own_body", "_request", "_request_bytes")
 
@@ -120,10 +120,10 @@ class EnforcingTunnel(Tunnel):
         assert isinstance(proxy, EnforcingProxy)
         super().__init__(proxy, sock, peer)
         self._gate = proxy
-        self._is_open = False  # nothing is held any more: it is no HTTP that we could refuse
+        self._is_open = False  # nothing is held any more: what follows cannot be refused
         self._head = b""  # the beginning of a head
-        self._counted: BodyCounter | None = None  # of the request that comes in
-        self._request: list[bytes] | None = None  # what is held of it
+        self._counted: BodyCounter | None = None  # of the request that is being read
+        self._request: list[bytes] | None = None  # its bytes, if it is held
         self._request_bytes = 0
         self._own_body = b""
 
@@ -165,7 +165,7 @@ class EnforcingTunnel(Tunnel):
                         self._refuse_request(passing, request, buffer[at:], verdict, now)
                         return
                     passing.append(request)
-        except Refusal:  # the tunnel itself comes to the same conclusion
+        except Refusal:  # the tunnel itself will refuse it
             self._is_open = True
             passing += [*(self._request or ()), buffer[at:]]
             self._request = None
@@ -173,7 +173,7 @@ class EnforcingTunnel(Tunnel):
             super()._take(b"".join(passing), now)
 
     def _find_head(self, buffer: bytes, at: int, now: int) -> int:
-        """Where the head that begins at ``at`` stops; ``at`` if it is not whole."""
+        """Where the head that begins at ``at`` ends; ``at`` if it is not complete."""
         if buffer.startswith(b"\r\n", at):
             return at + 2
         stop = buffer.find(b"\r\n\r\n", at) + 4
@@ -202,7 +202,7 @@ class EnforcingTunnel(Tunnel):
     def _refuse_request(
         self, passing: list[bytes], request: bytes, rest: bytes, verdict: RefusalResponse, now: int
     ) -> None:
-        """Answer ``request`` here. What came before it goes on, what comes after it is not wanted."""
+        """Answer ``request`` here. What came before it is forwarded, what comes after it is not."""
         if passing:
             super()._take(b"".join(passing), now)
         if self._is_over:

@@ -1,11 +1,11 @@
-"""Refuse instead of flag: which requests break a rule that is enforced, and what their sender is told.
+"""Refuse requests that break an enforced rule: which requests these are, and how they are answered.
 
-Only a request can be refused, for only a request has an answer. A rule can be enforced if one of its checks
-looks at requests alone: then what it says of a request is known before anybody else has seen it. Whatever
-else the rule says (of notifications, of answers, of the end) is flagged as ever.
+Only a request can be refused, because only a request gets an answer. A rule can be enforced if one of its
+checks applies to requests only: then its result is known before the request is forwarded. What the rule
+requires of other messages is only reported, as without enforcement.
 
-A batch is refused as a whole, so that nobody gets part of one: each of its requests is answered.
-"""
+A batch is refused as a whole, so that the receiver does not get part of one. Each of its requests is
+answered."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ INVALID_PARAMS: Final = -32602
 
 @slotted(frozen=True)
 class RefusalResponse:
-    """How a request that may not go on is answered: ``body`` is the JSON-RPC error (or an array of them)."""
+    """Our answer to a refused request: ``body`` is the JSON-RPC error, or an array of them for a batch."""
 
     body: bytes
     rules: tuple[str, ...]
@@ -47,7 +47,7 @@ def enforceable(dispatch: Dispatch = STANDARD) -> frozenset[str]:
 
 
 def only(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
-    """The checks that say of a request whether it breaks one of ``rules``, and all that is remembered."""
+    """The checks of requests that decide ``rules``, with all state updates."""
     return Dispatch(
         replace(
             family,
@@ -62,10 +62,10 @@ def only(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
 
 
 class Enforcer:
-    """Judges a session ahead of its receivers, by ``rules`` alone, which ``dispatch`` decides.
+    """Judges the messages of a session by ``rules`` before they are forwarded; ``dispatch`` holds the checks.
 
-    Whoever forwards shows it everything, in order: requests to ``refusal`` before they go on, the rest of
-    what happens to ``observe``. It raises nothing on any peer input, but it is ours: expect faults of it.
+    The relay passes it everything in order: frames to ``refusal`` before they are forwarded, other events to
+    ``observe``. No input of a peer makes it raise, but a fault of ours may.
     """
 
     def __init__(self, catalogue: Catalogue, rules: frozenset[str], dispatch: Dispatch = STANDARD) -> None:
@@ -73,13 +73,13 @@ class Enforcer:
         self._observer = Observer(catalogue, only(rules, dispatch), lists_all=True)
 
     def observe(self, event: Event) -> None:
-        """Take note of what nobody can refuse."""
+        """Note an event that cannot be refused."""
         self._observer.observe(event)
 
     def refusal(self, frame: Frame) -> RefusalResponse | None:
-        """What becomes of a frame that must not go on; ``None`` if it may.
+        """The answer to a frame that must not be forwarded; ``None`` if it may be.
 
-        A frame that may go on has happened from then on; of one that may not, nothing is remembered.
+        A frame that may be forwarded becomes part of the session; one that is refused does not.
         """
         if _requests(frame.message):
             frame.refused = True
@@ -91,7 +91,8 @@ class Enforcer:
         return None
 
     def judge(self, event: Event) -> RefusalResponse | None:
-        """As ``refusal``, for HTTP: an answer marked ``by_proxy`` is to follow, which takes it back."""
+        """As ``refusal``, for HTTP. If it is refused, our answer follows as an event with ``by_proxy``, which
+        removes the request from the session again."""
         found = self._observer.observe(event)
         if not isinstance(event, Frame) or not _requests(event.message):
             return None
@@ -99,7 +100,7 @@ class Enforcer:
         return _verdict(event.message, found) if found else None
 
     def _forbids(self, finding: Finding, frame: Frame) -> bool:
-        """Whether the sender broke an enforced rule with this very frame; what is only notable may pass."""
+        """Whether the sender broke an enforced rule with this frame; findings of level info do not count."""
         is_about = finding.rule in self._rules and finding.frame == frame.seq
         return is_about and finding.blame == frame.sender and finding.severity != "info"
 
@@ -135,7 +136,7 @@ def error(id: int | str | None, finding: Finding) -> JSONObject:
 
 
 def _verdict(message: Message, found: list[Finding]) -> RefusalResponse:
-    # The standard library writes integers of any length and half characters as they came.
+    # The standard library writes integers of any length and lone surrogates unchanged.
     body = json.dumps(_answer(message, found), separators=(",", ":")).encode()
     rules = tuple(dict.fromkeys(finding.rule for finding in found))
     is_stateless = any(member(item.params, "_meta", VERSION_KEY) is not None for item in _requests(message))

@@ -1,19 +1,21 @@
 """The relay of a session in which rules are enforced: each line is held until it is judged.
 
-Imported with ``--enforce`` alone. A chunk is cut into lines; those that may pass go on as they came, and a
-request that breaks an enforced rule is answered here, so the other side never sees it. The rest of the relay
-is as ever: what passed is journaled after it was forwarded, what was refused and what we answered as records
-of their own.
+Imported only with ``--enforce``. A chunk is cut into lines. Lines that may pass are forwarded as they came; a
+request that breaks an enforced rule is answered here, and the other side never sees it. The rest of the relay
+is
+unchanged: forwarded bytes are journaled after they were forwarded. Refused lines and our answers are
+    journaled
+as records of their own.
 
-*Order.* What a chunk became waits in a queue per sink while there is no room. An answer of ours goes to the
-end of the queue of whoever asked, and never into the middle of a line: what passes there is whole lines,
-or a line too long to hold, after whose end it goes.
+*Order.* While a sink has no room, the lines wait in a queue for that sink. Our answer is added to the queue
+of the sender, never within a line: that queue holds whole lines, or a line too long to hold, whose end the
+answer waits for.
 
-*Bounds.* A line longer than ``LIMIT_BYTES`` passes as it comes, and unjudged: it is told once.
+*Limits.* A line longer than ``LIMIT_BYTES`` is forwarded as it comes without being judged, which is said
+once.
 
-*Faults.* If the judge raises or cannot be made, that is our fault and the peers' business goes on: from then
-on everything passes, which is told once.
-"""
+*Faults.* If the judge raises or cannot be made, that is a fault of ours: from then on everything is
+forwarded, which is said once."""
 
 from __future__ import annotations
 
@@ -41,11 +43,12 @@ LIMIT_BYTES: Final = 16 << 20
 _SENDERS: Final[dict[int, Sender]] = {journals.CLIENT: CLIENT, journals.SERVER: SERVER}
 _REFUSED: Final = {CLIENT: journals.CLIENT_REFUSED, SERVER: journals.SERVER_REFUSED}
 _OWN: Final = {CLIENT: journals.SERVER_OWN, SERVER: journals.CLIENT_OWN}
-"""What our answer to a sender's request stands in the place of."""
+"""Sender of a refused request -> the kind of our answer."""
 
 
 class Gate:
-    """Cuts what both peers send into lines and asks the enforcer about each. ``say`` tells people."""
+    """Cuts what both peers send into lines and asks the enforcer about each. ``say`` writes a line to
+    stderr."""
 
     def __init__(self, enforcer: Enforcer | None, say: Callable[[str], None]) -> None:
         self._enforcer = enforcer
@@ -59,15 +62,15 @@ class Gate:
         self._seq = 0
 
     def is_between_lines(self, sender: Sender) -> bool:
-        """Whether all that ``sender`` was let through by now are whole lines."""
+        """Whether everything forwarded from ``sender`` so far is whole lines."""
         return sender not in self._in_pieces
 
     def take(self, sender: Sender, data: bytes, at_ns: int) -> list[tuple[bytes, bytes | None]]:
-        """The lines that ``data`` completes, in order, each with our answer if it is refused."""
+        """The lines that ``data`` completes, in order, each with our answer or ``None`` if it may pass."""
         return self._judged(sender, self._framers[sender].feed(data, at_ns))
 
     def end(self, sender: Sender) -> list[tuple[bytes, bytes | None]]:
-        """The stream is over: what was held, though no line feed ended it."""
+        """The stream has ended: the last line, which no line feed has ended."""
         return self._judged(sender, self._framers[sender].end())
 
     def _judged(
@@ -105,16 +108,16 @@ class Gate:
             return None
         if verdict is None:
             return None
-        self._seq += 1  # our answer is a frame, too
+        self._seq += 1  # our answer is a frame too
         return verdict.body + b"\n"
 
 
 Piece = tuple[int, int, bytes]
-"""``(kind, read_ns, bytes)``: what is to be done for a sink next, in its turn."""
+"""``(kind, read_ns, bytes)``: an entry in the queue of a sink."""
 
 
 def _pieces(kind: int, read_ns: int, lines: list[bytes]) -> Iterator[Piece]:
-    """Lines that pass, as one run of bytes in chunks."""
+    """Lines that may pass, joined and cut into chunks."""
     data = b"".join(lines)
     for at in range(0, len(data), CHUNK_BYTES):
         yield kind, read_ns, data[at : at + CHUNK_BYTES]
@@ -136,7 +139,7 @@ class EnforcingRelay(Relay):
         self._gate: Gate | None = None
         self._queues: dict[Sink, deque[Piece]] = {}
         self._waiting: dict[Sink, list[Piece]] = {}
-        """Answers for a peer to whom a line too long to hold is on its way."""
+        """Answers that wait for the end of a line too long to hold."""
 
     def open_crash_buffer(self) -> None:
         """Make the judge, while the server starts."""
@@ -150,7 +153,7 @@ class EnforcingRelay(Relay):
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
         sender = _SENDERS.get(kind)
-        # A view is the rest of what was let through before.
+        # A view is the rest of a chunk that was judged before.
         if sender is None or self._gate is None or isinstance(data, memoryview):
             return super()._deliver(sink, kind, read_ns, data)
         self._queue(sink, kind, read_ns, self._gate.take(sender, data, read_ns))
@@ -174,7 +177,7 @@ class EnforcingRelay(Relay):
             queue.extend(self._waiting.pop(sink, ()))
 
     def _run_queue(self, sink: Sink) -> bool:
-        """Do what is queued for ``sink``; whether that is all done."""
+        """Process the queue of ``sink``; returns whether it is empty."""
         queue = self._queues.get(sink)
         while queue and sink.open:
             kind, read_ns, data = queue.popleft()
@@ -187,10 +190,10 @@ class EnforcingRelay(Relay):
         return True
 
     def _answer(self, asked: Sink, kind: int, data: bytes) -> None:
-        """Answer who asked for ``asked``: journaled as one record, however it goes out."""
+        """Answer the sender of a request for ``asked``. The answer is journaled as one record."""
         self._record(kind, time.monotonic_ns(), data)
         back = self.peers[1] if asked is self.peers[0] else self.peers[0]
-        sender = CLIENT if back is self.peers[0] else SERVER  # whose lines pass there
+        sender = CLIENT if back is self.peers[0] else SERVER  # the peer whose lines are forwarded there
         piece = (NOT_JOURNALED, 0, data)
         assert self._gate is not None
         if not self._gate.is_between_lines(sender):

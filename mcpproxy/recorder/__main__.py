@@ -1,6 +1,6 @@
 """The recorder where the relay cannot fork: ``python -m mcpproxy.recorder TRACE [--live MODE] [--quiet]``.
 
-Standard input is the wake pipe, standard error the notes. Not a command for people.
+Standard input is the wake pipe, standard error takes the notes. It is started by the relay, not by users.
 """
 
 import argparse

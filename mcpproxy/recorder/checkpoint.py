@@ -39,9 +39,9 @@ _LONG_BYTES: Final = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class PartialLine:
-    """The beginning of a line that was not over at a checkpoint, and the time of its last chunk.
+    """The beginning of a line that had not ended at a checkpoint, and the time of its last chunk.
 
-    Times are as in the trace: since the recording started.
+    Times are as in the trace: nanoseconds since the recording started.
     """
 
     raw: bytes
@@ -52,14 +52,14 @@ class PartialLine:
 class SavedAssembly:
     """The state of an HTTP assembly, see ``mcpproxy.recorder.checkpoint_state``.
 
-    ``long`` are the runs of bytes that ``state`` names by their place.
+    ``long`` are the long runs of bytes, which ``state`` names by their index.
     """
 
     state: JSON = None
     long: list[bytes | memoryview] = field(default_factory=list[bytes | memoryview])
 
     def release(self) -> None:
-        """Let the assembly have its bytes back."""
+        """Release the buffers of the assembly, so that it can go on."""
         for run in self.long:
             if isinstance(run, memoryview):
                 run.release()
@@ -70,7 +70,7 @@ NO_PARTIAL_LINES: Final = (PartialLine(b"", 0), PartialLine(b"", 0), PartialLine
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where filing goes on: at ``offset`` of ``segment``, with the trace cut to ``trace_bytes``."""
+    """Where recording goes on: at ``offset`` of ``segment``, after the trace is cut to ``trace_bytes``."""
 
     segment: int = 1
     offset: int = 0
@@ -82,10 +82,10 @@ class Checkpoint:
     long: Sequence[bytes | memoryview] = ()
     """The runs of bytes that belong to that state."""
     file: str = ""
-    """The name of the file that is written, if it may not be the first."""
+    """The name of the file that is being written; empty without rotation."""
     rotation: Rotation | None = None
     terms: "RuleOptions | None" = None
-    """By which rules the session is judged, if somebody said so."""
+    """By which rules the session is judged; ``None`` for the built-in ones."""
 
 
 def read_checkpoint(folder: str) -> Checkpoint | None:
@@ -127,7 +127,7 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
 
 
 def _count(value: object) -> int:
-    """A number of bytes, segments or nanoseconds, as such numbers are."""
+    """``value``, checked to be a number of bytes, segments or nanoseconds."""
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(value)
     return value
@@ -141,17 +141,17 @@ def _exactly(file: BinaryIO, size: object, left: int) -> bytes:
 
 
 def _run(raw: object, long: list[bytes]) -> bytes:
-    """The beginning of a line: as base64, or the place of the run that it is."""
+    """The beginning of a line, from base64 or from the index of a long run."""
     if type(raw) is int:
         return long[_count(raw)]
     return binascii.a2b_base64(cast("str", raw), strict_mode=True)
 
 
 def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
-    """Replace the checkpoint of a journal, all at once.
+    """Replace the checkpoint of a journal atomically.
 
     Raises:
-        OSError: it could not be written; the one before still stands.
+        OSError: it could not be written; the previous one remains.
     """
     long = list(checkpoint.long)
     held: list[JSON] = []
@@ -180,7 +180,7 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     place = Folder(folder)
     try:
-        place.unlink(DRAFT_NAME)  # of a recorder that was killed meanwhile
+        place.unlink(DRAFT_NAME)  # left by a recorder that was killed
     except FileNotFoundError:
         pass
     with open(place.create(DRAFT_NAME), "wb") as file:

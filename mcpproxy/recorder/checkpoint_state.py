@@ -1,13 +1,12 @@
-"""The state of an assembly as JSON, for the checkpoint, and back.
+"""Convert the state of an `HttpAssembly` to JSON for the checkpoint, and back.
 
-A connection may be in the middle of anything when the journal before it is cleared away. Its objects are
-taken apart attribute by attribute. The way back makes instances of the classes named here and of no other,
-so that a checkpoint from a stranger can be wrong but not do anything. What two objects share they share
-again. A class lists in ``TRANSIENT`` what cannot be kept; its ``begin`` makes that anew.
+A connection may be in the middle of anything when the journal before it is deleted. Its objects are written
+attribute by attribute. Reading makes instances only of the classes listed here, so a checkpoint from an
+unknown source may hold wrong values but cannot run code. An object that two others share is shared again. A
+class lists in ``TRANSIENT`` the attributes that cannot be kept; its method ``begin`` makes them anew.
 
-Long runs of bytes, the beginnings of bodies, do not become JSON: they are kept beside it, and while it is
-written they stay where they are.
-"""
+Long runs of bytes, such as the beginnings of bodies, do not become JSON. They are stored behind it, without
+being copied first."""
 
 from binascii import a2b_base64, b2a_base64
 from collections import deque
@@ -45,21 +44,21 @@ _LONG_BYTES: Final = 4 << 10
 
 
 class StateError(ValueError):
-    """What should be the state of an assembly is not."""
+    """The value read is not the state of an assembly."""
 
 
 def save_assembly(assembly: HttpAssembly) -> SavedAssembly:
-    """The state of ``assembly``; it may go on as soon as that is released."""
+    """The state of ``assembly``, which must not change until the result is released."""
     saved = SavedAssembly()
     saved.state = _StateWriter(saved.long).put(assembly)
     return saved
 
 
 def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
-    """The assembly whose state that was. Its decoders have yet to be shown what they had read.
+    """The assembly with that state. Its decoders must still be fed again what they had read.
 
     Raises:
-        FrozenStateError: it was none.
+        StateError: it is not the state of an assembly.
     """
     try:
         assembly = _StateReader(long).take(state)
@@ -71,7 +70,8 @@ def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
 
 
 class _StateWriter:
-    """Writes a value as ``[kind, ...]``; what can be shared has a number, and its second mention is that."""
+    """Writes a value as ``[kind, ...]``. An object that can be shared gets a number; later mentions give only
+    it."""
 
     def __init__(self, long: list[bytes | memoryview]) -> None:
         self._long = long

@@ -1,9 +1,8 @@
-"""Journals that are not ours to complete: why, and how their recordings are read all the same.
+"""Journals that this user must not complete, and how to read their recordings all the same.
 
-Completing a recording deletes files and writes one. That is done where this user recorded, and nowhere else:
-in a folder of the user's own that holds a journal and nothing besides, into a trace that is a file of the
-user's own. Any other journal is copied to a temporary folder and completed there.
-"""
+Completing a recording deletes the journal and writes the trace. That is only done if the journal is a folder
+of this user that holds nothing else, and the trace is a file of this user. Any other recording is copied to a
+temporary folder and completed there."""
 
 import errno
 import os
@@ -20,21 +19,21 @@ from mcpproxy.recorder import journal_reader, lock
 from mcpproxy.relay import journal
 
 COPIED_BYTES: Final = 2 << 30
-"""A recording that is larger than this, its journal included, is not copied."""
+"""The largest recording, including its journal, that is copied."""
 
 _READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class ForeignJournalError(TraceError):
-    """A journal that is not to be touched; ``fact`` says why."""
+    """A journal that must not be changed; ``fact`` says why."""
 
 
 def refuse(folder: Folder, traces: Sequence[str]) -> None:
-    """Refuse to complete ``traces``, the files of one recording, from the journal in ``folder``.
+    """Check that ``traces``, the files of one recording, may be completed from the journal in ``folder``.
 
     Raises:
-        NotOursError: they are not this user's own, or hold what is no part of a journal.
-        OSError: something cannot be looked at.
+        ForeignJournalError: they do not belong to this user, or the folder holds other files.
+        OSError: a file cannot be examined.
     """
     if why := _why_foreign_journal(folder):
         raise _not_ours(folder.path, why)
@@ -44,12 +43,12 @@ def refuse(folder: Folder, traces: Sequence[str]) -> None:
 
 
 def refused(fault: OSError, path: str) -> TraceError | None:
-    """What it means that something may not be written, where that is what ``fault`` says."""
+    """The error to raise if ``fault`` says that ``path`` is read-only for this user, else ``None``."""
     return _not_ours(path, "may not be written") if fault.errno in _READ_ONLY else None
 
 
 def is_recording(trace: str) -> bool:
-    """Whether somebody is recording into ``trace``; nothing is changed to find out."""
+    """Whether a process is recording into ``trace``. Nothing is changed to find that out."""
     try:
         return lock.is_held(Folder(journal.folder(trace)))
     except OSError:
@@ -57,9 +56,9 @@ def is_recording(trace: str) -> bool:
 
 
 def copy(traces: Sequence[str], into: str) -> str:
-    """Copy a recording and the journal beside its first file into a folder; where its first file is then.
+    """Copy a recording and the journal beside its first file into a folder; returns the path of that file.
 
-    Only regular files are copied, and of the journal only what belongs to one.
+    Only regular files are copied, and of the journal's folder only the files of a journal.
 
     Raises:
         OSError: it cannot be read, is too large, or there is no room for it.
@@ -79,7 +78,7 @@ def copy(traces: Sequence[str], into: str) -> str:
 
 
 def temporary() -> str:
-    """A new folder that only this user may look into."""
+    """A new folder that only this user may read."""
     return tempfile.mkdtemp(prefix="mcpproxy-")
 
 
@@ -121,7 +120,7 @@ def _not_ours(path: str, why: str) -> ForeignJournalError:
 
 
 def _copy(fd: int, to: str, limit: int) -> int:
-    """Copy what ``fd`` holds into a new file; how many bytes that were."""
+    """Copy the file ``fd`` into a new one; returns the number of bytes."""
     with open(fd, "rb") as source:
         size = os.fstat(source.fileno()).st_size
         if size > limit:

@@ -1,13 +1,7 @@
-"""Follow a journal while it grows, and clear away what has been filed.
+"""Read a journal while it grows, and delete the segments whose records are in the trace.
 
-Whatever was left half written (the end of a segment whose relay was killed) is waited for while the
-relay lives and passed over when the next segment shows that nothing will come.
-
-The checkpoint says where to go on: every record before it is filed in the first ``trace_bytes`` bytes of
-the trace, but for the beginnings of lines that were not over yet; those bytes it holds itself. So a
-segment can go as soon as its records are filed, even when a peer leaves a line open for hours. It is a line
-of JSON; over HTTP the bytes of what is open follow it as they are.
-"""
+An incomplete record at the end of a segment (its relay was killed, or is still writing) is waited for as long
+as the relay lives, and skipped when the next segment shows that the rest will not come."""
 
 import os
 from dataclasses import replace
@@ -23,10 +17,10 @@ from mcpproxy.relay import crash_buffer, journal
 _READ_BYTES: Final = 256 << 10
 
 _LONGEST_BYTES: Final = LIMIT_BYTES + (16 << 20)
-"""No record is longer: a line that is refused is held whole, up to the limit of lines."""
+"""The longest record: a refused line is one record, and lines have a limit."""
 
 Entry: TypeAlias = tuple[int, bytes, int, int]
-"""One record of the journal: ``(kind, payload, at_ns, connection)``, its time on the relay's clock."""
+"""One record of the journal: ``(kind, payload, at_ns, connection)``, with the time of the relay's clock."""
 
 
 class JournalReader:
@@ -44,13 +38,13 @@ class JournalReader:
         self._is_relay_gone = False
         self._unwritten = b""
         self._end = journal.position(start.segment, start.offset)
-        """Behind the last whole record."""
+        """The position behind the last complete record."""
         self._is_done = False
         self._place: Folder | None = None
         self._missing = 0
-        """How much of a record that has begun is still to come."""
+        """How many bytes of an incomplete record are still to come."""
         self._torn_size = 0
-        """The size of the segment, if it holds no record any more from ``offset`` on."""
+        """The size of the segment, if there are no records from ``offset`` on, only zeros; else 0."""
 
     @property
     def offset(self) -> int:
@@ -63,11 +57,11 @@ class JournalReader:
         return self.segment - self._first
 
     def read(self) -> list[Entry]:
-        """The next records, up to about 256 KiB of them; none when there are no more now.
+        """The next records, up to about 256 KiB of them; empty if there are no more at the moment.
 
         Raises:
             OSError: a segment cannot be read.
-            TraceError: a record says that it is longer than any can be.
+            TraceError: a record claims to be longer than the limit.
         """
         while True:
             if entries := self._parse(self._read_some()):
@@ -76,20 +70,19 @@ class JournalReader:
                 return self._after_the_end()
 
     def end(self, unwritten: bytes = b"") -> None:
-        """The relay is gone: after the segments comes what else it left.
+        """The relay is gone. After the segments, ``read`` gives what else it left.
 
-        That is ``unwritten``, records that the disk would not take, or what it had in its hand when it
-        was killed and had not journaled.
-        """
+        That is ``unwritten``, the records that the disk did not take, or else the chunk in the crash buffer,
+        if the relay was killed before it had journaled that."""
         self._is_relay_gone = True
         self._unwritten = unwritten
 
     def _after_the_end(self) -> list[Entry]:
         if not self._is_relay_gone:
             return []
-        self._is_relay_gone = False  # it is told once
+        self._is_relay_gone = False  # given once
         self._is_done = True
-        self._buffer = b""  # a record torn by the kill: its chunk is the one in hand
+        self._buffer = b""  # a record torn by the kill; its chunk is in the crash buffer
         if self._unwritten:
             return self._parse(self._unwritten)
         return crash_buffer.left_records(self.folder, self._end)
@@ -119,7 +112,7 @@ class JournalReader:
             self._first += 1
 
     def clear(self) -> None:
-        """Delete every segment that was read, filed or not."""
+        """Delete every segment that was read, whether its records are in the trace or not."""
         self.close()
         for segment in range(self._first, self.segment + 1):
             self._unlink(segment)
@@ -130,7 +123,7 @@ class JournalReader:
             self._fd = -1
 
     def _in(self) -> Folder:
-        """The journal's folder, as soon as it is there; held from then on."""
+        """The journal's folder, opened once it exists and kept open."""
         if self._place is None:
             self._place = Folder(self.folder)
         return self._place
@@ -157,7 +150,7 @@ class JournalReader:
                 return b""
             os.lseek(self._fd, self._read_to, os.SEEK_SET)
         wanted = _READ_BYTES
-        if self._missing > wanted:  # at once, for what is there is copied with each read
+        if self._missing > wanted:  # in one read, because every read copies the buffer
             wanted = min(self._missing, max(wanted, os.fstat(self._fd).st_size - self._read_to))
         data = os.read(self._fd, wanted)
         self._read_to += len(data)
@@ -179,7 +172,7 @@ class JournalReader:
                     raise self._damaged(f"a record says that it has {length} bytes")
                 break
             if not at_ns and not length and not kind:
-                # Zeros: what a power cut leaves of a file that had grown. No record is like that.
+                # Zeros, as a power cut leaves at the end of a file that had grown. No record is all zeros.
                 self._torn_size = os.fstat(self._fd).st_size if self._fd >= 0 else end
                 break
             entries.append((kind, buffer[at + head_size : stop], at_ns, connection))
@@ -190,10 +183,10 @@ class JournalReader:
         return entries
 
     def _has_more(self) -> bool:
-        """Look for more bytes, moving on to the next segment when this one is over."""
+        """Look for more bytes, and go on to the next segment when this one is read to its end."""
         if self._fd < 0:
             return self._has(self.segment)
-        # Asked in this order: the relay never touches a segment again once it has begun the next.
+        # In this order: once the relay has begun the next segment it does not write to this one any more.
         has_next = self._has(self.segment + 1)
         size = os.fstat(self._fd).st_size
         if self._torn_size and size > self._torn_size:  # it was still being written
@@ -227,7 +220,7 @@ def is_segment(name: str) -> bool:
 
 
 def remove(folder: str) -> None:
-    """Delete a journal, whatever is left of it, and nothing else. What cannot be deleted stays."""
+    """Delete what is left of a journal, and nothing else. A file that cannot be deleted stays."""
     try:
         place = Folder(folder)
         names = place.names()  # segments come before the checkpoint and the lock

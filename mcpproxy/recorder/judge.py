@@ -1,8 +1,7 @@
-"""The observer, with the recorder kept safe from it.
+"""The observer, wrapped so that its faults do not stop the recording.
 
-An exception in the observer is a fault of ours. It ends the judging, not the recording: what was found
-until then stands, the trace says that judging stopped and where. A mistake in a rule of the user's own ends
-the judging by that rule alone.
+An exception in the observer is a fault of ours. It ends the judging, not the recording: the findings until
+then remain, and the trace says where judging stopped. A mistake in a rule of the user ends only that rule.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Observing(Protocol):
-    """What is needed of ``mcpproxy.observer.Observer``."""
+    """What the recorder needs of ``mcpproxy.observer.Observer``."""
 
     def observe(self, event: Event) -> list[Finding]: ...
 
 
 class CountingObserver(Protocol):
-    """An observer that counts what it does not give in full."""
+    """An observer that only counts findings beyond a limit."""
 
     @property
     def more(self) -> tuple[Repeated, ...]: ...
@@ -33,11 +32,11 @@ class SafeJudge:
 
     def __init__(self, make: Callable[[], Observing]) -> None:
         self.stopped: str | None = None
-        """What stopped the judging, in one line; ``None`` while it goes on."""
+        """Why judging stopped, in one line; ``None`` while it goes on."""
         self.left_out: Sequence[str] = ()
-        """The rules of the user's own without which it goes on, a line for each mistake."""
+        """The user's rules that were left out because of a mistake in them, one line for each."""
         self.is_our_fault = True
-        """Whether what stopped it is for us to mend."""
+        """Whether judging was stopped by a fault of mcpproxy."""
         self._observer: Observing | None = None
         self._counting_observer: CountingObserver | None = None
         try:
@@ -52,17 +51,17 @@ class SafeJudge:
 
     @property
     def error(self) -> str | None:
-        """What did not go as it should, for the trace; ``None`` if all did."""
+        """What went wrong with the judging, for the trace; ``None`` if nothing did."""
         forgot: str = getattr(self._counting_observer, "forgot", "")
         return "; ".join(filter(None, (*self.left_out, self.stopped, forgot))) or None
 
     @property
     def more(self) -> tuple[Repeated, ...]:
-        """The findings that were counted and not given in full, until the judging stopped if it did."""
+        """The findings that were only counted, up to the point where judging stopped."""
         return self._counting_observer.more if self._counting_observer is not None else ()
 
     def observe(self, event: Event) -> list[Finding]:
-        """The findings that ``event`` brings to light; none once judging has stopped."""
+        """The findings of ``event``; none once judging has stopped."""
         if self._observer is None:
             return []
         try:
@@ -82,7 +81,7 @@ class SafeJudge:
 
 def standard_observer() -> Observing:
     """The observer of a session, with the built-in rules."""
-    # Not at the top: a rule table that is broken must stop the judging only.
+    # Not at the top: a broken rule table must only stop the judging.
     from mcpproxy.observer import Observer
     from mcpproxy.ruleset import catalogue
 
@@ -90,7 +89,7 @@ def standard_observer() -> Observing:
 
 
 def observer_for(terms: "RuleOptions") -> Observing:
-    """The observer of a session of which this process was told by whom it records for.
+    """The observer for rules that the relay of this session named.
 
     Raises:
         CustomRuleError, UsageError: as ``RuleOptions.resolve``.
@@ -101,10 +100,10 @@ def observer_for(terms: "RuleOptions") -> Observing:
 
 
 def observer_for_recovery(terms: "RuleOptions") -> Observing:
-    """The observer of a session whose journal was found.
+    """The observer for rules that a journal names which was found on disk.
 
     Raises:
-        UnfitTermsError: it is not to be judged by what the journal names.
+        UnfitTermsError: the rules that it names must not be used.
         CustomRuleError, UsageError: as ``RuleOptions.resolve``.
     """
     terms.refuse_unfit()

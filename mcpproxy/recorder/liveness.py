@@ -1,13 +1,12 @@
-"""Whether the relay of a recording still lives.
+"""Find out whether the relay of a recording is still running.
 
-This is asked only where no recorder holds the lock of the journal, which would be proof enough. A number is
-no proof: it is given to another process sooner or later, and in a container the relay is number 1 each time.
-So a process counts as the relay only if it was started when the relay was: not after the recording began, and
-not long before it. Of a recording that was begun in another boot nothing can live any more.
+This is needed only where no recorder holds the lock of the journal, for a held lock proves it. A process id
+proves nothing: it is reused sooner or later, and in a container the relay always has the id 1. So a process
+counts as the relay only if its start time fits: not after the recording began, and not long before it. If the
+machine was booted since, the relay cannot be running.
 
-Seen from outside of a container its relay has another number. Where the process with the number in the header
-is not the one, all others are looked at for one that has this number in a namespace of its own.
-"""
+Seen from outside of a container, its relay has another process id. If the process with the id in the header
+is not the relay, all other processes are searched for one that has this id in a namespace of its own."""
 
 import os
 import subprocess
@@ -21,10 +20,10 @@ from mcpproxy.trace.records import Header
 PROC: Final = "/proc"
 
 _BEFORE_NS: Final = 60_000_000_000
-"""A relay begins to record so long after it was started, at most: a loaded machine takes some seconds."""
+"""The longest time from the start of a relay to its recording: a loaded machine takes some seconds."""
 
 _TOLERANCE_NS: Final = 2_000_000_000
-"""For a start that is told in whole seconds, by a clock that may have been set."""
+"""Tolerance for a start time in whole seconds, by a clock that may have been set."""
 
 
 def is_relay_alive(header: Header) -> bool:
@@ -32,7 +31,7 @@ def is_relay_alive(header: Header) -> bool:
     if sys.platform == "win32" or header.pid in (0, os.getpid()):
         return False
     if time.monotonic_ns() < header.started_ns:
-        return False  # the machine was started anew since
+        return False  # the machine was booted since
     if not os.path.exists(f"{PROC}/self/stat"):
         return _may_be_by_ps(header)
     if header.boot and header.boot != boot_id():
@@ -43,7 +42,7 @@ def is_relay_alive(header: Header) -> bool:
 
 
 def boot_id() -> str:
-    """What tells this run of the kernel from every other; empty where there is no such thing."""
+    """The id of this boot of the machine; empty where the system has none."""
     try:
         with open(f"{PROC}/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -52,7 +51,7 @@ def boot_id() -> str:
 
 
 def _is_relay(pid: int, header: Header) -> bool:
-    """Whether the process was started when the relay was."""
+    """Whether the start time of the process fits the relay's."""
     try:
         with open(f"{PROC}/{pid}/stat", "rb") as file:
             # The second field is the program's name in parentheses, which may hold anything.
@@ -61,14 +60,14 @@ def _is_relay(pid: int, header: Header) -> bool:
         return _is_hidden(pid)
     except (ValueError, IndexError):
         return False
-    # The kernel counts the time that the machine slept, the clock of a recording does not.
+    # The kernel's start time includes the time that the machine slept, the clock of a recording does not.
     born_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     slept_ns = max(0, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns())
     return header.started_ns - _BEFORE_NS <= born_ns <= header.started_ns + slept_ns
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether there is such a process of another user, of whom this one may know nothing (``hidepid``)."""
+    """Whether the process exists but belongs to another user, whose processes are hidden (``hidepid``)."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -86,7 +85,7 @@ def _processes() -> list[int]:
 
 
 def _number_inside(pid: int) -> int:
-    """The number that a process has in the innermost namespace that it is in; 0 if that is this one."""
+    """The id of a process in its innermost namespace; 0 if that is our own."""
     try:
         with open(f"{PROC}/{pid}/status", "rb") as file:
             numbers = next((line for line in file if line.startswith(b"NSpid:")), b"").split()[1:]
@@ -96,7 +95,7 @@ def _number_inside(pid: int) -> int:
 
 
 def _may_be_by_ps(header: Header) -> bool:
-    """The same where there is no /proc: the program ``ps`` knows when a process was started."""
+    """The same where there is no /proc: ``ps`` tells when a process was started."""
     try:
         os.kill(header.pid, 0)
     except ProcessLookupError:
@@ -111,5 +110,5 @@ def _may_be_by_ps(header: Header) -> bool:
         began = datetime.fromisoformat(header.started_at)
         before_ns = (began - born).total_seconds() * 1e9
     except (OSError, ValueError, TypeError):
-        return True  # nothing speaks against it
+        return True  # unknown, so it may be the relay
     return -_TOLERANCE_NS <= before_ns <= _BEFORE_NS + _TOLERANCE_NS

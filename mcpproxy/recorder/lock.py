@@ -1,4 +1,4 @@
-"""Who owns a journal: a lock that ends with the process that holds it, however that ends."""
+"""The lock of a journal. The system releases it when its process ends, however that ends."""
 
 import os
 import sys
@@ -10,8 +10,8 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(fd: int, is_waiting: bool, is_shared: bool = False) -> None:
-        del is_shared  # there is no such lock
-        # Ten tries, a second apart, is what waiting means there.
+        del is_shared  # Windows has no shared lock
+        # LK_LOCK tries ten times, a second apart.
         msvcrt.locking(fd, msvcrt.LK_LOCK if is_waiting else msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
@@ -25,7 +25,7 @@ NAME: Final = "lock"
 
 
 class Lock:
-    """Held from ``take`` on; given back by ``release`` or by the end of the process."""
+    """Held from ``take`` until ``release`` or the end of the process."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -48,7 +48,7 @@ class Lock:
             if os.path.samestat(os.fstat(fd), place.stat(NAME)):
                 return cls(fd)
         except OSError:
-            pass  # held by another, or gone
+            pass  # held by another process, or deleted
         os.close(fd)
         return None
 
@@ -57,7 +57,7 @@ class Lock:
 
 
 def is_held(folder: Folder) -> bool:
-    """Whether somebody holds the lock of a journal; nothing is made or changed for that."""
+    """Whether a process holds the lock of a journal. No file is made or changed."""
     try:
         fd = folder.open(NAME)
     except OSError:
@@ -79,4 +79,4 @@ def _open(folder: Folder) -> int:
             try:
                 return folder.create(NAME)
             except FileExistsError:
-                pass  # another came first
+                pass  # another process has just made it

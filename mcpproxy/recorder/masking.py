@@ -1,20 +1,18 @@
-"""Credentials, masked before anything is written or judged.
+"""Mask credentials before anything is written or judged.
 
-What is masked, unless the user wants to keep it:
+Unless the user wants to keep credentials, these are masked:
 
 - header fields whose names say that they are secrets (``mcpproxy.base.secret_names``), Cookie and
   Mcp-Session-Id among them; of Authorization and Proxy-Authorization the scheme stays;
 - parameters of URLs, in request targets and in header fields that are URLs (Location, Referer);
-- form fields, parts of multipart bodies and JSON members at any depth, in bodies that are no messages of
-  JSON-RPC: what an authorization server is sent and sends;
-- of the URL that an ``endpoint`` event of the HTTP+SSE transport names, whatever may be the session id, under
-  any name or in the path; the same in the targets of the requests that follow;
-- a session id that turns up in a message on its own connection.
+- form fields, parts of multipart bodies and JSON members at any depth, in bodies that are not JSON-RPC
+  messages, such as those to and from an authorization server;
+- in the URL of an ``endpoint`` event of the HTTP+SSE transport, everything that may be the session id, under
+  any name or in the path; the same in the targets of later requests;
+- a session id that is repeated in a message on its own connection.
 
-A mask says what a rule may need to know and no more (see ``mcpproxy.session.masked_values``); equal values
-have equal masks within one recording, and nowhere else. Only the values change: all other bytes stay as
-they are.
-"""
+A mask tells only what rules need to know of a value (see ``mcpproxy.session.masked_values``). Equal values
+have equal masks within one recording, and different masks in another. All other bytes stay as they are."""
 
 import re
 from collections.abc import Iterable
@@ -38,26 +36,26 @@ SECRETS: Final = frozenset(
         "auth", "session", "sid",
     }
 )  # fmt: skip
-"""Parameters, form fields and JSON members whose values are credentials, or become one, and whose names
-alone would not say so elsewhere."""
+"""Names of parameters, form fields and JSON members with credentials, which elsewhere may name other
+things."""
 
 _PARAMETERS: Final = SECRETS | {"key", "pass"}
-"""In a URL these are secrets too. In a body they are often the name of something."""
+"""In a URL these are secrets too; in a body they often are not."""
 
 _DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-"""In these stand the schemas of members, not their values."""
+"""JSON members that hold the schemas of members, not their values."""
 
 _PARAMETER: Final = re.compile(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
 _FIELD: Final = re.compile(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
 _USER: Final = re.compile(r"(?<=://)[^/?#@\s]+(?=@)")
 _TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
-"""A string, which is the name of a member if a colon follows, or what opens or ends a container."""
+"""A string, which is the name of a member if a colon follows, or a bracket."""
 
 STEMS: Final = (
     "token", "secret", "pass", "pwd", "key", "auth", "jwt", "cookie", "credential", "sig", "sess", "sid",
     "code", "assertion", "dpop", "\\u",
 )  # fmt: skip
-"""Every name of a secret holds one of these, or is written with escapes: most JSON need not be read."""
+"""Every name of a secret contains one of these or an escape. JSON without them need not be read."""
 
 _OPENING: Final = re.compile(rb"\s*[\[{]")
 _BOM: Final = b"\xef\xbb\xbf"
@@ -65,7 +63,7 @@ _MESSAGE: Final = re.compile(
     rb'\s*+\{\s*+"jsonrpc"\s*+:\s*+"[^"\\]*+"\s*+,\s*+'
     rb'(?:"id"\s*+:\s*+(?:"(?:[^"\\]|\\.)*+"|[^\s",{}\[\]]++)\s*+,\s*+)?"(?:method|result|error)"\s*+:'
 )
-"""How most messages of JSON-RPC begin."""
+"""How most JSON-RPC messages begin."""
 
 _PARTS: Final = re.compile(rb"(?:\r\n)*--([\x20-\x7e]{1,70})\r?\n(?=(?i:content-))")
 _PART_NAME: Final = re.compile(
@@ -73,30 +71,30 @@ _PART_NAME: Final = re.compile(
 )
 
 ID_LENGTH: Final = 12
-"""What is shorter is masked where it stands as a session id, but not looked for elsewhere: anything might be
-equal to it, and it hides nothing."""
+"""A shorter session id is masked in its own field, but not looked for elsewhere: other text may be equal to
+it, and it is too short to be secret."""
 
 _SEGMENT: Final = re.compile(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{16,}(?=[/?#]|\Z)")
-"""Part of a path that a human would not have thought of."""
+"""A part of a path that looks generated."""
 
 _REMEMBERED: Final = 4096
 
 _GROWTH: Final = 2
 _ROOM: Final = 4096
-"""A body grows by masks to no more than three times its size and this; else it is masked as a whole."""
+"""Masks may make a body three times as long, plus ``_ROOM``; beyond that it is masked as a whole."""
 
 _MOST_PARTS: Final = 1000
-"""Of a multipart body; what follows is masked."""
+"""How many parts of a multipart body are read; the rest is masked."""
 
 _DEEPEST: Final = 1000
-"""Deeper down in JSON, names of what a container stands under are not kept."""
+"""The depth in JSON down to which the names of containers are kept."""
 
 Treatment: TypeAlias = Literal["scheme", "whole", "url", "event", ""]
-"""What of a header field is masked: all but its scheme, all of it, what is secret in a URL, a session id in
-an event's id, or nothing."""
+"""What is masked of a header field: all but its scheme, all of it, the secrets in a URL, a session id in an
+event's id, or nothing."""
 
 _USUAL_NAME: Final = 64
-"""Of longer names nothing is kept."""
+"""Longer names are not cached."""
 
 
 @lru_cache(maxsize=512)  # peers choose the names
@@ -116,27 +114,27 @@ def _treatment_of(name: str) -> Treatment:
 
 
 class Masker:
-    """Masks with the ``key`` of one recording; with ``keep`` it changes nothing.
+    """Masks with the ``key`` of one recording. With ``keep`` it changes nothing.
 
-    ``learned`` are session ids out of URLs, to which it adds.
+    ``learned`` are session ids from URLs; it adds those that it finds.
     """
 
     def __init__(self, key: bytes, *, keep: bool = False, learned: dict[str, None] | None = None) -> None:
         self.key = key
         self.keep = keep
-        self._room = inf  # by how much masks may be longer than what they stand for
+        self._room = inf  # by how many bytes masks may still lengthen the body
         self._learned: dict[str, None] = {} if learned is None else learned
 
     @property
     def has_learned(self) -> bool:
-        """Whether some URL is masked for what an ``endpoint`` event has named."""
+        """Whether an ``endpoint`` event has named a session id, so that URLs are searched for it."""
         return bool(self._learned)
 
     def headers(self, headers: Headers, ids: Iterable[str] = ()) -> Headers:
-        """Header fields, their credentials masked, and ``ids`` where an event's id names one."""
+        """Header fields with credentials masked, and ``ids`` masked in the id of an event."""
         if self.keep:
             return headers
-        # Most fields stay as they are, and so do the pairs that hold them.
+        # Most fields stay as they are, so their pairs are used again.
         return tuple(
             [
                 field if (how := _treatment_of(field[0])) == "" else self._field(field, how, ids)
@@ -145,7 +143,7 @@ class Masker:
         )
 
     def url(self, text: str) -> str:
-        """A URL, a request target or a query: user and credentials among the parameters masked."""
+        """A URL, a request target or a query, with user and secret parameters masked."""
         if self.keep:
             return text
         if "=" in text:
@@ -155,7 +153,7 @@ class Masker:
         return _USER.sub(lambda found: self._masked(found[0]), text) if "@" in text else text
 
     def endpoint(self, raw: bytes) -> bytes:
-        """The URL of an ``endpoint`` event, after what may be a session id in it was learned."""
+        """The URL of an ``endpoint`` event, masked; what may be a session id in it is remembered."""
         text = raw.decode("latin-1")
         if self.keep:
             return raw
@@ -167,7 +165,7 @@ class Masker:
         return raw if masked == text else masked.encode("latin-1")
 
     def ids_in(self, url: str, *, known: bool = False) -> list[str]:
-        """What may be a session id in a URL; only those that were learned, if they are to be ``known``."""
+        """What may be a session id in a URL; with ``known`` only what an ``endpoint`` event has named."""
         if known and not self._learned:
             return []
         values = [value for _, _, value in _PARAMETER.findall(url)] + _SEGMENT.findall(url)
@@ -175,7 +173,7 @@ class Masker:
         return [value for value in values if not known or value in self._learned]
 
     def ids(self, raw: bytes, ids: Iterable[str]) -> bytes:
-        """A message, with the session ids masked that are known on its connection."""
+        """A message with the session ids of its connection masked."""
         if not self.keep:
             for id in ids:
                 text = id.encode("latin-1", "replace")
@@ -184,7 +182,7 @@ class Masker:
         return raw
 
     def text(self, text: str, ids: Iterable[str]) -> str:
-        """The same in a text: the id of an event, and where it is named again."""
+        """The same for a text, such as the id of an event."""
         if not self.keep:
             for id in ids:
                 if id in text:
@@ -192,7 +190,7 @@ class Masker:
         return text
 
     def body(self, raw: bytes) -> bytes:
-        """The body of a message that is not MCP, or the data of an event there."""
+        """A body that is not MCP, or the data of such an event, masked."""
         if self.keep or (b'"jsonrpc"' in raw and is_jsonrpc(raw)):
             return raw
         self._room = _GROWTH * len(raw) + _ROOM
@@ -239,7 +237,7 @@ class Masker:
         return self._parameter(found, SECRETS)
 
     def _multipart(self, raw: bytes, boundary: bytes) -> bytes:
-        """Parts by the names in their heads; what a part holds is looked at as a body of its own."""
+        """Mask parts by the names in their heads; other parts are masked like a body of their own."""
         masked = raw.split(boundary, _MOST_PARTS)
         for number, part in enumerate(masked):
             for gap in (b"\r\n\r\n", b"\n\n"):
@@ -263,7 +261,7 @@ class Masker:
         return self._masked(found[0]) if found[0] in self._learned else found[0]
 
     def _json(self, text: str) -> str:
-        """JSON with the values of secret members masked, and all texts within such a value."""
+        """JSON with the values of secret members masked, including all texts within such a value."""
         lowered = text.lower()
         if not any(stem in lowered for stem in STEMS):
             return text
@@ -271,8 +269,8 @@ class Masker:
         copied = 0
         above: list[str] = []  # the names that the containers around us stand under
         deep = 0  # containers around us of which no name is kept
-        name = ""  # of the value that comes
-        hidden = 0  # how deep the container is that is a secret as a whole
+        name = ""  # of the next value
+        hidden = 0  # the depth of the container that is secret as a whole
         for found in _TOKEN.finditer(text):
             if found[2] is not None:
                 name = unescaped(found[1])
@@ -302,7 +300,7 @@ class Masker:
         return "".join((*parts, text[copied:])) if parts else text
 
     def value(self, value: str) -> str:
-        """A value that is masked as a whole."""
+        """``value``, masked as a whole."""
         return self._masked(value)
 
     def _masked(self, value: str) -> str:
@@ -316,7 +314,7 @@ class Masker:
 
 
 class _TooManyMasks(Exception):  # noqa: N818 # a way out of a walk, caught where it began
-    """So many short values are secrets that their masks would be a multiple of what passed."""
+    """So many short values are secrets that their masks would be a multiple of the body."""
 
 
 def _is_secret(name: str, exact: frozenset[str]) -> bool:
@@ -331,9 +329,9 @@ _known: Final = lru_cache(maxsize=1024)(names_secret)  # peers choose the names
 
 
 def is_jsonrpc(raw: bytes) -> bool:
-    """Whether JSON is a message of JSON-RPC, or a batch of nothing else: by the names of its members.
+    """Whether JSON is a JSON-RPC message or a batch of them, judged by the names of its members.
 
-    A text in it that only reads so, or a member of that name beside others, does not make it one.
+    The same words within a text, or a member ``jsonrpc`` beside unrelated ones, do not count.
     """
     if _MESSAGE.match(raw):
         return True

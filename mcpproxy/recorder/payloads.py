@@ -1,9 +1,8 @@
-"""The payloads of the journal that are JSON, as what they stand for.
+"""Read the JSON payloads of the journal.
 
-They are the relay's own words, but the journal that they stand in may have come from elsewhere: each member
-is looked at. The json module reads them, for a command may hold the lone surrogates that stand for bytes
-which are no UTF-8; orjson refuses those.
-"""
+The relay has written them, but the journal may come from elsewhere, so each member is checked. The module
+json reads them because a command may hold lone surrogates, which stand for bytes that are not UTF-8; orjson
+refuses those."""
 
 import json
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
@@ -20,10 +19,10 @@ _LARGEST: Final = 1 << 63
 
 
 def object_of(payload: bytes) -> JSONObject:
-    """The object that a payload is.
+    """The JSON object in a payload.
 
     Raises:
-        NotARecordError: it is none.
+        NotARecordError: it is not a JSON object.
     """
     try:
         value = json.loads(payload)
@@ -35,10 +34,10 @@ def object_of(payload: bytes) -> JSONObject:
 
 
 def header_of(payload: bytes) -> Header:
-    """The header that a START record asks for.
+    """The header of the trace, from a START record.
 
     Raises:
-        NotARecordError: it is none.
+        NotARecordError: a member is missing or wrong.
     """
     start = object_of(payload)
     transport = word(start, "transport", ("stdio", "http"))
@@ -66,10 +65,10 @@ def header_of(payload: bytes) -> Header:
 
 
 def salt_of(start: JSONObject) -> bytes:
-    """The key of a recording's masks, which the START record gives; empty if it gives none.
+    """The key for the masks of a recording, from its START record; empty if that has none.
 
     Raises:
-        NotARecordError: it gives something else.
+        NotARecordError: the member holds something else.
     """
     try:
         return bytes.fromhex(optional(start, "salt", str) or "")
@@ -78,7 +77,7 @@ def salt_of(start: JSONObject) -> bytes:
 
 
 def _masked(command: tuple[str, ...], key: bytes) -> tuple[str, ...]:
-    """A command as it may be written down."""
+    """A command with its secrets masked."""
     if len(command) < 2:
         return command
     from mcpproxy.recorder.secret_arguments import masked
@@ -87,10 +86,10 @@ def _masked(command: tuple[str, ...], key: bytes) -> tuple[str, ...]:
 
 
 def gap_of(payload: bytes, at_ns: int) -> Gap:
-    """The gap that a GAP record tells of.
+    """The gap in a GAP record.
 
     Raises:
-        NotARecordError: it is none.
+        NotARecordError: a member is missing or wrong.
     """
     gap = object_of(payload)
     client, server, stderr = (count(gap, stream) for stream in ("client", "server", "stderr"))
@@ -98,10 +97,10 @@ def gap_of(payload: bytes, at_ns: int) -> Gap:
 
 
 def close_of(payload: bytes, at_ns: int) -> Close:
-    """The ending that an EXIT record tells of.
+    """How the session ended, from an EXIT record.
 
     Raises:
-        NotARecordError: it is none.
+        NotARecordError: a member is missing or wrong.
     """
     end = object_of(payload)
     ending = cast("Ending", word(end, "ending", get_args(Ending)))
@@ -121,10 +120,10 @@ def count(members: JSONObject, name: str) -> int:
 
 
 def terms_of(start: bytes) -> "RuleOptions | None":
-    """By which rules the START record asks to judge, if it says anything.
+    """The rules to judge by, from a START record; ``None`` for the built-in ones.
 
     Raises:
-        NotARecordError: it says something else.
+        NotARecordError: the member holds something else.
     """
     try:
         return terms_from(cast("dict[str, Any]", object_of(start)))
@@ -133,10 +132,10 @@ def terms_of(start: bytes) -> "RuleOptions | None":
 
 
 def terms_from(members: dict[str, Any]) -> "RuleOptions | None":
-    """The terms among the members of a START record or of a checkpoint: ``"judged_by": {...}``.
+    """The same from the members of a START record or a checkpoint: ``"judged_by": {...}``.
 
     Raises:
-        KeyError, TypeError: they are something else.
+        KeyError, TypeError: the member holds something else.
     """
     asked = members.get("judged_by")
     if not asked:

@@ -1,8 +1,7 @@
-"""From the journal to the trace: framing, judging, filing, telling.
+"""From the journal to the trace: cut bytes into frames, judge them, write them, show findings.
 
-The same code runs while a session lives and when its journal is folded in later, and it is fed the same
-records, so both give the same trace.
-"""
+The same code runs while a session lives and during recovery, and reads the same records, so both write the
+same trace."""
 
 import os
 import time
@@ -43,7 +42,7 @@ _CLOSE_BYTES: Final = 16 << 10
 """Room for the last records on a disk that is full: a gap, the last findings, the close record."""
 
 _SAVED_BYTES: Final = 16 << 20
-"""How much of a journal is taken into memory when it must be deleted."""
+"""How much of a journal is kept in memory when it has to be deleted."""
 
 
 _LINE_BYTES: Final = 16 << 20
@@ -52,13 +51,13 @@ _LINE_BYTES: Final = 16 << 20
 _STDERR_BYTES: Final = 1 << 20
 
 LATE_NS: Final = 2_000_000_000
-"""What is judged so much later than it passed is late: after a burst, or on a machine that is busy."""
+"""From this delay on judging is late, after a burst or on a busy machine, and the recorder hurries."""
 
 _MARKS: Final = 64
-"""How many sizes of the trace are remembered; giving up takes back no more than the last of them."""
+"""How many sizes of the trace are remembered; giving up takes back only the last of them."""
 
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
-"""Journal kind -> place in every triple of streams: the client's, the server's, the server's stderr."""
+"""Journal kind -> index in every triple of streams: the client's, the server's, the server's stderr."""
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
 _REFUSED: Final[dict[int, int]] = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
 _OWN: Final[dict[int, int]] = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
@@ -66,11 +65,11 @@ _ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN
 
 
 class RecordingPipeline:
-    """One session on its way from ``reader`` to ``writer``.
+    """Writes the session that ``reader`` reads to ``writer``.
 
-    ``make_observer`` makes the judge, unless the START record says by which rules to judge: then
-    ``make_observer_for`` does. ``start`` and ``state`` continue what an earlier recorder had filed at a
-    checkpoint. ``watcher`` hears of all that is filed over HTTP."""
+    ``make_observer`` makes the judge. If the START record names the rules to judge by, ``make_observer_for``
+    does. ``start`` and ``state`` continue what an earlier recorder had written up to a checkpoint.
+    ``watcher`` is called for every event of an HTTP recording."""
 
     def __init__(
         self,
@@ -92,20 +91,20 @@ class RecordingPipeline:
         state = state or TraceState(SafeJudge(make_observer))
         self._sink = TraceSink(writer, notes, state, watcher)
         self._passed = list(state.stream_bytes)
-        """How many bytes of each stream we know of: filed, to be filed, or lost in a gap."""
+        """How many bytes of each stream we know of: written, to be written, or lost in a gap."""
         self._started_ns = state.header.started_ns if state.header else 0
         self._files = [*state.before, writer.path]
         self._rotation: Rotation | None = (start or Checkpoint()).rotation
         self._terms: RuleOptions | None = (start or Checkpoint()).terms
         self._assembly = state.assembly
-        """What frames a session over HTTP; ``None`` on stdio."""
+        """Turns the bytes of HTTP connections into events; ``None`` on stdio."""
         self._marks: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MARKS)
-        """Over HTTP, sizes of the trace and how many bytes had passed then."""
+        """Over HTTP, sizes of the trace, and how many bytes of each stream had passed by then."""
         self._exit: Close | None = None
         self.hurry: Callable[[], None] | None = None
-        """To be called when something is judged very late, at most once in each ``drain``."""
+        """Called when judging is late, at most once in each ``drain``."""
         self.lag_ns = 0
-        """How late something was judged, at the worst: from when it passed; meant while the session lives."""
+        """The longest time from forwarding to judging; only meaningful while the session lives."""
         self._is_closed = False
         for framer, held, place in zip(self._framers, (start or Checkpoint()).held, range(3), strict=True):
             framer.feed(held.raw, held.at_ns)
@@ -113,12 +112,12 @@ class RecordingPipeline:
 
     @property
     def is_over(self) -> bool:
-        """Whether the relay has said how the session ended."""
+        """Whether the journal says how the session ended."""
         return self._exit is not None
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the trace cannot be written at the moment; the journal keeps what passes."""
+        """Whether the trace cannot be written at the moment. The journal then keeps the traffic."""
         return self._writer.fault is not None
 
     @property
@@ -126,7 +125,7 @@ class RecordingPipeline:
         return self._sink.state.tally
 
     def drain(self) -> None:
-        """File all that the journal holds now, or as much as the disk takes.
+        """Write all that the journal holds now, or as much as the disk takes.
 
         Raises:
             OSError: the journal cannot be read.
@@ -150,12 +149,12 @@ class RecordingPipeline:
             del entries
             if not self._flush():
                 break
-            if not self.is_over:  # the EXIT record is filed by finish alone
+            if not self.is_over:  # only finish writes how the session ended
                 self._clear_journal()
         self._sink.tell_of_lag(latest_ns)
 
     def _rotate(self, rotation: Rotation) -> None:
-        """Go on in another file, if it is time to."""
+        """Continue in a new file, if one is due."""
         state, writer = self._sink.state, self._writer
         if state.header is None or not rotation.is_due(writer.position, state.file_ns, state.at_ns):
             return
@@ -170,7 +169,7 @@ class RecordingPipeline:
         writer.write(encode_header(replace(state.header, continues=os.path.basename(last))))
 
     def finish(self) -> bool:
-        """File how the session ended; false if the disk is too full for it.
+        """Write how the session ended; false if the disk is too full for it.
 
         Without an EXIT record the relay was killed: the recording is cut.
         """
@@ -181,18 +180,18 @@ class RecordingPipeline:
         if self._assembly is not None:
             self._sink.all(self._assembly.end())
         for place in range(3):
-            # The stream did not end, we stopped reading it: its last line may have gone on.
+            # We stopped reading the stream before its end, so its last line may be incomplete.
             self._sink.lines(place, self._framers[place].end(continues=True))
         self._is_closed = True
         self._sink.close(self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns))
         return self._flush()
 
     def give_up(self) -> str:
-        """``finish`` for a disk that stays full; what is wrong with the trace then, empty if nothing is.
+        """As ``finish``, on a disk that stays full; returns what is wrong with the trace, empty if nothing
+        is.
 
-        The journal is deleted first. Its blocks make room: for what of it could be taken into memory,
-        and for the last records. What does not fit becomes a gap.
-        """
+        The journal is deleted first. That makes room for the part of it that is kept in memory, and for the
+        last records. What does not fit becomes a gap."""
         why = self._writer.fault
         saved, is_all = self._read_rest()
         self._reader.clear()
@@ -212,7 +211,7 @@ class RecordingPipeline:
                 break
             header = self._sink.state.header
             before = tuple(self._files[: self._files.index(self._writer.path)])
-            # Judged anew, up to where the trace now ends: what is not in it must not count.
+            # Judged again up to where the trace now ends: what is not in it must not count.
             self._sink.state = restore(self._writer.path, size, self._make_observer, before=before)
             if size == 0 and header is not None:
                 self._sink.state.header = header
@@ -231,11 +230,11 @@ class RecordingPipeline:
         return f"the trace has no end: {why}"
 
     def _file(self, entry: Entry) -> None:
-        """Take one record of the journal."""
+        """Write what one record of the journal holds."""
         kind, payload, at_ns, connection = entry
         at_ns -= self._started_ns
         place = _STREAMS.get(kind)
-        if place is not None:  # as nearly all are
+        if place is not None:  # nearly all records
             self._passed[place] += len(payload)
         if self._assembly is not None and (connection or kind == journal.NOTE):
             self._sink.all(self._assembly.take(kind, payload, at_ns, connection))
@@ -251,7 +250,7 @@ class RecordingPipeline:
             name = payload.decode("ascii", "replace")
             if self._assembly is None:
                 self._sink.event(Signal(name, at_ns))
-            else:  # it was meant for mcpproxy, and no server got it
+            else:  # it was meant for mcpproxy; no server received it
                 self._sink.all([Note(0, "stopped", f"mcpproxy received {name}", at_ns)])
         elif kind == journal.GAP:
             self._file_gap(gap_of(payload, at_ns))
@@ -263,7 +262,7 @@ class RecordingPipeline:
             self._started_ns = header.started_ns
             self._writer.write(encode_header(header))
             if header.transport == "http":
-                # What it imports is as much as all the rest, and a stdio server is there at once.
+                # Imported only for HTTP: it costs as much as all other imports together.
                 from mcpproxy.recorder.http.assembly import HttpAssembly
 
                 self._assembly = HttpAssembly(payload)
@@ -273,7 +272,7 @@ class RecordingPipeline:
             self._exit = close_of(payload, at_ns)
 
     def _agree(self, terms: "RuleOptions | None") -> None:
-        """Judge by what the START record says, if it says anything."""
+        """Judge by the rules that the START record names, if it names any."""
         if terms is not None:
             self._terms = terms
             self._make_observer = partial(self._make_observer_for, terms)
@@ -281,7 +280,7 @@ class RecordingPipeline:
             self._sink.tell_of_judge()
 
     def _file_refusal(self, kind: int, line: bytes, at_ns: int) -> None:
-        """File a line that was refused, or our answer to it: neither belongs to a peer's stream of lines."""
+        """Write a refused line, or our answer to one. Neither is part of a line in the stream of a peer."""
         state, place = self._sink.state, _REFUSED.get(kind, _OWN.get(kind, 0))
         self._passed[place] += len(line)
         state.seq += 1
@@ -294,7 +293,7 @@ class RecordingPipeline:
         for place, count in enumerate(lost_in(gap)):
             self._passed[place] += count
             if count:
-                # The line goes on inside the gap: what we have of it is a piece.
+                # The line continues within the gap, so what we have is a piece of it.
                 self._sink.lines(place, self._framers[place].end(continues=True))
         self._sink.event(gap)
         if self._assembly is not None:
@@ -314,15 +313,15 @@ class RecordingPipeline:
     def _missing(self, size: int) -> list[int]:
         """How many bytes of each stream passed and are not in the first ``size`` bytes of the trace.
 
-        Over HTTP these are the bytes since the last mark, for what is filed there is not what passed.
-        """
+        Over HTTP these are the bytes since the last mark, because the trace does not hold the bytes as they
+        passed."""
         state: Sequence[int] = self._sink.state.stream_bytes
         if self._assembly is not None:
             state = next((passed for at, passed in reversed(self._marks) if at <= size), (0, 0, 0))
         return [passed - there for passed, there in zip(self._passed, state, strict=True)]
 
     def _clear_journal(self) -> None:
-        """Delete the segments that are filed, when that frees more than the checkpoint costs to write."""
+        """Delete segments that are in the trace, if that frees more than the checkpoint takes."""
         held = self._assembly.held_bytes if self._assembly is not None else 0
         held += sum(framer.held_bytes for framer in self._framers)
         if self._reader.read_segments * journal.SEGMENT_BYTES <= held:
@@ -353,7 +352,7 @@ class RecordingPipeline:
         return save_assembly(self._assembly)
 
     def _read_rest(self) -> tuple[list[Entry], bool]:
-        """What the journal still holds, as much as memory may hold; whether that is all of it."""
+        """What the journal still holds, up to ``_SAVED_BYTES``, and whether that is all of it."""
         saved: list[Entry] = []
         saved_bytes = 0
         while not self.is_over and (entries := self._reader.read()):
@@ -366,7 +365,7 @@ class RecordingPipeline:
         return saved, saved_bytes <= _SAVED_BYTES
 
     def _count(self, entry: Entry) -> None:
-        """Take a record of the journal that will not be filed."""
+        """Count the bytes of a record that will not be in the trace."""
         kind, payload, at_ns, _ = entry
         at_ns -= self._started_ns
         if (place := _ALL_BYTES.get(kind)) is not None:

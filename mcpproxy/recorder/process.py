@@ -1,4 +1,4 @@
-"""The recorder as a process: what it does from its start to its end."""
+"""The recorder process: what it does from its start to its end."""
 
 import gc
 import os
@@ -23,24 +23,23 @@ RETRY_S: Final = 1.0
 """How often a trace that cannot be written is tried again."""
 
 _LAST_NOTES_S: Final = 0.9
-"""The relay waits a second for ours."""
+"""How long the last notes may take. The relay waits a second for them."""
 
 
 def run(trace: str, wake_fd: int, asleep: Flag | None, mode: Mode, quiet: bool, admin: str = "") -> None:
     """Record the session whose journal lies beside ``trace``, until it is over. Never raises.
 
-    ``wake_fd`` is the reading end of the wake pipe, ``asleep`` the shared byte (``None``: every record
-    wakes), file descriptor 2 the notes. The caller has made this process a world of its own: signals
-    that mean the relay are ignored, no descriptor of a peer is held. ``admin`` is where to open the admin
-    port, as ``host:port``.
-    """
+    ``wake_fd`` is the reading end of the wake pipe, ``asleep`` the shared memory (``None``: every record
+    sends a byte), file descriptor 2 takes the notes. The caller has separated this process from the relay: it
+    ignores the signals that are meant for the relay, and holds no descriptor of a peer. ``admin`` is the
+    address of the admin port as ``host:port``, empty for none."""
     notes = StderrNotes(None if quiet else NOTES_FD, mode)
     try:
         _record(trace, Wakeup(wake_fd, asleep), notes, admin)
     except McpProxyError as fault:
         notes.say(f"not recorded: {fault}")
     except Exception as fault:
-        # Nobody is above us to catch it, and the journal stays for the next command to fold in.
+        # Nothing above would catch it. The journal stays, and the next command completes the trace from it.
         notes.say(
             f"the recorder stopped, a fault of mcpproxy: {fault!r}; the journal is kept, please report it"
         )
@@ -58,7 +57,7 @@ def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
         recording = RecordingPipeline(
             reader, writer, standard_observer, notes, watcher=_open_admin_port(admin, notes)
         )
-        gc.freeze()  # all that is imported by now
+        gc.freeze()  # everything imported so far is never garbage
         gc.enable()
         _follow(recording, reader, wakeup, notes)
         note = "" if recording.finish() else recording.give_up()
@@ -72,7 +71,7 @@ def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
 
 
 def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
-    """Open the admin port, if there is to be one; what it counts."""
+    """Open the admin port, if one is asked for; returns its counters."""
     if not where:
         return None
     try:
@@ -90,7 +89,7 @@ def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
 
 
 def _say_from_thread(text: str) -> None:
-    """For another thread: the teller is not shared."""
+    """Write a line from another thread, which must not use `StderrNotes`."""
     try:
         os.write(NOTES_FD, f"mcpproxy: {visible(text)}\n".encode())
     except OSError:
@@ -98,7 +97,7 @@ def _say_from_thread(text: str) -> None:
 
 
 def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes) -> None:
-    """File what comes until the session is over, or the relay is gone and all that it left is filed."""
+    """Record until the session is over, or until the relay is gone and all that it left is recorded."""
     is_relay_gone = hurries = False
 
     def hurry() -> None:

@@ -1,8 +1,7 @@
-"""Finish the trace of a session whose recorder was killed, from the journal that it left behind.
+"""Complete the trace of a session whose recorder was killed, from the journal that it left behind.
 
-Folding is what the recorder would have done: it goes on from the checkpoint with the same code. It can be
-killed itself at any point and done again.
-"""
+Recovery does what the recorder would have done: it goes on from the checkpoint with the same code. If it is
+killed itself, it can be done again."""
 
 import os
 import shutil
@@ -38,17 +37,18 @@ _DAMAGE: Final = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError,
     struct.error,
 )  # fmt: skip
-"""A checkpoint from a stranger holds objects whose attributes may be anything: what they do then is open."""
+"""What may be raised for a checkpoint from an unknown source: the attributes of its objects may be
+anything."""
 
 
 def recover(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
-    """Fold the journal beside ``trace`` in, if there is one and its session is over; whether it did.
+    """Complete ``trace`` from the journal beside it, if there is one and its session is over; whether it did.
 
     Raises:
-        NotOursError: that is not for us to do, see ``foreign_journals``. Nothing was changed.
-        TraceError: the file is not the one that the journal belongs to, or is damaged, or there is no
-            room for the rest of it. The journal stays.
-        OSError: something could not be read or written. The journal stays.
+        ForeignJournalError: this user must not do that, see ``foreign_journals``. Nothing was changed.
+        TraceError: the journal belongs to another file, or is damaged, or there is no room for the rest of
+            the trace. The journal stays.
+        OSError: a file could not be read or written. The journal stays.
     """
     folder = journal.folder(trace)
     try:
@@ -71,13 +71,13 @@ def recover(trace: str, make_observer: Callable[[], Observing] | None = None) ->
 
 
 def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = None) -> str:
-    """Complete a copy of a recording in a new temporary folder, which is for the caller to delete.
+    """Complete a copy of a recording in a new temporary folder, which the caller has to delete.
 
     Returns:
-        Where the first file of the copy is; empty while it is being recorded.
+        The path of the first file of the copy; empty if the recording is still being made.
 
     Raises:
-        TraceError, OSError: as ``recover``. Nothing is left behind.
+        TraceError, OSError: as in ``recover``. Nothing is left behind.
     """
     if foreign_journals.is_recording(trace):
         return ""
@@ -96,7 +96,7 @@ def recover_copy(trace: str, make_observer: Callable[[], Observing] | None = Non
 
 def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bool:
     files = chain.files_of(trace)
-    if _is_closed(files[-1]):  # only the deleting was left to do
+    if _is_closed(files[-1]):  # the recorder was killed before it deleted the journal
         journal_reader.remove(folder)
         return True
     start = read_checkpoint(folder) or Checkpoint()
@@ -112,14 +112,14 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
     _refuse_hole(folder, start.segment)
     for place, later in enumerate(after, start=len(before) + 1):
         _refuse_other_trace(later, replace(header, continues=os.path.basename(files[place - 1])), 0)
-    for later in after:  # it all comes again
+    for later in after:  # they are written again
         os.unlink(later)
     if start.terms is not None:
         make_observer = partial(observer_for_recovery, start.terms)
     reader = JournalReader(folder, start)
     writer = TraceWriter(path, resume_at=start.trace_bytes)
     try:
-        if not writer.flush():  # cuts off what was filed after the checkpoint: it comes again
+        if not writer.flush():  # cuts off what was written after the checkpoint: it is written again
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
         state = restore(path, start.trace_bytes, make_observer, _assembly(folder, start), before)
         recording = RecordingPipeline(
@@ -136,7 +136,7 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         if not recording.finish():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "make room and try again")
     except (TraceError, *_DAMAGE):
-        writer.flush()  # what was read before the damage had been in the trace, and is to stay there
+        writer.flush()  # what was read before the damage was in the trace, and must stay there
         raise
     finally:
         reader.close()
@@ -169,7 +169,7 @@ def _is_closed(trace: str) -> bool:
 
 
 def _started(folder: str) -> Header | None:
-    """What the START record says; ``None`` if the relay was killed before it wrote one."""
+    """The header in the START record; ``None`` if the relay was killed before it wrote one."""
     reader = JournalReader(folder)
     try:
         entries = reader.read()
@@ -184,7 +184,7 @@ def _started(folder: str) -> Header | None:
 
 
 def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
-    """Folding cuts the file back to the checkpoint, which must not cost another file its content."""
+    """Check that ``trace`` belongs to the journal: recovery cuts it back to the checkpoint."""
     expected = encode_header(header)
     try:
         with open(open_regular(trace), "rb") as file:
@@ -197,7 +197,7 @@ def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
 
 
 def _refuse_hole(folder: str, first: int) -> None:
-    """Folding deletes the journal, so nothing of it may lie where reading does not get to."""
+    """Check that no segment is missing: reading would stop there, and recovery deletes the journal."""
     there = [
         int(name) for name in Folder(folder).names() if journal_reader.is_segment(name) and int(name) >= first
     ]

@@ -1,8 +1,7 @@
-"""When a recording goes on in another file.
+"""When a recording continues in a new file.
 
-It is decided by what is filed and by the times of that, never by a clock: a journal that is folded in
-later is cut at the same places.
-"""
+This is decided by the size of the file and the times in it, never by a clock. So recovery begins new files at
+the same places."""
 
 from dataclasses import dataclass
 
@@ -12,23 +11,23 @@ from mcpproxy.trace.members import NotARecordError
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A file is left when it holds this much, or this long; 0 is never."""
+    """A new file is begun when one has this many bytes or covers this much time; 0 means no limit."""
 
     file_bytes: int = 0
     file_ns: int = 0
 
     def is_due(self, size: int, since_ns: int, now_ns: int) -> bool:
-        """Whether a file of ``size`` bytes whose recording began at ``since_ns`` is to be left."""
+        """Whether a new file is due after one of ``size`` bytes that began at ``since_ns``."""
         if self.file_bytes and size >= self.file_bytes:
             return True
         return bool(self.file_ns) and now_ns - since_ns >= self.file_ns
 
 
 def rotation_of(start: bytes) -> Rotation | None:
-    """What the START record asks for: ``"rotate":{"bytes":n}`` or ``{"ns":n}``, or nothing.
+    """The rotation in the START record: ``"rotate":{"bytes":n}`` or ``{"ns":n}``; ``None`` without one.
 
     Raises:
-        NotARecordError: it asks for something else.
+        NotARecordError: the member holds something else.
     """
     asked = object_of(start).get("rotate")
     if not asked:

@@ -1,14 +1,14 @@
-"""Secrets among the arguments of a command, masked before the command is written down anywhere.
+"""Mask the secrets among the arguments of a command before it is written anywhere.
 
-The server gets its arguments as they are. What a recording, a list or a report names is masked:
+The server gets its arguments unchanged. In recordings, lists and reports these are masked:
 
-- what follows an option whose name says that it is a secret (``--api-key X``, ``--token=X``);
-- the value of an assignment to such a name (``API_KEY=X``, also behind ``-e`` and ``--env``);
+- the value of an option whose name indicates a secret (``--api-key X``, ``--token=X``);
+- the value of an assignment to such a name (``API_KEY=X``, also after ``-e`` and ``--env``);
 - header fields (``-H 'Authorization: Bearer X'``), as in a recording of HTTP;
-- of URLs the user, the password and the parameters that are secrets;
-- JSON members of such names, and texts that have the shape of a provider's key, wherever they stand.
+- in URLs the user, the password and secret parameters;
+- JSON members with such names, and anywhere a text in the format of a known provider's key.
 
-Which names these are, ``mcpproxy.base.secret_names`` says; which shapes, ``mcpproxy.base.secret_values``.
+The names are in ``mcpproxy.base.secret_names``, the formats in ``mcpproxy.base.secret_values``.
 """
 
 import os
@@ -22,29 +22,30 @@ from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.masked_values import MARK
 
 _SHORT_NAMES: Final = frozenset({"key", "pass", "auth", "bearer", "pat", "creds"})
-"""Options that are secrets although members and headers of these names need not be."""
+"""Names of options that hold secrets, although members and headers with these names may not."""
 
 _ASSIGNMENT: Final = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 _HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)(:\s*)(?!//)(.+)", re.DOTALL)
 _IN_TEXT: Final = re.compile(
     r"(?<![\w-])(--?[A-Za-z][\w-]*)([ =]+)(\"[^\"]*\"|'[^']*'|[^\s\"';|&-][^\s\"';|&]*)"
 )
-"""An option and what follows it in a text for a shell."""
+"""An option and its value within a shell command."""
 
 
 def masked(command: Sequence[str], key: bytes) -> tuple[str, ...]:
-    """``command`` as it may be written down; equal secrets get equal masks under one ``key``."""
+    """``command`` with its secrets masked; equal secrets get equal masks under one ``key``."""
     masker = Masker(key)
     return tuple(arguments(command, ArgumentMasking(masker, names_option, masker.value, _texts(masker))))
 
 
 def shown(command: Sequence[str]) -> str:
-    """A command as a report names it."""
+    """A command with its secrets masked, as one line for a report."""
     return " ".join(masked(command, os.urandom(32)))
 
 
 class ArgumentMasking(NamedTuple):
-    """How to mask: what is a secret by its ``name``, a value as a ``whole``, and what is in a ``text``."""
+    """How to mask: ``named`` says whether a name is secret, ``whole`` masks a value, ``text`` secrets within
+    a text."""
 
     credentials: Masker
     named: Callable[[str], bool]
@@ -53,8 +54,8 @@ class ArgumentMasking(NamedTuple):
 
 
 def arguments(command: Sequence[str], how: ArgumentMasking) -> Iterator[str]:
-    """The arguments one by one."""
-    is_value = False  # of a secret option: all of it is masked
+    """The arguments, masked one by one."""
+    is_value = False  # of a secret option, so all of it is masked
     for argument in command:
         if is_value and not argument.startswith("-"):
             yield how.whole(argument)

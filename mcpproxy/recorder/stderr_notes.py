@@ -1,8 +1,7 @@
-"""What a person is told while a session runs: lines on stderr, and nothing twice.
+"""The lines that a user sees on stderr while a session runs; each kind of finding is shown once.
 
-The lines go to a pipe that the relay empties. It is never waited for: what does not fit is kept for
-the next time, up to a bound, then dropped and counted.
-"""
+The lines go to a pipe that the relay reads. The recorder never waits for it: what does not fit is kept for
+the next time, up to a limit, and beyond that dropped and counted."""
 
 import os
 import select
@@ -21,13 +20,13 @@ Mode = Literal["text", "json", "off"]
 PREFIX: Final = "mcpproxy: "
 
 LAG_NS: Final = 1_000_000_000
-"""A finding that comes so late is not told in time for whoever watches."""
+"""From this delay on, the summary says how late findings were shown."""
 
 _PENDING_BYTES: Final = 256 << 10
 
 
 class StderrNotes:
-    """The teller of one session. ``fd`` is where the lines go, ``None`` for nowhere."""
+    """The notes of one session. ``fd`` is where the lines go, ``None`` for nowhere."""
 
     def __init__(self, fd: int | None, mode: Mode = "text") -> None:
         self._fd = fd
@@ -37,7 +36,7 @@ class StderrNotes:
         self._repeats: dict[tuple[str, str, str], int] = {}
 
     def found(self, finding: Finding) -> None:
-        """Tell a finding: in text the first of its kind, and nothing that is mere information."""
+        """Show a finding: as JSON always, as text only the first of its kind and not those of level info."""
         if self._mode == "json":
             self._add(visible_lines(object_line(finding_object(finding)).decode()).encode())
         if self._mode != "text" or finding.severity == "info":
@@ -51,16 +50,14 @@ class StderrNotes:
         self.say(f"{finding.severity} {finding.rule} {finding.blame}, {where}: {finding.message}")
 
     def say(self, text: str, *, is_last: bool = False) -> None:
-        """Tell one line; the last is told even when there is much to tell."""
+        """Show one line; the last one is shown even if too many are waiting."""
         self._add(f"{PREFIX}{visible(text)}\n".encode(), is_last=is_last)
 
     def summarize(self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0, harm: str = "") -> None:
-        """Tell how the session went.
+        """Show a summary of the session.
 
-        ``note`` is what is wrong with the trace, if anything is; ``lag_ns`` is how late something was judged
-        at the worst, which is told if people could have noticed. ``harm`` is what somebody else has done to
-        the file.
-        """
+        ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
+        finding, shown from ``LAG_NS`` on. ``harm`` says what another process has done to the file."""
         parts = [_frames(tally.frames), _findings(tally.found)]
         for one in tally.more:
             kind = (one.rule, one.blame, one.requirement)
@@ -80,17 +77,17 @@ class StderrNotes:
         self.say("; ".join([*parts, where]), is_last=True)
 
     def flush(self) -> None:
-        """Hand over what the pipe takes now."""
+        """Write what the pipe takes now."""
         while self._pending and self._fd is not None:
             try:
                 del self._pending[: os.write(self._fd, self._pending)]
             except BlockingIOError:
                 return
             except OSError:
-                self._fd = None  # nobody listens any more
+                self._fd = None  # nobody reads it any more
 
     def drain(self, timeout_s: float) -> None:
-        """Hand over everything, waiting ``timeout_s`` at most."""
+        """Write everything, waiting at most ``timeout_s``."""
         deadline = time.monotonic() + timeout_s
         self.flush()
         while self._pending and self._fd is not None and (left := deadline - time.monotonic()) > 0:

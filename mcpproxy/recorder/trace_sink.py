@@ -1,4 +1,4 @@
-"""What was seen, on its way into the trace: written, judged, and told where something was found."""
+"""Write events to the trace, judge them, and show their findings."""
 
 import time
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
 
 
 class EventWatcher(Protocol):
-    """Who counts what is filed over HTTP. It may fail; then it is not asked any more."""
+    """Counts the events of an HTTP recording. If it raises, it is not called any more."""
 
     def count_event(self, event: Event) -> None: ...
     def count_finding(self, finding: Finding) -> None: ...
@@ -24,9 +24,9 @@ class EventWatcher(Protocol):
 
 
 class TraceSink:
-    """Files what it is given in ``writer``, in that order; ``state`` is what the trace holds up to now.
+    """Writes events to ``writer`` in the order given. ``state`` is what the trace holds by now.
 
-    ``watcher`` hears of all that is filed over HTTP.
+    ``watcher`` is called for every event of an HTTP recording.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class TraceSink:
         self._budget = Budget()
         self._is_long = [False, False]
         self._told: set[str] = set()
-        """What was said of the judge."""
+        """The lines that were shown about the judge."""
         self.tell_of_judge()
 
     def lines(self, place: int, lines: list[Line]) -> None:
-        """File lines of the stream at ``place``."""
+        """Write lines of the stream at ``place`` (0 client, 1 server, 2 stderr)."""
         if has_run(lines):
             for several in runs_in(lines):
                 if is_run(several):
@@ -54,7 +54,7 @@ class TraceSink:
             self._apart(place, lines)
 
     def _run(self, place: int, lines: list[Line]) -> None:
-        """File a run of short lines as one record."""
+        """Write a run of short lines as one record."""
         state, judge = self.state, self.state.judge
         at_ns = lines[0][1]
         seq = 0 if place == 2 else state.seq + 1
@@ -75,7 +75,7 @@ class TraceSink:
             for raw, at_ns, terminated, _ in lines:
                 self.event(Stderr(raw, at_ns, terminated))
             return
-        # Every frame of a session over stdio passes here, most of them one at a time.
+        # The hot path of stdio: every frame comes through here, mostly one at a time.
         state, writer, sender = self.state, self._writer, SENDERS[place]
         judge = state.judge
         for raw, at_ns, terminated, continues in lines:
@@ -96,14 +96,15 @@ class TraceSink:
             self.tell_of_judge()
 
     def _is_too_dear(self, place: int, frame: Frame) -> bool:
-        """Whether a line is not to be judged: it is a part of a longer one, or would take too much memory."""
+        """Whether a line is not to be judged: it is part of a longer one, or judging would take too much
+        memory."""
         if frame.continues or self._is_long[place]:
             self._is_long[place] = frame.continues
             return True
         return self._budget.cost(frame.raw) is None
 
     def _in_pieces(self, place: int, frame: Frame) -> None:
-        """File a line in pieces, which nobody judges. The first of them has the number of the line."""
+        """Write a line in pieces that are not judged. The first piece has the number of the line."""
         from mcpproxy.recorder.http.body_frames import in_pieces
 
         state, sender = self.state, SENDERS[place]
@@ -117,7 +118,7 @@ class TraceSink:
             self._found(state.judge.observe(piece))
 
     def all(self, events: Iterable[Recorded]) -> None:
-        """File what the connections of a session over HTTP brought to light."""
+        """Write events of an HTTP recording."""
         state = self.state
         for event in events:
             session = state.names.of(event)
@@ -140,7 +141,7 @@ class TraceSink:
             self.tell_of_judge()
 
     def event(self, event: Frame | Stderr | Eof | Signal | Gap) -> None:
-        """File something that stands alone."""
+        """Write a single event of a stdio recording."""
         if isinstance(event, Frame):
             self.state.tally.frames[event.sender] += 1
         self._writer.write(encode(event))
@@ -148,20 +149,20 @@ class TraceSink:
         self._judge(event)
 
     def owed(self) -> None:
-        """File what was found by what the trace holds already, and told before."""
+        """Write the findings of events that the trace holds already; they were shown before."""
         self._write(self.state.owed)
 
     def close(self, close: Close) -> None:
-        """File how the session ended."""
+        """Write how the session ended."""
         state = self.state
         self._judge(close)
         state.settle()
         self._writer.write(encode_close(close, state.tally))
 
     def tell_of_lag(self, latest_ns: int | None) -> None:
-        """Tell who watches how far behind the traffic we are, and whether the trace can be written.
+        """Tell the watcher how far behind the traffic the trace is, and whether it can be written.
 
-        ``latest_ns`` is when the latest passed of what is filed, if anything was.
+        ``latest_ns`` is the time of the latest record written, ``None`` if there was none.
         """
         if self._watcher is not None:
             fault = self._writer.fault
@@ -169,7 +170,7 @@ class TraceSink:
             self._watcher.count_lag(lag_ns, f"the trace cannot be written: {fault}" if fault else "")
 
     def tell_of_judge(self) -> None:
-        """Tell what went wrong with the judging, each fault once."""
+        """Show what went wrong with the judging, each fault once."""
         judge = self.state.judge
         for line in judge.left_out:
             self._say_once(f"judging goes on without a rule: {line}")

@@ -1,4 +1,4 @@
-"""What a trace holds, and how a recorder that takes over learns it: by reading it again."""
+"""What a trace holds by now. A recorder that continues one learns that by reading it again."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from mcpproxy.recorder.http.assembly import HttpAssembly
 
 SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
-"""Place in every triple of streams (the client's, the server's, the server's stderr) -> who sends."""
+"""Index in every triple of streams (the client's, the server's, the server's stderr) -> the sender."""
 
 
 @dataclass(slots=True)
 class TraceState:
-    """What the trace holds up to now, and the judge that has seen just that."""
+    """What the trace holds by now, and the judge that has seen exactly that."""
 
     judge: SafeJudge
     header: Header | None = None
@@ -27,22 +27,22 @@ class TraceState:
     at_ns: int = 0
     tally: Tally = field(default_factory=Tally)
     stream_bytes: list[int] = field(default_factory=lambda: [0, 0, 0])
-    """Of each stream, gaps included."""
+    """Bytes of each stream, gaps included."""
     owed: list[Finding] = field(default_factory=list[Finding])
-    """What the last event brought to light and the trace does not hold, being cut between the two."""
+    """Findings of the last event that the trace lacks, because it was cut between the event and them."""
     names: SessionNames = field(default_factory=SessionNames)
     assembly: "HttpAssembly | None" = None
-    """Over HTTP, the connections as they were then."""
+    """Over HTTP, the state of the connections at that point."""
     before: tuple[str, ...] = ()
-    """The files of the recording before the one that is written, in order."""
+    """The earlier files of the recording, in order."""
     file_ns: int = 0
-    """When the one that is written began."""
+    """The time at which the current file began."""
 
     too_dear: int = 0
-    """How many lines on stdio were recorded in pieces because nobody could judge them in little memory."""
+    """How many lines on stdio were recorded in pieces because judging them would take too much memory."""
 
     def settle(self) -> None:
-        """Let the tally say what the judge counted, and what did not go as it should."""
+        """Put into the tally what the judge has counted and what went wrong."""
         told = f"not judged for the memory it takes: {self.too_dear} of the lines" if self.too_dear else None
         self.tally.judge_error = "; ".join(filter(None, (self.judge.error, told))) or None
         self.tally.more = self.judge.more
@@ -55,9 +55,10 @@ def restore(
     assembly: "HttpAssembly | None" = None,
     before: tuple[str, ...] = (),
 ) -> TraceState:
-    """What was filed by a recorder that is gone, read again from the ``size`` bytes of its trace.
+    """What the first ``size`` bytes of ``trace`` hold, for a recorder that continues it.
 
-    ``assembly`` is shown what its decoders had read. ``before`` are the files that the trace goes on from.
+    The decoders of ``assembly`` are fed again what they had read. ``before`` are the earlier files of the
+    recording.
 
     Raises:
         TraceError: the trace is damaged.
@@ -93,7 +94,7 @@ def restore(
         state.names.of(event)
         state.at_ns = event.observed_at_ns
         found = state.judge.observe(event)
-        # What is found in a run of lines follows the record that holds them all.
+        # The findings of a run of lines follow the record of the whole run.
         state.owed = state.owed + found if opened.place == before_place else found
         before_place = opened.place
     state.file_ns = opened.continued_ns
@@ -101,5 +102,5 @@ def restore(
 
 
 def lost_in(gap: Gap) -> tuple[int, int, int]:
-    """How many bytes a gap took from each stream."""
+    """How many bytes of each stream are lost in a gap."""
     return gap.client_bytes, gap.server_bytes, gap.stderr_bytes

@@ -1,10 +1,9 @@
-"""How the recorder waits: woken by the relay, and by the relay's end.
+"""How the recorder waits: until the relay wakes it, or exits.
 
-The relay must never wait for the recorder, and need not call it for every record. A byte of shared memory
-says that the recorder sleeps; only then does the relay write to the wake pipe. Before it sleeps the
-recorder naps for some milliseconds, so that a conversation that goes back and forth costs one pass per
-nap and no calls. When nothing happens it blocks: an idle session costs nothing.
-"""
+The relay must never wait for the recorder, and need not wake it for every record. A byte of shared memory
+says that the recorder sleeps; only then does the relay write to the wake pipe. Before the recorder sleeps it
+naps for some milliseconds, so that a lively conversation costs one pass per nap and no system call of the
+relay. When nothing happens it blocks, and an idle session costs nothing."""
 
 import os
 import select
@@ -20,7 +19,7 @@ LONGEST_NAP_S: Final = 0.016
 
 
 class Flag(Protocol):
-    """A byte shared with the relay: 1 while the recorder sleeps and wants to be called."""
+    """A byte shared with the relay: 1 while the recorder sleeps and must be woken."""
 
     def __setitem__(self, index: int, value: int, /) -> None: ...
 
@@ -28,9 +27,8 @@ class Flag(Protocol):
 class Wakeup:
     """The recorder's end of the wake pipe ``fd``.
 
-    ``asleep`` is the shared byte; without one (``None``) every record brings a byte through the pipe.
-    Each way of waiting tells whether the relay is gone.
-    """
+    ``asleep`` is the shared byte; without one (``None``) the relay writes into the pipe for every record.
+    Both ways of waiting return whether the relay is gone."""
 
     def __init__(self, fd: int, asleep: Flag | None) -> None:
         self._fd = fd
@@ -38,10 +36,10 @@ class Wakeup:
         self._nap_s = NAP_S
         self._is_leaving = False
         self.unwritten = b""
-        """Journal records that the relay could not write, handed over when it left."""
+        """Journal records that the relay could not write and sent through the pipe when it exited."""
 
     def await_more(self, has_more: Callable[[], bool]) -> bool:
-        """Wait until ``has_more`` may be true: a nap while things happen, else as long as it takes."""
+        """Wait until ``has_more`` may be true: a nap while there are records, else as long as it takes."""
         if self.pause(self._nap_s):
             return True
         if has_more():
@@ -52,22 +50,22 @@ class Wakeup:
             return self._read_pipe()
         self._asleep[0] = 1
         try:
-            # The relay may have read the byte just before we set it: look once more.
+            # The relay may have read the byte just before we set it, so look once more.
             return not has_more() and self._read_pipe()
         finally:
             self._asleep[0] = 0
 
     def pause(self, for_s: float) -> bool:
-        """Wait ``for_s`` seconds; less if the relay goes meanwhile."""
+        """Wait ``for_s`` seconds, or less if the relay exits."""
         if self._asleep is not None and sys.platform != "win32":
-            # Nobody writes while the shared byte is clear: what ends the wait is the end of the pipe.
+            # The relay does not write while the shared byte is clear: only the end of the pipe ends the wait.
             ready, _, _ = select.select([self._fd], [], [], for_s)
             return bool(ready) and self._read_pipe()
         time.sleep(for_s)
         return self._is_ended()
 
     def _read_pipe(self) -> bool:
-        """Read the pipe; whether the relay is gone."""
+        """Read the pipe; returns whether the relay is gone."""
         data = os.read(self._fd, 64 << 10)
         if not self._is_leaving and journal.UNWRITTEN in data:
             self._is_leaving = True

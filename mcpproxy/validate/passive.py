@@ -96,4 +96,6 @@ def _broken(code: str, name: str, found: list[tuple[str, Finding]], revision: st
     frames = tuple(number for number in (first.frame, *first.related) if number)
     conclusion = Conclusion(STATUS_OF[first.severity], f"{first.message}{more}", frames, code, first.source)
     category = CATEGORY_OF.get(family(code), "sequence")
-    return CheckResult(f"{code} {name}", category, conclusion, 0, rules=(code,), revision=revision, trace=path)
+    return CheckResult(
+        f"{code} {name}", category, conclusion, 0, rules=(code,), revision=revision, trace=path
+    )

@@ -213,7 +213,13 @@ class _Run:
         claimed.update(id(one) for _, one in found)
         took_ms = (time.monotonic() - started) * 1e3
         result = CheckResult(
-            probe.name, probe.category, conclusion, took_ms, rules=probe.rules, revision=context.revision, trace=path
+            probe.name,
+            probe.category,
+            conclusion,
+            took_ms,
+            rules=probe.rules,
+            revision=context.revision,
+            trace=path,
         )
         return result, is_silent
 

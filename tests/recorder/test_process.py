@@ -77,7 +77,7 @@ class Forked:
 def accuser(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found is not the matter here; a forked recorder inherits the stand-in."""
     monkeypatch.setattr("mcpproxy.recorder.process.standard_observer", Accuser)
-    monkeypatch.setattr("mcpproxy.recorder.recovery.observer", Accuser)
+    monkeypatch.setattr("mcpproxy.recorder.recovery.standard_observer", Accuser)
 
 
 @pytest.fixture

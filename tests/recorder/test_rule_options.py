@@ -135,7 +135,10 @@ def test_a_journal_is_judged_by_the_rules_of_its_session(
     entries = [start(terms), *OPENED, *listing(2), EXIT]
     JournalFolder(trace, entries)
     assert recover(str(trace))
-    assert capsys.readouterr() == ("", "imported\nasked\n")  # stdout is for the results of whoever folds
+    assert capsys.readouterr() == (
+        "",
+        "imported\nasked\n",
+    )  # stdout is for the results of the command that recovers
     record(tmp_path / "live.jsonl", terms, [*OPENED, *listing(2)])
     assert ("HOUSE-001", 4) in found(trace)
     assert trace.read_bytes() == (tmp_path / "live.jsonl").read_bytes()

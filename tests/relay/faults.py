@@ -48,7 +48,7 @@ def while_lingering() -> None:
 def while_abandoning() -> None:
     """A fault, and then another one when the connection is let go of."""
     break_down(Dial, "_on_addresses")
-    break_down(End, "look_away", 3, ValueError("out of order as well"))
+    break_down(End, "unwatch", 3, ValueError("out of order as well"))
 
 
 FAULTS: dict[str, Callable[[], None]] = {

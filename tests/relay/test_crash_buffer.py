@@ -1,4 +1,4 @@
-"""The chunk in hand outlives a relay that is killed between forwarding and journaling."""
+"""The crash buffer outlives a relay that is killed between forwarding and journaling."""
 
 import errno
 import os

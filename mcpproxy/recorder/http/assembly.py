@@ -1,9 +1,8 @@
 """From the journal of connections to events: the assembly of a recording over HTTP.
 
-Each connection is taken apart by an ``Http1Connection``; what it finds becomes heads, frames and ends. All
-that can be blamed (heads and frames) is numbered by one counter, in the order of its completion; exchanges
-are counted over all connections. Credentials are masked here: neither the trace nor the judge sees them.
-"""
+An ``Http1Connection`` parses the bytes of each connection; its pieces become heads, frames and ends. Heads
+and frames, which findings refer to, are numbered by one counter in the order of their completion. Exchanges
+are counted over all connections. Credentials are masked here: neither the trace nor the judge sees them."""
 
 import re
 from collections.abc import Iterator
@@ -46,13 +45,13 @@ from mcpproxy.trace.members import member
 from mcpproxy.trace.records import Encoded, Recorded
 
 OPAQUE_BYTES: Final = 1 << 20
-"""Bytes that are no HTTP are told when this many have passed, and at the end."""
+"""Bytes that are not HTTP are recorded as a count, each time this many have passed and at the end."""
 
 _LOOK_BYTES: Final = 2 << 20
-"""How much content may come before it is looked again how much is held."""
+"""How much content may come until the amount that is held is checked again."""
 
 _CONNECTION_COST: Final = 4 << 10
-"""About what an open connection takes in a checkpoint."""
+"""About how many bytes an open connection takes in a checkpoint."""
 
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]+ [^ \r\n]+ HTTP/1\.[01]\r?\n")
 _BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
@@ -61,9 +60,8 @@ _BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
 class HttpAssembly:
     """All connections of one recording.
 
-    ``take`` is given the records of the journal, one after another, and gives the events that are complete
-    with each. ``start`` is what the START record says, as JSON.
-    """
+    ``take`` reads the records of the journal one after another and gives the events that are complete with
+    each. ``start`` is the payload of the START record."""
 
     TRANSIENT = ("_mask", "_heads", "_contents")
 
@@ -72,7 +70,7 @@ class HttpAssembly:
         self._endpoint: str = member(members, "endpoint", str, "/mcp")
         self._is_forward: bool = members.get("mode") == "forward"
         self._keep: bool = bool(members.get("keep_credentials"))
-        # An old relay gives no salt; what it tells then is the best there is.
+        # An old relay gives no salt; the START record itself is the next best key.
         self._salt = salt_of(members) or blake2b(start, digest_size=32).digest()
         self._connections: dict[int, Connection] = {}
         self._learned: dict[str, None] = {}  # session ids out of URLs
@@ -86,7 +84,7 @@ class HttpAssembly:
         self.begin()
 
     def begin(self) -> None:
-        """Make what is not in a checkpoint."""
+        """Make the attributes that are not in a checkpoint."""
         self._mask = Masker(self._salt, keep=self._keep, learned=self._learned)
         self._heads = HeadReader(self._mask, self._endpoint, is_forward=self._is_forward)
         self._contents = Contents(self._mask, self._budget, self._held)
@@ -98,7 +96,7 @@ class HttpAssembly:
 
     @property
     def held_bytes(self) -> int:
-        """About how much a checkpoint would hold."""
+        """About how many bytes a checkpoint would take."""
         total = 0
         for connection in self._connections.values():
             total += _CONNECTION_COST
@@ -114,7 +112,7 @@ class HttpAssembly:
 
     @property
     def open_streams(self) -> int:
-        """How many of them are event streams by now."""
+        """How many of them are event streams."""
         return sum(
             isinstance(exchange.server.body, EventBody)
             for connection in self._connections.values()
@@ -122,9 +120,9 @@ class HttpAssembly:
         )
 
     def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """What a record of the journal brings to light, bit by bit, as it is asked for.
+        """The events of a record of the journal, made as they are asked for.
 
-        All of it is to be asked for before the next record is taken.
+        All of them must be asked for before the next record is taken.
         """
         self.at_ns = at_ns
         if kind not in _BYTES:
@@ -134,7 +132,7 @@ class HttpAssembly:
         return found if self._contents.grown < _LOOK_BYTES else self._then_spill(found, at_ns)
 
     def _bytes(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """What bytes of a connection bring to light."""
+        """The events of bytes of a connection."""
         connection = self._connection(number)
         if connection.is_lost and not self._is_found_again(connection, kind, payload):
             side: Side = "client" if kind == journal.CLIENT else "server"
@@ -147,7 +145,7 @@ class HttpAssembly:
         return self._read(connection, http.proxy(payload, at_ns))
 
     def _held(self) -> int:
-        """How much is held of what is not over yet."""
+        """How many bytes are held of bodies and events that have not ended yet."""
         return sum(size for size, _ in self._holding())
 
     def _holding(self) -> list[tuple[int, ContentOwner]]:
@@ -163,7 +161,7 @@ class HttpAssembly:
         ]
 
     def _then_spill(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
-        """``found``, and the longest of what is held if that is too much by now."""
+        """``found``, then the longest bodies and events that are held, if they are too much by now."""
         yield from found
         self._contents.grown = 0
         holding = sorted(self._holding(), key=itemgetter(0))
@@ -177,7 +175,7 @@ class HttpAssembly:
                 yield event
 
     def _from_relay(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """What the relay says of a connection."""
+        """The events of a record that the relay wrote on a connection."""
         if kind == journal.CONNECT:
             peers = object_of(payload)
             self._connections[number] = Connection(number)
@@ -193,7 +191,8 @@ class HttpAssembly:
             yield from self._read(connection, connection.http.opaque(at_ns))
 
     def gap(self, at_ns: int) -> list[Recorded]:
-        """Bytes of nobody knows which connection are missing: what was under way is not followed further."""
+        """Bytes are missing and their connection is unknown: exchanges under way are not followed any
+        further."""
         found: list[Recorded] = []
         self._had_gap = True
         for connection in self._connections.values():
@@ -207,7 +206,7 @@ class HttpAssembly:
         return found
 
     def end(self) -> list[Recorded]:
-        """The journal is over. What is under way did not end; it is not followed any further."""
+        """The journal is over. Exchanges under way have not ended; they are not followed any further."""
         found: list[Recorded] = []
         for connection in self._connections.values():
             found += self._abandoned(connection, None)
@@ -215,7 +214,7 @@ class HttpAssembly:
         return found
 
     def refeed(self, record: Encoded) -> None:
-        """After a checkpoint: encoded bytes that the trace holds, for the decoder that had read them."""
+        """After a checkpoint: feed a decoder again the encoded bytes that it had read, from the trace."""
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
                 half = exchange.client if record.sender == CLIENT else exchange.server
@@ -233,7 +232,7 @@ class HttpAssembly:
     def _is_found_again(self, connection: Connection, kind: int, payload: bytes) -> bool:
         """Whether a request begins here, on a connection of which something is missing.
 
-        Clients await the answer before they ask again, so what comes next belongs together.
+        Clients wait for the answer before the next request, so request and answer can be followed again.
         """
         if kind != journal.CLIENT or not _REQUEST_LINE.match(payload):
             return False
@@ -248,7 +247,7 @@ class HttpAssembly:
         if not connection.ended:
             connection.first = "proxy" if payload == journal.DROPPED else side
         http = connection.http
-        # We let go of a peer that may have had more to say: to the framing that is a reset.
+        # We closed the connection of a peer that may have had more to send: to the framing that is a reset.
         pieces = (http.client_eof if side == CLIENT else http.server_eof)(at_ns, payload != b"")
         connection.ended += (side,)
         by_us = connection.ended[0] if connection.first == "proxy" else ""
@@ -265,12 +264,12 @@ class HttpAssembly:
         del self._connections[connection.number]
 
     def _forget(self, connection: Connection) -> None:
-        """What was under way on a connection is not any more."""
+        """Forget the exchanges of a connection."""
         self._budget.spent -= sum(exchange.cost for exchange in connection.exchanges.values())
         connection.exchanges.clear()
 
     def _abandoned(self, connection: Connection, at_ns: int | None) -> Iterator[Recorded]:
-        """What is held of messages that will not be seen whole."""
+        """What is held of messages that will not be complete."""
         for exchange in connection.exchanges.values():
             for half, of in exchange.halves:
                 if not half.is_over and half.body is not None:
@@ -284,8 +283,7 @@ class HttpAssembly:
     # Pieces
 
     def _read(self, connection: Connection, pieces: list[Piece]) -> Iterator[Recorded]:
-        # The hot loop: all that passes comes through here. Types are compared, which is the fastest way to
-        # tell pieces apart.
+        # The hot loop: all traffic comes through here. Comparing types is faster than isinstance or match.
         for piece in pieces:
             if type(piece) is BodyPart:
                 exchange = connection.exchanges[piece.exchange]
@@ -356,10 +354,10 @@ class HttpAssembly:
         )
 
     def _is_masked(self, exchange: OpenExchange, head: MaskedHead) -> bool:
-        """Whether the content behind a head may be credentials."""
+        """Whether the body after a head may hold credentials."""
         if self._keep:
             return False
-        # In forward mode the endpoint is a guess: what turns out to be no JSON-RPC is masked there too.
+        # In forward mode the endpoint is a guess: a body that is not JSON-RPC is masked there too.
         return not exchange.endpoint or (self._is_forward and not head.streams)
 
     def _side_over(
@@ -381,7 +379,7 @@ class HttpAssembly:
             by = _blame(exchange.cut_by) if exchange.cut_by else None
             yield ExchangeEnd(exchange.number, connection.number, bool(by), by, at_ns)
 
-    # What is no HTTP
+    # Bytes that are not HTTP
 
     def _opaque(
         self, connection: Connection, of: Side, size: int, why: str, at_ns: int
@@ -404,7 +402,7 @@ class HttpAssembly:
 
 
 def _by_proxy(piece: Piece, by_us: str) -> Piece:
-    """A cut that the framing lays to the peer whom we let go first."""
+    """A cut that the framing attributes to the peer whose connection we closed first."""
     return piece._replace(by="proxy") if isinstance(piece, Cut) and piece.by == by_us else piece
 
 

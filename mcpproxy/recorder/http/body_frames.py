@@ -1,8 +1,7 @@
-"""From the content of an HTTP message to frames: a body is one, an event stream is one per event.
+"""From the content of an HTTP message to frames: one for a body, one for each event of an event stream.
 
-A body that is compressed is decoded here, in the copy. What is too long to hold, or would cost too much
-memory to judge, comes in pieces: it is recorded whole and not judged.
-"""
+A compressed body is decoded here, in the recorder's copy. What is too long to hold, or would take too much
+memory to judge, becomes several pieces: it is recorded completely and not judged."""
 
 from collections.abc import Iterable, Iterator
 from io import BytesIO
@@ -17,18 +16,18 @@ BODY_BYTES: Final = 16 << 20
 """The longest body, or event, that may become one frame."""
 
 PIECE_BYTES: Final = 1 << 20
-"""How long a piece of a longer one is in the trace."""
+"""The length of a piece of a longer body or event in the trace."""
 
 
 class WholeBody:
-    """A body that is one frame; one too long to hold comes in several."""
+    """A body, which becomes one frame, or several if it is too long to hold."""
 
     __slots__ = ("_at_ns", "_first", "_held", "_sender")
 
     def __init__(self, sender: Sender) -> None:
         self._sender: Sender = sender
-        self._first = b""  # all that came, while that is one part
-        self._held: BytesIO | None = None  # gives its content away without copying it
+        self._first = b""  # all of the body, as long as it came in one part
+        self._held: BytesIO | None = None  # getvalue does not copy the content
         self._at_ns = 0
 
     @property
@@ -59,12 +58,12 @@ class WholeBody:
         self._held.write(data)
 
     def spill(self) -> Iterator[Frame]:
-        """What is held, as a piece of a longer one: there is no more room to hold it."""
+        """Give what is held as a piece of a longer body, because there is no more room to hold it."""
         if self.held_bytes:
             yield self._frame(self._at_ns, is_whole=False, continues=True)
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> tuple[Frame, ...]:
-        """The content is over, or cut short. Without a time, the one of its last part stands."""
+        """The content has ended or was cut. Without a time, the time of its last part is used."""
         if not self.held_bytes:
             return ()
         return (self._frame(self._at_ns if at_ns is None else at_ns, is_whole=is_whole, continues=False),)
@@ -76,7 +75,7 @@ class WholeBody:
 
 
 class EventBody:
-    """An event stream: one frame per event, as it comes; an event too long to hold comes in several."""
+    """An event stream: each event becomes one frame, or several if it is too long to hold."""
 
     __slots__ = ("_at_ns", "_framer", "_sender", "held_bytes")
 
@@ -98,13 +97,13 @@ class EventBody:
         return (event_frame(self._sender, block),)
 
     def spill(self) -> Iterator[Frame]:
-        """What is held, as a piece of a longer event: there is no more room to hold it."""
+        """Give what is held as a piece of a longer event, because there is no more room to hold it."""
         if raw := self._framer.spill():
             self.held_bytes -= len(raw)
             yield Frame(0, self._sender, raw, self._at_ns, False, True, event=SseEvent(b"", b""))
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
-        """The stream is over. What no blank line ended is no event, however the stream ended."""
+        """The stream has ended. What no blank line ended is not an event, however the stream ended."""
         del is_whole
         return self._frames(self._framer.end(self._at_ns if at_ns is None else at_ns))
 
@@ -123,12 +122,12 @@ class EventBody:
 
 _FEW_BLOCKS: Final = 4
 _BARE_BYTES: Final = 16
-"""Short comments and blank lines that came at once become one frame: each by itself would make a record of
-fifty times its size."""
+"""Short comments and blank lines that came together become one frame: a record for each would be fifty times
+its size."""
 
 
 def _is_bare(block: SseBlock) -> bool:
-    """Whether a block says nothing to a client: a comment, or blank lines."""
+    """Whether a block means nothing to a client: a comment or blank lines."""
     return block.complete and block.data is block.id is block.event is block.retry is None
 
 
@@ -152,7 +151,7 @@ _PIECE: Final = Malformed(Flaw.NOT_JSON)
 
 
 def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
-    """The same bytes in ``at_least`` so many frames of up to ``PIECE_BYTES``, none of which is judged."""
+    """The same bytes in at least ``at_least`` frames of up to ``PIECE_BYTES``, which are not judged."""
     raw, event = frame.raw, frame.event
     if event is not None:
         raw = event.before + (b"" if event.after is None else raw + event.after)
@@ -164,12 +163,14 @@ def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
         goes_on = frame.continues or stop < end
         is_whole = frame.terminated and not goes_on
         piece = Frame(0, frame.sender, raw[start:stop], frame.observed_at_ns, is_whole, goes_on, event=event)
-        yield piece.understood(_PIECE)  # to parse it would cost what the pieces are to save
+        yield piece.understood(
+            _PIECE
+        )  # marked so that nobody parses it, which would take the memory that the pieces save
         start = stop
 
 
 def _between_characters(raw: bytes, start: int, stop: int) -> int:
-    """Not behind ``stop``, and not within a character if it is UTF-8, so that a piece can be read as text."""
+    """``stop``, or up to three bytes before it so as not to split a UTF-8 character."""
     for back in range(4):
         if stop - back <= start:
             break
@@ -182,10 +183,10 @@ Body = WholeBody | EventBody
 
 
 class ContentDecoder:
-    """The content coding of one body, undone. ``why`` says why it cannot be, empty while it can."""
+    """Decodes the content coding of one body. ``why`` says why it cannot, empty while it can."""
 
     TRANSIENT = ("_decoder",)
-    """Not in a checkpoint: it is shown again what the trace keeps of the encoded bytes."""
+    """Not in a checkpoint: it is fed again the encoded bytes that the trace holds."""
 
     def __init__(self, coding: str) -> None:
         self.coding = coding
@@ -194,25 +195,25 @@ class ContentDecoder:
         self.begin()
 
     def begin(self) -> None:
-        """Start from the first byte, also after a checkpoint was read."""
+        """Begin with the first byte, also after a checkpoint was read."""
         self._decoder = decoder(self.coding)
         if self._decoder is None:
             self.why = f"the content coding {self.coding} cannot be undone here"
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The content that ``data`` brings, little by little; nothing once ``why`` is set."""
+        """The decoded content of ``data``, part by part; nothing once ``why`` is set."""
         if self._decoder is not None:
             yield from self._decoder.parts(data)
             self.why = self._decoder.why
 
     def end(self) -> None:
-        """The body is over: ``why`` says if its content is not."""
+        """The body has ended. ``why`` is set if its content is incomplete."""
         if self._decoder is not None:
             self._decoder.end()
             self.why = self._decoder.why
 
 
 def coding_of(field: str | None) -> str:
-    """What a Content-Encoding field says, empty if that is nothing."""
+    """The codings that a Content-Encoding field names; empty if there are none."""
     names = [name.strip(" \t").lower() for name in (field or "").split(",")]
     return ", ".join(name for name in names if name not in ("", "identity"))

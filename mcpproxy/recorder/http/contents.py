@@ -1,9 +1,7 @@
-"""Contents of HTTP messages on their way into the trace: decoded, masked, in pieces where they must be.
+"""Contents of HTTP messages on their way into the trace: decoded, masked and, where necessary, in pieces.
 
-A body that is compressed is filed twice: as ``Encoded`` records, the bytes that passed, and as the frames
-that they stand for. Where masking changes what they stand for, the encoded bytes are left out. A note says of
-each body that it was masked.
-"""
+A compressed body is recorded twice: the bytes that passed as ``Encoded`` records, and the decoded frames.
+Where masking changes the frames, the encoded bytes are left out. A note tells of each masked body."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
@@ -17,17 +15,17 @@ from mcpproxy.session.frame import CLIENT, SERVER, Frame, Note, Sender, SseEvent
 from mcpproxy.trace.records import Encoded, Recorded
 
 _RECORD_BYTES: Final = 160
-"""About what the record of a frame takes beside its content."""
+"""About how many bytes the record of a frame takes beside its content."""
 
 _SLICE_BYTES: Final = 16 << 10
-"""So much of an event stream that was decoded is taken apart at a time: it may be thousands of events."""
+"""How much of a decoded event stream is cut into frames at a time: it may hold thousands of events."""
 
 _TOO_MUCH_DECODED: Final = f"content not recorded: it decodes to more than {DECODED_RATIO} times what passed"
 _TOO_MUCH_HELD: Final = f"what is not over yet takes more than {HELD_BYTES >> 20} MiB: recorded in pieces"
 
 
 class ContentOwner(NamedTuple):
-    """Whose content it is: one half of an exchange on a connection, and who says it."""
+    """Where a content belongs: one side of an exchange on a connection, and who sends it."""
 
     connection: Connection
     exchange: OpenExchange
@@ -36,7 +34,7 @@ class ContentOwner(NamedTuple):
 
     @property
     def sender(self) -> Sender:
-        """The peer whose part it is; ours is the server's."""
+        """The peer whose side it is; our own answers are on the server's side."""
         return CLIENT if self.of == "client" else SERVER
 
     def encoded(self, data: bytes, at_ns: int) -> Encoded:
@@ -49,21 +47,21 @@ class ContentOwner(NamedTuple):
 
 
 class Contents:
-    """Takes contents of all connections. Its frames have no number yet.
+    """Turns the contents of all connections into frames, which have no number yet.
 
-    ``mask`` hides what nobody is to read, ``budget`` is the memory for what is judged, and ``held`` tells
-    how much is held of what is not over yet.
-    """
+    ``mask`` masks credentials, ``budget`` limits the memory for judging, and ``held`` gives the number of
+    bytes that are held of bodies and events that have not ended."""
 
     def __init__(self, mask: Masker, budget: Budget, held: Callable[[], int]) -> None:
         self._mask = mask
         self._budget = budget
         self._held = held
         self.grown = 0
-        """How much content came since somebody last looked at what is held."""
+        """How much content came since the amount that is held was last checked."""
 
     def feed(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterable[Recorded]:
-        """The next bytes of a content, transfer coding removed. All that it gives is to be asked for."""
+        """Take the next bytes of a content, without transfer coding. The caller must ask for all the
+        events."""
         half = owner.half
         if half.decoder is not None:
             return self._feed_decoder(owner, half.decoder, data, at_ns)
@@ -74,7 +72,7 @@ class Contents:
         return self._framed(owner, frames) if frames else ()
 
     def spill(self, owner: ContentOwner, at_ns: int) -> Iterator[Recorded]:
-        """File what is held of a content that goes on; it is not judged then."""
+        """Give what is held of a content that goes on. It is not judged then."""
         half = owner.half
         if half.body is None:
             return
@@ -86,7 +84,7 @@ class Contents:
         yield from self._framed(owner, half.body.spill())
 
     def end(self, owner: ContentOwner, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
-        """The content is over, or cut short. Without a time, the one of its last bytes stands."""
+        """The content has ended or was cut. Without a time, the time of its last bytes is used."""
         half = owner.half
         body, half.body = half.body, None
         if body is None:
@@ -133,14 +131,14 @@ class Contents:
             for event in self._framed(owner, half.body.feed(part, at_ns)):
                 self._budget.decoded_left -= _RECORD_BYTES
                 yield event
-        # Whether something in an event is masked is known by now.
+        # By now it is known whether something in an event is masked.
         if is_stream and not half.is_masked and not half.is_noted:
             yield owner.encoded(data, at_ns)
         if why := why or decoder.why:
             yield from self._unreadable(owner, why, data, at_ns)
 
     def _affordable_parts(self, contents: Iterable[bytes], is_stream: bool) -> Iterator[bytes]:
-        """What was decoded, part by part; an empty one stands for what is not to be recorded."""
+        """Decoded content, part by part. An empty part means that the rest is too much to be recorded."""
         for content in contents:
             size = _SLICE_BYTES if is_stream else len(content)
             for start in range(0, len(content), size):
@@ -154,9 +152,8 @@ class Contents:
     def _keep_back(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterator[Encoded]:
         """Keep encoded bytes until it is known whether something in them is masked.
 
-        Of a body that is too long for that, those that may be credentials are left out, and those that may
-        only repeat a session id are not.
-        """
+        If a body is too long for that, its encoded bytes are left out if they may hold credentials, and
+        recorded if they may only repeat a session id."""
         half = owner.half
         if half.kept_bytes <= BODY_BYTES:
             half.kept = half.kept or []
@@ -168,7 +165,7 @@ class Contents:
             yield from self._file_kept(owner)
 
     def _file_kept(self, owner: ContentOwner) -> Iterator[Encoded]:
-        """File what was kept back, unless it may be credentials."""
+        """Give what was kept back, unless it may hold credentials."""
         half = owner.half
         kept, half.kept = half.kept, None
         if not half.is_masked:
@@ -176,11 +173,12 @@ class Contents:
                 yield owner.encoded(data, at_ns)
 
     def _unreadable(self, owner: ContentOwner, why: str, data: bytes, at_ns: int) -> Iterator[Recorded]:
-        """A body cannot be decoded. A piece that goes on says so to the judge, who concludes nothing then."""
+        """A body cannot be decoded. Its frame is marked as incomplete, so that nothing is concluded from
+        it."""
         owner.half.body = None
         yield from self._file_kept(owner)
         yield owner.note("not-decoded", why, at_ns)
-        if owner.half.is_masked:  # in what nobody can read, nothing can be masked
+        if owner.half.is_masked:  # nothing can be masked in what cannot be decoded
             yield owner.note("withheld", "the body may hold credentials", at_ns)
         else:
             piece = Frame(0, owner.sender, data, at_ns, terminated=False, continues=True)
@@ -200,7 +198,7 @@ class Contents:
                 yield frame
 
     def _affordable(self, owner: ContentOwner, frame: Frame) -> Iterable[Frame]:
-        """A frame, or its pieces where there is no memory to judge it."""
+        """A frame, or its pieces if there is not enough memory to judge it."""
         half, exchange = owner.half, owner.exchange
         if frame.continues or half.is_long:
             half.is_long = frame.continues
@@ -222,11 +220,11 @@ class Contents:
         if event is None or not (is_changed or ids):
             return is_changed
         mask, before, after = self._mask, event.before, event.after
-        # Without an after, they repeat the frame's bytes.
+        # Without ``after``, these bytes repeat the frame.
         before = b"" if is_changed and after is None else mask.ids(before, ids)
         after = None if after is None else mask.ids(after, ids)
         id = None if event.id is None else mask.text(event.id, ids)
-        # What masking leaves as it is, it gives back itself.
+        # Masking returns the same object if it changes nothing.
         if before is event.before and after is event.after and id is event.id:
             return is_changed
         around = SseEvent(before, after, id, event.name, event.retry)
@@ -235,7 +233,7 @@ class Contents:
         return is_changed
 
     def _masked(self, owner: ContentOwner, frame: Frame) -> bytes:
-        """The bytes of a frame, without what nobody is to read."""
+        """The bytes of a frame with credentials masked."""
         connection = owner.connection
         if frame.event is not None and frame.event.name == "endpoint":
             connection.learn(self._mask.ids_in(frame.raw.decode("latin-1")))

@@ -1,6 +1,6 @@
-"""Heads of HTTP messages on their way into the trace: masked, and what of them the assembly goes by.
+"""Heads of HTTP messages on their way into the trace: masked, and with what the assembly needs to know.
 
-Peers send the same heads again and again: one that is byte for byte like one before is not read twice.
+Peers repeat their heads, so a head that equals an earlier one byte for byte is not read again.
 """
 
 from typing import Final
@@ -20,11 +20,10 @@ _REMEMBERED: Final = 256
 class MaskedHead:
     """What is known of a head.
 
-    ``headers`` and ``target`` (of a request) are masked; ``ids`` are the session ids in them that are looked
-    for elsewhere, as they were. ``streams`` and ``coding`` say what body follows: an event stream, and under
-    which content coding, empty for none. ``endpoint`` is whether a request goes to the MCP endpoint,
-    ``resumes`` whether it names an event, in whose id any session id of its connection is masked.
-    """
+    ``headers`` and ``target`` (of a request) are masked. ``ids`` are the session ids in them, unmasked, to
+    look for elsewhere. ``streams`` says whether the body is an event stream, ``coding`` its content coding,
+    empty for none. ``endpoint`` says whether a request goes to the MCP endpoint, ``resumes`` whether it names
+    an event; in that event's id any session id of the connection is masked."""
 
     headers: Headers
     ids: tuple[str, ...]
@@ -36,7 +35,7 @@ class MaskedHead:
 
 
 class HeadReader:
-    """Reads the heads of one recording, for an ``endpoint`` behind a reverse proxy or in forward mode."""
+    """Reads the heads of one recording, for the path ``endpoint``, as a reverse or a forward proxy."""
 
     def __init__(self, mask: Masker, endpoint: str, *, is_forward: bool) -> None:
         self._mask = mask
@@ -46,7 +45,7 @@ class HeadReader:
 
     def read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> MaskedHead:
         """What is known of a head on a connection whose session ids up to now are ``ids``."""
-        if self._mask.has_learned:  # what of a URL is masked hangs on more than its bytes
+        if self._mask.has_learned:  # then masking a URL depends on more than its bytes
             return self._read(start, ids)
         head = self._known.get(start.raw)
         if head is None:
@@ -80,9 +79,8 @@ class HeadReader:
     def _is_endpoint(self, start: RequestStart, fields: Fields) -> bool:
         """Whether a request goes to the MCP endpoint.
 
-        Behind a reverse proxy there is one path. In forward mode every server has its own; there it is also
-        what asks for an event stream or names a session.
-        """
+        As a reverse proxy there is one path. In forward mode every server has its own, so a request that
+        accepts an event stream or names a session counts too."""
         path = start.target.partition("?")[0]
         if not self._is_forward:
             return path == self._endpoint

@@ -1,27 +1,26 @@
-"""What it would take to judge a text, before it is parsed.
+"""Estimate the memory that it takes to judge a text, before it is parsed.
 
-The recorder shares its memory limit with the relay, in a container often a small one. A body of a given
-length may take three times that to parse (one long string) or forty times (many small objects), so what
-decides is not how long it is but what is in it.
-"""
+The recorder shares its memory limit with the relay, and in a container the limit is often small. Parsing may
+take three times the length of a body (one long string) or forty times (many small objects). So the content
+decides, not the length."""
 
 import re
 from collections.abc import Callable
 from typing import Final
 
 BUDGET_BYTES: Final = 72 << 20
-"""All that may be spent at a time on bodies and events that are judged: their bytes and what they become."""
+"""How much memory bodies and events that are judged may take at a time, parsed values included."""
 
 SMALL_BYTES: Final = 256 << 10
-"""What is no longer than this may be judged whatever it holds: that takes some 10 MiB at the worst."""
+"""A text up to this length is always judged: it takes some 10 MiB at worst."""
 
 HELD_BYTES: Final = 24 << 20
-"""So much may be held of bodies and events that are not over yet, of all connections together."""
+"""How many bytes may be held of bodies and events that have not ended, over all connections."""
 
 DECODED_BYTES: Final = 8 << 20
 DECODED_RATIO: Final = 16
-"""Of content under a content coding so much is recorded in a session as it reads decoded: the first
-``DECODED_BYTES``, and ``DECODED_RATIO`` times all that has passed."""
+"""How much decoded content is recorded in a session: ``DECODED_BYTES``, and ``DECODED_RATIO`` times all bytes
+that have passed."""
 
 # Measured with CPython 3.11 and orjson 3.11: the parser's own tree, the values, and the text written once
 # more to see whether a name is repeated. Every value but the first stands behind a comma or an opening.
@@ -29,11 +28,11 @@ _COPIES: Final = 4
 _EACH_BYTES: Final = {b",": 80, b":": 80, b"{": 256, b"[": 80}
 
 _READ_AGAIN_FACTOR: Final = 3
-"""For what the fast parser does not read, or not exactly."""
+"""Factor for texts that the fast parser cannot read, or not exactly: they are parsed again."""
 
 _STRUCTURE: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,:]', re.DOTALL)
 
-# All of a text is looked at with what is written in C: a regular expression would take a second for 16 MiB.
+# Whole texts are searched with functions in C: a regular expression would take a second for 16 MiB.
 _BLOCK_BYTES: Final = 64 << 10
 _DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 _BEYOND_64_BITS: Final = b"0" * 20
@@ -42,22 +41,23 @@ _TWO_WIDE: Final = bytes(range(0xF0))
 
 
 class Budget:
-    """The memory for judging that all connections share. ``spent`` is what is held for longer.
+    """The memory for judging that all connections share.
 
-    ``decoded_left`` is how much may still be recorded of what was decoded.
-    """
+    ``spent`` is the part that is taken as long as exchanges are under way. ``decoded_left`` is how much
+    decoded content may still be recorded."""
 
     spent = 0
     decoded_left = DECODED_BYTES
 
     def passed(self, size: int) -> None:
-        """So many bytes have passed."""
+        """Count bytes that have passed."""
         self.decoded_left += DECODED_RATIO * size
 
     def cost(self, raw: bytes, held: Callable[[], int] = int) -> int | None:
-        """What it costs to judge ``raw`` now, 0 if that is not worth counting; ``None`` if it is too much.
+        """The memory to judge ``raw`` now in bytes, 0 if it is too little to count, ``None`` if it is too
+        much.
 
-        ``held`` tells how much is held beside it of what is not over yet.
+        ``held`` gives how many bytes are held of bodies and events that have not ended.
         """
         if len(raw) <= SMALL_BYTES:
             return 0
@@ -66,9 +66,9 @@ class Budget:
 
 
 def cost(raw: bytes) -> int:
-    """About how many bytes of memory it takes to judge ``raw``, its own included; too many, if anything.
+    """About how many bytes of memory it takes to judge ``raw``, its own included; rather too many.
 
-    More than ``BUDGET_BYTES`` means just that.
+    Above ``BUDGET_BYTES`` the figure is not exact.
     """
     text = len(raw) * (_COPIES + _width(raw))
     rough = sum(raw.count(sign) * size for sign, size in _EACH_BYTES.items())
@@ -77,7 +77,7 @@ def cost(raw: bytes) -> int:
     factor = _READ_AGAIN_FACTOR if _is_read_again(raw) else 1
     if text + factor * rough <= BUDGET_BYTES:
         return text + factor * rough
-    # Much of that may stand within strings, where it costs nothing.
+    # Many of these signs may stand within strings, where they cost nothing.
     total = text
     for found in _STRUCTURE.finditer(raw):
         total += factor * _EACH_BYTES.get(found[0], 0)
@@ -95,7 +95,7 @@ def _is_read_again(raw: bytes) -> bool:
 
 
 def _width(raw: bytes) -> int:
-    """How many bytes more a character of ``raw`` takes: one wide one makes all of its string as wide."""
+    """How many more bytes a character takes in memory: one wide character makes its whole string wide."""
     if b"\\u" in raw:
         return 4 if b"\\ud" in raw or b"\\uD" in raw else 2
     if raw.isascii():

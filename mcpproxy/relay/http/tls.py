@@ -57,8 +57,8 @@ class TlsSocket:
             raise BlockingIOError from None
 
     def shutdown(self, how: int) -> None:
-        # close_notify tells a client that the answer is complete. A server gets only a FIN, as its client
-        # did: unwrap() could discard what the server has just sent.
+        # close_notify tells a client that the answer is complete. A server only gets a FIN:
+        # unwrap() could discard what the server has just sent.
         if self._sock.server_side:
             try:
                 self._sock.unwrap()
