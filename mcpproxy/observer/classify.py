@@ -51,7 +51,8 @@ _OPENING: Final = ("initialize", "server/discover")
 
 def read(frame: Frame, message: Single, at: str, history: History) -> MessageContext:
     """Return the context of ``message``, which is at the JSON Pointer ``at`` of ``frame``."""
-    context = MessageContext(frame, frame.sender, message, history.candidates, at=at)
+    # Positional: a keyword here costs 0.3 µs a message.
+    context = MessageContext(frame, frame.sender, message, history.candidates, None, False, at)
     # Every message comes through here. Comparing types is faster than ``isinstance`` or ``match``.
     if type(message) is Request:
         _read_request(context, message, history)

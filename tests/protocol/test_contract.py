@@ -344,7 +344,7 @@ def test_the_library_is_loaded_when_a_schema_or_what_is_wrong_calls_for_it(
     schema: Schema, value: JSON, loaded: bool
 ) -> None:
     code = (
-        "import sys; from mcpproxy.protocol import contract\n"
+        "import sys; from mcpproxy.protocol.schema import contracts as contract\n"
         f"contract.breaks({value!r}, {schema!r}, {NOW!r}); print('jsonschema_rs' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

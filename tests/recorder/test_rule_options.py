@@ -98,13 +98,14 @@ def test_a_rule_of_ones_own_judges_beside_the_others(trace: Path, tmp_path: Path
 
 
 SLIPS: Final[dict[str, tuple[str, str]]] = {
-    "it raises": ('print("asked")', "    raise KeyError(passing.at)"),
+    "it raises": ('print("asked")', "    raise KeyError(context.at)"),
     "it leaves": ('print("asked")', "    raise SystemExit"),
     "it reports no text": ('"client listed tools"', 'b"client listed tools"'),
     "it blames nobody we know": ('"/method")', '"/method", blame="moon")'),
     "its memory fails": (
-        "FAMILY = Family(",
-        "FAMILY = Family(notes=(Note(lambda passing, history: 1 / 0, ('request',), ('tools/list',)),),",
+        "FAMILY = RuleFamily(",
+        "FAMILY = RuleFamily("
+        "updates=(StateUpdate(lambda context, history: 1 / 0, ('request',), ('tools/list',)),),",
     ),
 }
 
@@ -120,7 +121,7 @@ def test_a_rule_that_fails_is_left_out_and_judging_goes_on(
     codes = [code for code, _ in found(trace)]
     assert codes[0] == "HOUSE-002"
     assert codes[-1] == "PROTO-007"
-    assert codes.count("HOUSE-001") == ("notes" in wrong)  # what is noted comes after all checks
+    assert codes.count("HOUSE-001") == ("updates" in wrong)  # updates run after all checks
     assert "HOUSE-001" in judge_error(trace)
     assert f"left out from frame 4 on: {tmp_path}/house/house.py:" in judge_error(trace)
     said = [line for line in capfd.readouterr().err.splitlines() if "judging" in line]

@@ -41,7 +41,7 @@ def test_ones_own_rules_judge_and_refuse_on_stdio(tmp_path: Path) -> None:
 
 
 def test_a_rule_that_fails_refuses_no_more(tmp_path: Path) -> None:
-    checks = house.CHECKS.replace('print("asked")', "1 / member(passing.message.params, 'by')")
+    checks = house.CHECKS.replace('print("asked")', "1 / member(context.message.params, 'by')")
     with Client(tmp_path, "HOUSE-001", MCP, "--rules", house.build(tmp_path, checks)) as client:
         client.ask(OPEN_MCP)
         client.send(INITIALIZED)
