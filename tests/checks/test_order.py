@@ -33,7 +33,8 @@ def asked_twice(row: Row) -> Row:
 
 
 def _names(row: Any) -> tuple[str, ...]:
-    return type(row).__slots__
+    names: tuple[str, ...] = vars(type(row))["__slots__"]
+    return names
 
 
 @cache

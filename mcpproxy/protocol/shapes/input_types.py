@@ -1,6 +1,6 @@
 """The types of what a server asks of a client: roots, sampling, elicitation, and the results.
 
-Written, named and taken from the specification as ``shapes_types`` says, of which this is a part.
+Written, named and taken from the specification as ``shapes.types`` says, of which this is a part.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Do params and results have the members and types that their method has in this revision?
 
-Shapes are built once per revision, on first use, from the tables in ``shapes_types``, ``shapes_input``
-and ``shapes_messages``. Members that no table lists are lawful. Of several variants the one is reported
+Shapes are built once per revision, on first use, from the tables in ``shapes.types``, ``shapes.input_types``
+and ``shapes.messages``. Members that no table lists are lawful. Of several variants the one is reported
 that the message was evidently meant to be.
 """
 

@@ -1,6 +1,6 @@
 """The params and the result of every method, in every revision, as text.
 
-How to read it is told in ``shapes_notation``; the types are in ``shapes_types``. The first three
+How to read it is told in ``shapes.notation``; the types are in ``shapes.types``. The first three
 blocks hold for every request, result and notification; a method's own row for a member goes before.
 A method without a block has nothing of its own to say. What a server asks for inside a result has
 no part in the first three: it is a request in name only.

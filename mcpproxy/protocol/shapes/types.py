@@ -1,7 +1,7 @@
 """The types that params and results are made of, in every revision, as text.
 
-How to read it is told in ``shapes_notation``. Names are those of the specification, or, for an object
-that the specification writes in place, our own. What a server asks of a client is in ``shapes_input``.
+How to read it is told in ``shapes.notation``. Names are those of the specification, or, for an object
+that the specification writes in place, our own. What a server asks of a client is in ``shapes.input_types``.
 
 Source: ``schema.ts`` of each revision. Where the JSON Schema generated from it is narrower (integers
 for numbers), the TypeScript wins. Ranges are those of its ``@minimum`` and ``@maximum``.
