@@ -23,3 +23,22 @@ def resolve_old_name(module: str, name: str, names: Mapping[str, tuple[str, str]
         stacklevel=3,
     )
     return getattr(import_module(now), called)
+
+
+class OldName:
+    """An attribute under its old name, in the body of a class: ``strays = OldName("unsolicited")``."""
+
+    def __init__(self, now: str) -> None:
+        self._now = now
+        self._name = now
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"{owner.__name__}.{name}"
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        warnings.warn(
+            f"{self._name} is {self._now} now; the old name goes with the next release",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(instance, self._now)

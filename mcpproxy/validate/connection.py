@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from mcpproxy import __version__
+from mcpproxy.base.renamed import OldName
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -50,6 +51,10 @@ class RpcConnection:
     ``server_requests`` holds the server's requests; ``replies`` are the results for them by method, and any
     other method gets the error -32601.
     """
+
+    heard = OldName("received")
+    strays = OldName("unsolicited")
+    asked = OldName("server_requests")
 
     def __init__(self, wire: Wire, revision: str = REVISIONS[-1], timeout_s: float = TIMEOUT_S) -> None:
         self.wire: Final = wire

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urljoin
 
+from mcpproxy.base.renamed import OldName
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Absent,
@@ -42,6 +43,8 @@ class HttpWire:
     """
 
     transport = "http"
+
+    tape = OldName("recording")
 
     def __init__(self, server: HttpEndpoint) -> None:
         self.server: Final = server

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from mcpproxy.base.renamed import OldName
 from mcpproxy.framing.lines import LineFramer
 from mcpproxy.recorder.http.body_frames import in_pieces
 from mcpproxy.recorder.http.memory_budget import BUDGET_BYTES, Budget
@@ -47,6 +48,8 @@ class StdioWire:
     """
 
     transport = "stdio"
+
+    tape = OldName("recording")
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import pytest
 
@@ -33,8 +33,7 @@ def asked_twice(row: Row) -> Row:
 
 
 def _names(row: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = vars(type(row))["__slots__"]
-    return names
+    return tuple(cast("type[Any]", type(row)).__slots__)
 
 
 @cache

@@ -64,7 +64,7 @@ class Seen:
 
 
 @slotted()
-class ServerNames:
+class NamesByCaller:
     """What the server of each caller calls itself; ``None`` where that is masked."""
 
     known: dict[str, str | None] = field(default_factory=dict[str, str | None])
@@ -263,7 +263,7 @@ def remember_name(context: MessageContext, history: History) -> None:
     """What the server calls itself."""
     name = _own_name(context, history)
     if not isinstance(name, Absent):
-        keep(history.beyond(ServerNames).known, history.caller, name, MAX_CALLERS)
+        keep(history.beyond(NamesByCaller).known, history.caller, name, MAX_CALLERS)
 
 
 def _server(context: MessageContext, history: History) -> str | None:
@@ -271,7 +271,7 @@ def _server(context: MessageContext, history: History) -> str | None:
     name = _own_name(context, history)
     if isinstance(name, Absent):
         nameless = "" if context.stateless and not history.blind else None
-        return history.beyond(ServerNames).known.get(history.caller, nameless)
+        return history.beyond(NamesByCaller).known.get(history.caller, nameless)
     return name
 
 

@@ -13,9 +13,9 @@ from mcpproxy.relay.journal import RESET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mcpproxy.relay.http.connection_records import Records
     from mcpproxy.relay.http.dial import Dial
     from mcpproxy.relay.http.proxy_interface import ProxyInterface
-    from mcpproxy.relay.http.records import Records
     from mcpproxy.relay.http.request_reader import RequestReader
     from mcpproxy.relay.http.socket import End
 

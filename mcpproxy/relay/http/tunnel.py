@@ -22,10 +22,10 @@ from __future__ import annotations
 import time
 
 from mcpproxy.relay import journal as journals
+from mcpproxy.relay.http.connection_records import Records
 from mcpproxy.relay.http.dial import Dial
 from mcpproxy.relay.http.loop import READ
 from mcpproxy.relay.http.pair import Pair
-from mcpproxy.relay.http.records import Records
 from mcpproxy.relay.http.reply import ESTABLISHED, reply
 from mcpproxy.relay.http.request_head import LIMIT_BYTES
 from mcpproxy.relay.http.request_reader import RequestReader
