@@ -377,7 +377,7 @@ def test_the_answer_repeats_the_id(id: object) -> None:
 def test_without_the_option_nothing_of_it_is_loaded(tmp_path: Path) -> None:
     script = (
         "import sys; from mcpproxy.cli.commands import run; code = run.run(sys.argv[1:]);"
-        "own = [m for m in sys.modules if '.enforce' in m or m == 'orjson'];"
+        "own = [m for m in sys.modules if 'gate' in m or 'enforce' in m or m == 'orjson'];"
         "print(sorted(own), file=sys.stderr)"
     )
     trace = str(tmp_path / "t.jsonl")
