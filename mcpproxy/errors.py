@@ -2,11 +2,11 @@
 
     McpProxyError
     ├── TraceError                  a recording that cannot be read, or not from here on
-    │   └── ForeignJournalError            a recording that is not to be completed where it lies
+    │   └── ForeignJournalError     a recording that is not to be completed where it lies
     ├── UsageError                  something was asked for that cannot be done as asked
     ├── RuleError                   a rule table that cannot be used
     ├── CustomRuleError             rules of the user's own that cannot be used
-    ├── UnfitTermsError             a session that cannot be judged as it was to be
+    ├── UnfitRuleOptionsError       a session that cannot be judged as it was to be
     ├── NotARecordError             a line of a recording that is not a record; its reader says where
     ├── WithheldError               a replayed message needs a name that the live server has not given
     └── ValidateError               a server does not do what a probe or a pin needs of it

@@ -81,12 +81,21 @@ def _execute(outcome: Outcome, files: Files) -> tuple[str, str]:
         shutil.rmtree(folder, ignore_errors=True)
     took = time.process_time() - started
     outcome.longest_s = max(outcome.longest_s, took)
-    outcome.peak_bytes = max(outcome.peak_bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+    outcome.peak_bytes = max(outcome.peak_bytes, _peak_bytes())
     if not kind and took > LONGEST_S:
         kind, text = "too long", f"took {took:.1f} s"
     if not kind and outcome.peak_bytes > PEAK_BYTES:
         kind, text = "too much memory", f"{outcome.peak_bytes >> 20} MiB"
     return kind, text
+
+
+def _peak_bytes() -> int:
+    """What this program took at most; on Linux ``ru_maxrss`` has what the process was before it, too."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 
 def _break_off(*_: object) -> None:

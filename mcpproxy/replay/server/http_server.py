@@ -147,7 +147,7 @@ class HttpReplayServer:
         came_at = asyncio.get_running_loop().time()
         session = self._session_of(request, body)
         if session is None:
-            return _refused(404, "RecordedSession not found")
+            return _refused(404, "Session not found")
         post, messages = session.post(body, came_at)
         headers = headers_of(post.exchange)
         if session.id and not self._is_http_sse and any(_is_initialize(live.message) for live in messages):
@@ -169,7 +169,7 @@ class HttpReplayServer:
             return self._http_sse_stream()
         session = self._by_id.get(request.headers.get(SESSION_ID, "")) or self._session_without_id
         if SESSION_ID in request.headers and (session is None or session is self._session_without_id):
-            return _refused(404, "RecordedSession not found")
+            return _refused(404, "Session not found")
         last_id = request.headers.get("last-event-id")
         stream = session.stream_of_event(last_id) if session and last_id else None
         if stream is not None:
