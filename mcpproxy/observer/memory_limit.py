@@ -38,8 +38,10 @@ def weight(raw: bytes) -> int:
     size = len(raw)
     if size <= _SMALL_BYTES:
         return 600 + 16 * size
+    # One wide character makes its whole string take four bytes for each.
+    text = size if raw.isascii() and raw.find(b"\\u") < 0 else 4 * size
     objects, arrays = 256 * raw.count(b"{"), 80 * raw.count(b"[")
-    return 600 + 4 * size + objects + arrays + 64 * raw.count(b",") + 80 * raw.count(b":")
+    return 600 + text + objects + arrays + 64 * raw.count(b",") + 80 * raw.count(b":")
 
 
 def measure(value: object, most: int = MOST_BYTES) -> int:

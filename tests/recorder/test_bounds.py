@@ -250,6 +250,14 @@ def test_the_judge_forgets_and_accuses_nobody_of_what_it_forgot(tmp_path: Path) 
     assert_judged_alike(trace)
 
 
+def test_a_few_long_messages_are_remembered(tmp_path: Path) -> None:
+    """Two calls of 8 MiB that wait for their answers at the same time."""
+    text = b"x" * (8 << 20)
+    call = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t","arguments":{"x":"%b"}}}\n'
+    trace = recorded(tmp_path, [START, client(call % (1, text)), client(call % (2, text)), EXIT])
+    assert tally_of(trace).judge_error is None
+
+
 def test_the_last_mark_is_not_lost(tmp_path: Path) -> None:
     """A run of lines at the end of a stream, before anything else."""
     trace = recorded(tmp_path, [START, stderr(b"\n" * 10), mark(journal.STDERR_EOF), EXIT])
