@@ -37,7 +37,7 @@ class Offers:
 
 
 def remember_offers(context: MessageContext, history: History) -> None:
-    """The members are named differently in each version; what is no object offers nothing."""
+    """Read the declarations, whose members differ by version. Only an object offers anything."""
     result = as_object(context.message.result) if isinstance(context.message, Response) else None
     if context.answers is not history.initialize or result is None or history.negotiated not in ACP:
         return

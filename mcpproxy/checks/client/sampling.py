@@ -104,7 +104,7 @@ def unprompted(context: MessageContext, history: History) -> Iterable[Violation]
     if busy or context.sender != SERVER or history.blind or history.scattered or not client.was_read:
         return ()
     if not all(defined(message.method, revision) for revision in context.candidates):
-        return ()  # Nor would it be right at another time.
+        return ()  # Not allowed at any time, so timing is irrelevant.
     if member(message.params, "_meta", RELATED_TASK) is not None:
         return ()  # The related request was answered with a task, which is still running.
     if history.over_http and history.initialize and client.last_answered_seq > history.initialize.seq:
