@@ -106,7 +106,7 @@ def elicitation_modes(declared: JSONObject, context: MessageContext) -> Iterator
 
 
 def remember_request(context: MessageContext, history: History) -> None:
-    """Record who sends the request, and its progress."""
+    """Record who sends the request, and over HTTP the number in its id."""
     message = context.message
     assert isinstance(message, Request)
     if context.stateless and history.over_http:
@@ -137,7 +137,7 @@ def _usual(context: MessageContext, history: History) -> bytes | None:
 
 
 _EACH_TIME: Final = (b"progressToken", b"logLevel", b"icons")
-"""Keys that count anew in every request that has them."""
+"""Keys that must be checked in every request that has them."""
 
 
 # How it is answered
