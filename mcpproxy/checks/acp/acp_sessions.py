@@ -187,7 +187,7 @@ def stop_reason(context: MessageContext, history: History) -> Iterator[Violation
 def _not_cancelled(
     asked: SentRequest, context: MessageContext, history: History, how: str, pointer: str
 ) -> Iterator[Violation]:
-    """A cancelled turn ends as one. The agent may not have read the cancel yet, so it has a second."""
+    """A cancelled turn must end as cancelled. The agent has one second to read the cancel."""
     id = member(asked.params, "sessionId")
     session = history.of(Sessions).open.get(id) if isinstance(id, str) else None
     if session is None or session.cancel_seq <= asked.seq:

@@ -307,7 +307,7 @@ def relative_path(context: MessageContext, history: History) -> Iterator[Violati
                 *_PATH.get(path, _ANY_PATH) if message.method in acp.SETUP else _ANY_PATH,
                 said,
                 pointer=f"{context.at}/params{pointer}",
-                at_most="warning" if command else None,  # a program's name may be looked up as by a shell
+                at_most="warning" if command else None,  # a bare program name may be looked up
             )
 
 

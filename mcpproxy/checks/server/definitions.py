@@ -81,7 +81,7 @@ def canonical(value: JSON) -> str:
 
 
 def _separate(waiting: list[tuple[str, Value]], count: int, opening: str) -> None:
-    """Commas before all but the first of the last ``count``, and before that what opens them."""
+    """Put ``opening`` before the first of the last ``count`` entries, and a comma before each other one."""
     for place in range(len(waiting) - count, len(waiting) - 1):
         before, value = waiting[place]
         waiting[place] = ("," + before, value)
@@ -102,7 +102,7 @@ def _number(number: int | float) -> str:
     except OverflowError:
         double = float("inf")
     if double in (float("inf"), float("-inf")) or double != double:
-        return "null" if isinstance(number, float) else hex(number)  # no JSON, but it has to be compared
+        return "null" if isinstance(number, float) else hex(number)  # not JSON, but must be compared
     mantissa, _, exponent = repr(double).partition("e")
     whole, _, fraction = mantissa.removeprefix("-").partition(".")
     fraction = "" if fraction == "0" else fraction

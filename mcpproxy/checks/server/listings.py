@@ -148,14 +148,14 @@ class ListState:
 
 @slotted()
 class Lists:
-    """Each list as one caller sees it, and how many calls of each caller were answered so far."""
+    """Each list as one caller sees it, and the number of answered tool calls by caller."""
 
     known: dict[tuple[str, str], ListState] = field(default_factory=dict[tuple[str, str], ListState])
     calls: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def listed(history: History, method: str) -> ListState:
-    """What this session, or the caller of this stateless request, knows of the list of ``method``."""
+    """What this session, or the caller of a stateless request, knows of the list of ``method``."""
     known, key = history.beyond(Lists).known, (history.caller, method)
     found = known.get(key)
     if found is None:

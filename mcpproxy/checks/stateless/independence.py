@@ -99,7 +99,7 @@ def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 
 def _distinct(id: str | int, told: History) -> bool:
-    """Whether an id is not just what any client would use; a second one would start from the beginning."""
+    """Whether an id is distinctive. A second client would start counting from the beginning."""
     if isinstance(id, str):
         return len(id) >= 16
     counted = told.beyond(Ids).by_caller.get(told.caller)

@@ -47,9 +47,9 @@ class Round:
 
 @slotted()
 class Rounds:
-    """The latest rounds of one caller, what took them up, and what its requests declared.
+    """The latest rounds of one caller, the requests that continued them, and what its requests declared.
 
-    ``taken_up`` leads from the frame of a request to the round that it takes up. A declaration has its
+    ``taken_up`` maps the frame of a request to the round that it continues. A declaration has its
     connection, the last frame that made it, and the capabilities.
     """
 

@@ -110,7 +110,7 @@ def shows_itself(context: MessageContext) -> bool:
 
 
 def is_modern(context: MessageContext, history: History) -> bool:
-    """Whether the server is known to speak a stateless revision, by now or by this very answer."""
+    """Whether an earlier message or this answer shows that the server speaks a stateless revision."""
     return server(history).modern > 0 or shows_itself(context)
 
 

@@ -284,8 +284,8 @@ def retired_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """HTTP-019
 
-    Which origins a server trusts is its own affair, so this stays a warning. Pages of other schemes belong
-    to programs, not to sites.
+    Each server decides which origins it trusts, so this stays a warning. Pages of other schemes belong to
+    programs, not to sites.
     """
     origin = exchange.fields.get("origin")
     if origin is None or not exchange.succeeded or exchange.method == "OPTIONS":
@@ -334,7 +334,7 @@ def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """HTTP-002
 
-    Known for sure only while there is one such stream and nothing else that the POST could be meant for.
+    This is certain only while there is one such stream and no other target for the POST.
     """
     if not history.posting or history.streamable or history.blind or exchange.initialize is not None:
         return

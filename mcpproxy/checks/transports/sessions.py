@@ -115,7 +115,7 @@ def _lacks_id(exchange: HttpExchange) -> bool:
 def invented_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """PROTO-010: a session id that was never issued
 
-    One from before the recording looks the same, until the server does not know it either.
+    An id from before the recording looks the same until the server does not know it either.
     """
     session = exchange.session
     if session is None or not session.late or session.id is None or history.blind:

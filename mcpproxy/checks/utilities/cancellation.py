@@ -160,7 +160,7 @@ def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
 
 
 def _is_task(asked: SentRequest, history: History) -> bool:
-    """Whether a request is task-augmented: the answer was a task, or will be by all that was declared."""
+    """Whether a request is task-augmented: its answer was a task, or will be one as declared."""
     if asked.stateless or not isinstance(member(asked.params, "task"), dict):
         return False
     if asked.answered_seq:

@@ -206,7 +206,7 @@ def _too_late(context: MessageContext, history: History, known: Tracked) -> list
     if not over_seq or asked.answers_due > 0:
         return []
     if history.over_http and (
-        context.frame.exchange == known.exchange  # More after the answer on its stream: HTTP-014 says so.
+        context.frame.exchange == known.exchange  # More on the stream after its answer: HTTP-014.
         or context.frame.observed_at_ns - over_ns < RACE_NS
     ):
         return []

@@ -30,7 +30,7 @@ CALLS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 ELSEWHERE: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "request")
 
 FRESH_MS: Final = 60_000
-"""A task may be dropped after its time to live, or without one after this long, but not before."""
+"""Without a time to live, a task may be dropped after this long, but not before."""
 
 EARLY_NS: Final = 50_000_000
 """Clock and network differences may make a poll that waited seem early by this much."""
