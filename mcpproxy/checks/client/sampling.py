@@ -23,7 +23,7 @@ SAMPLING: Final = ("sampling/createMessage",)
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 
 ROLE_OF: Final = {"tool_use": "assistant", "tool_result": "user"}
-"""Who says what concerns tools."""
+"""The role of messages with each kind of tool block."""
 
 FINISHED: Final = ("endTurn", "stopSequence")
 """Stop reasons that mean the model is done. The implications of other reasons are not known."""

@@ -3,8 +3,7 @@
 A client may try a stateless request first and fall back to initialize; that breaks no rule. It is wrong to
 fall back after the server has shown that it speaks a stateless revision.
 
-Source:
-https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions
 """
 
 from collections.abc import Iterator

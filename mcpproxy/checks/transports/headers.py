@@ -2,8 +2,7 @@
 
 Intermediaries act on the headers and servers on the body, so the two must agree.
 
-Source:
-https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
 
 from collections.abc import Iterator

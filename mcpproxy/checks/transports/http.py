@@ -3,8 +3,7 @@
 HTTP itself may replace any answer by a status (no authorization, no such session, a server that is down), so
 these checks only judge a server by its successful answers.
 
-Source:
-https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """Which task a message belongs to: each message says so in ``_meta``, unless it names the task otherwise.
 
-Source:
-https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
 """
 
 from collections.abc import Iterable, Iterator

@@ -30,7 +30,7 @@ CALLS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 ELSEWHERE: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "request")
 
 FRESH_MS: Final = 60_000
-"""Without a time to live, a task may be dropped after this long, but not before."""
+"""A task must stay available this long, or for its time to live if that is shorter."""
 
 EARLY_NS: Final = 50_000_000
 """Clock and network differences may make a poll that waited seem early by this much."""
