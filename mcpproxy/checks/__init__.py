@@ -1,8 +1,8 @@
 """Checks: the functions that decide whether a message breaks a requirement.
 
-Each module holds the rules of one part of the specification: what they remember, the check functions, and at
-the end the table that says which rules each function decides and which messages it looks at. A rule that no
-table names is a permission, or cannot be observed on the wire; its TOML table in ``rules/`` says which.
+Each module holds the rules of one part of the specification: their state, the check functions, and at the
+end a table of the rules that each function decides and the messages it looks at. A rule in no table is a
+permission, or cannot be observed on the wire; its TOML table in ``rules/`` says which.
 """
 
 from typing import Final
@@ -36,12 +36,12 @@ from mcpproxy.checks.utilities import (
 )
 
 FAMILIES: Final[tuple[RuleFamily, ...]] = (
-    # JSON-RPC framing and what carries it
+    # JSON-RPC framing and its transports
     frames.FAMILY,
     rpc.FAMILY,
     stdio.FAMILY,
     shapes.FAMILY,
-    # The handshake and what it settles
+    # The handshake and what it negotiates
     lifecycle.FAMILY,
     capabilities.FAMILY,
     era.FAMILY,
@@ -53,7 +53,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     input_required.FAMILY,
     caching.FAMILY,
     subscriptions.FAMILY,
-    # What accompanies any request
+    # Utilities for any request
     cancellation.FAMILY,
     progress.FAMILY,
     pagination.FAMILY,
@@ -73,7 +73,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     roots.FAMILY,
     sampling.FAMILY,
     elicitation.FAMILY,
-    # What will go
+    # Deprecated features
     deprecated.FAMILY,
     # HTTP
     http.FAMILY,
@@ -86,7 +86,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
 )
 
 STANDARD: Final = Dispatch(FAMILIES)
-"""The checks that every session is judged by."""
+"""The checks that run on every session."""
 
 FRAME_CHECKS: Final[tuple[tuple[tuple[str, ...], CheckFunction], ...]] = (
     (("RPC-021",), frames.utf8),

@@ -1,7 +1,7 @@
-"""The order of things in the Agent Client Protocol: initialize, then a session, then prompts and their ends.
+"""The order of messages in the Agent Client Protocol: initialize, then a session, then its prompts.
 
-In version 1 a prompt is answered when its turn is over, with the reason why it stopped. In version 2 it is
-answered at once, and a state update tells that the agent is idle again and why.
+In version 1 the agent answers a prompt when the turn is over, and gives the stop reason. In version 2 it
+answers at once, and a state update later says that the agent is idle again and why.
 
 Source: https://agentclientprotocol.com/protocol/v1/session-setup
 """
@@ -21,7 +21,7 @@ from mcpproxy.session.history import History, SentRequest
 MAX_REMEMBERED: Final = 4096
 
 CROSSING_NS: Final = 1_000_000_000
-"""An answer this soon after a cancel may have been on its way before the agent read it."""
+"""An answer this soon after a cancel may have been sent before the agent read the cancel."""
 
 REQUEST_CANCELLED: Final = -32800
 
@@ -30,7 +30,7 @@ _CURSOR: Final = ("session/list", "session/delete")  # they name sessions that a
 
 @slotted()
 class AcpSession:
-    """One session. ``busy`` says that the agent works for it; ``cancel`` is the frame that cancelled that."""
+    """One session. ``busy``: the agent works on it. ``cancel``: the frame that cancelled that work."""
 
     busy: bool = False
     cancel_seq: int = 0
@@ -41,8 +41,9 @@ class AcpSession:
 class Sessions:
     """The sessions of a connection, by id, oldest first.
 
-    ``forgetful`` once one had to be dropped: then an unknown id proves nothing. ``refused`` while the
-    latest initialize met an error. ``hasty`` once the client went ahead of the handshake: told once.
+    ``forgetful`` is set once a session had to be dropped: from then on an unknown id proves nothing.
+    ``refused`` is set while the latest initialize was answered with an error. ``hasty`` is set once the
+    client sent a request before the handshake was complete, which is reported once.
     """
 
     open: dict[str, AcpSession] = field(default_factory=dict[str, AcpSession])
@@ -88,7 +89,7 @@ def hasty_request(context: MessageContext, history: History) -> Iterator[Violati
 
 
 def remember_haste(context: MessageContext, history: History) -> None:
-    """What ``hasty_request`` tells, it tells once."""
+    """Record that ``hasty_request`` has reported, because it reports only once."""
     early = context.sender == CLIENT and history.negotiated is None
     if early and isinstance(context.message, Request) and context.message.method != "initialize":
         history.of(Sessions).hasty = (
@@ -116,14 +117,14 @@ def unknown_session(context: MessageContext, history: History) -> Iterator[Viola
 
 
 def remember_opening(context: MessageContext, history: History) -> None:
-    """A session is open from when it is asked for by its id, or from when the agent names it."""
+    """Open a session when the client asks for it by its id, or when the agent names it."""
     id = _session_id(context)
     if id is not None and context.sender == CLIENT:
         history.of(Sessions).add(id)
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
-    """Whatever result names a session has opened it; a refusal and a close have done the opposite."""
+    """Open the session that a result names; close it on a refusal or a close."""
     asked, message, sessions = context.answers, context.message, history.of(Sessions)
     if asked is None or context.sender != SERVER:
         return
@@ -146,7 +147,7 @@ def remember_answer(context: MessageContext, history: History) -> None:
 
 
 def remember_prompt(context: MessageContext, history: History) -> None:
-    """The agent works for this session now, and nobody has cancelled that yet."""
+    """The agent starts to work on this session, and the work is not cancelled yet."""
     id = _session_id(context)
     if id is not None and context.sender == CLIENT:
         session = history.of(Sessions).add(id)
@@ -154,7 +155,7 @@ def remember_prompt(context: MessageContext, history: History) -> None:
 
 
 def remember_cancel(context: MessageContext, history: History) -> None:
-    """The first cancel of a turn counts."""
+    """Record a cancel. Only the first cancel of a turn counts."""
     id = _session_id(context)
     session = history.of(Sessions).open.get(id) if id is not None else None
     if session is not None and context.sender == CLIENT and session.busy and not session.cancel_seq:
@@ -186,7 +187,7 @@ def stop_reason(context: MessageContext, history: History) -> Iterator[Violation
 def _not_cancelled(
     asked: SentRequest, context: MessageContext, history: History, how: str, pointer: str
 ) -> Iterator[Violation]:
-    """A cancelled turn ends as one. The agent may not have read the cancel yet, so it has a second."""
+    """A cancelled turn must end as cancelled. The agent has one second to read the cancel."""
     id = member(asked.params, "sessionId")
     session = history.of(Sessions).open.get(id) if isinstance(id, str) else None
     if session is None or session.cancel_seq <= asked.seq:
@@ -227,7 +228,7 @@ def idle_state(context: MessageContext, history: History) -> Iterator[Violation]
 
 
 def remember_update(context: MessageContext, history: History) -> None:
-    """Whether the agent works, as it tells itself."""
+    """Whether the agent is working, according to its own state updates."""
     assert isinstance(context.message, Notification)
     update, id = member(context.message.params, "update"), _session_id(context)
     session = history.of(Sessions).open.get(id) if id is not None else None
@@ -241,7 +242,7 @@ def remember_update(context: MessageContext, history: History) -> None:
 
 
 def remember_turn_end(context: MessageContext, history: History) -> None:
-    """In version 1 the answer to a prompt ends its turn; in version 2 only a refused one does."""
+    """End a turn: in version 1 any answer to a prompt ends it, in version 2 only an error does."""
     asked = context.answers
     id = member(asked.params, "sessionId") if asked else None
     session = history.of(Sessions).open.get(id) if isinstance(id, str) else None

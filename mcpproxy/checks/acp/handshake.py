@@ -1,7 +1,7 @@
-"""The Agent Client Protocol: its handshake, what a peer must have offered, which methods there are, paths.
+"""The Agent Client Protocol: handshake, offered capabilities, known methods and paths.
 
-The client is an editor, the server of the connection an agent. What each needs in which version is data
-(``protocol/acp.py``). Nothing is said of an offer before the handshake showed it.
+The client is an editor, and the server of the connection is an agent. ``protocol/acp.py`` lists what each
+needs in each version. A check of an offer reports nothing until the handshake has shown the offers.
 
 Source: https://agentclientprotocol.com/protocol/v1/initialization
 """
@@ -25,7 +25,7 @@ NAMES: Final[Mapping[Sender, str]] = MappingProxyType({CLIENT: "client", SERVER:
 
 @slotted()
 class Offers:
-    """What both sides declared in the handshake; ``None`` until its result has come."""
+    """What both sides declared in the handshake; ``None`` until its result has arrived."""
 
     client: JSONObject | None = None
     agent: JSONObject | None = None
@@ -37,7 +37,7 @@ class Offers:
 
 
 def remember_offers(context: MessageContext, history: History) -> None:
-    """The members are named differently in each version; what is no object offers nothing."""
+    """Read the declarations, whose members differ by version. Only an object offers anything."""
     result = as_object(context.message.result) if isinstance(context.message, Response) else None
     if context.answers is not history.initialize or result is None or history.negotiated not in ACP:
         return
@@ -51,7 +51,7 @@ def remember_offers(context: MessageContext, history: History) -> None:
 
 
 def _offers(history: History) -> Offers | None:
-    """The offers of a session that was seen from its start."""
+    """The offers of a session that was recorded from its start."""
     offers = history.of(Offers)
     return None if history.blind or offers.agent is None else offers
 
@@ -127,7 +127,7 @@ def undeclared_transport(context: MessageContext, history: History) -> Iterator[
             f"client gave the agent {named} over {called}, {why}",
             pointer=f"{context.at}/params/mcpServers/{index}",
             related=_handshake(history),
-            # What the version does not know may be an addition that is younger than this table.
+            # A value unknown to the version may be an addition newer than this table.
             at_most="warning" if pair == _UNKNOWN_TRANSPORT and transport != "sse" else None,
             data={
                 "requestedTransport": transport,
@@ -150,14 +150,14 @@ def _refused(transport: str, version: str, declared: JSONObject) -> tuple[tuple[
     if path is not None:
         lacking = not acp.declares(declared, path)
         return (_TRANSPORT[transport], f"but the agent never declared {path}") if lacking else None
-    # In version 1 what has no known type is an entry for stdio, or its own affair.
+    # In version 1 an entry without a known type is either a stdio entry or not defined here.
     if version == acp.FIRST or transport == "acp" or transport.startswith("_"):
         return None
     return _UNKNOWN_TRANSPORT, "a transport that version 2 does not have"
 
 
 def _supported(refused: str, version: str, declared: JSONObject) -> list[JSON]:
-    """stdio and what was declared beside it. Only where stdio itself is refused it is left out."""
+    """The declared transports and stdio. stdio is left out only where it was refused explicitly."""
     needs = acp.TRANSPORTS[version].items()
     offered: list[JSON] = [name for name, path in needs if name != "stdio" and acp.declares(declared, path)]
     return offered if refused == "stdio" else ["stdio", *offered]
@@ -252,7 +252,7 @@ def incomplete_answer(context: MessageContext, history: History) -> Iterator[Vio
 
 
 def _info(found: object, who: str, version: str, at: str) -> Iterator[Violation]:
-    """The implementation info: named after its owner in version 1, ``info`` in version 2."""
+    """The implementation info: in version 1 the member is named after its owner, in version 2 ``info``."""
     name = f"{who}Info" if version == acp.FIRST else "info"
     info = as_object(member(as_object(found), name))
     missing = next((key for key in ("name", "version") if not isinstance(member(info, key), str)), None)
@@ -307,7 +307,7 @@ def relative_path(context: MessageContext, history: History) -> Iterator[Violati
                 *_PATH.get(path, _ANY_PATH) if message.method in acp.SETUP else _ANY_PATH,
                 said,
                 pointer=f"{context.at}/params{pointer}",
-                at_most="warning" if command else None,  # a program's name may be looked up as by a shell
+                at_most="warning" if command else None,  # a bare program name may be looked up
             )
 
 

@@ -1,1 +1,1 @@
-"""What holds for every message: JSON-RPC, lifecycle, capabilities, the members of params and results."""
+"""Rules for every message: JSON-RPC, lifecycle, capabilities, the members of params and results."""

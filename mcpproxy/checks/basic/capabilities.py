@@ -1,7 +1,7 @@
-"""Capabilities: what a peer uses must have been declared, what it serves it must declare.
+"""Capabilities: a peer may use only what was declared, and must declare what it serves.
 
-Which capability a method needs in which revision is data (``protocol/methods.py``). Nothing is said
-before both declarations were seen.
+``protocol/methods.py`` lists which capability a method needs in which revision. The checks report nothing
+until both declarations were seen.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation
 """
@@ -40,13 +40,13 @@ def _undeclared_request(
             said,
             pointer=context.at + "/method",
             related=_handshake(history),
-            # The one MUST NOT among these is for tools/call; other requests only SHOULD ask first.
+            # Of these only tools/call has a MUST NOT; for other requests checking the capability is a SHOULD.
             at_most="warning" if need.condition == "task" and message.method != "tools/call" else None,
         )
 
 
 def _requirement(method: str, need: Need, sender: Sender) -> str:
-    """Which sentence a request without its capability breaks."""
+    """The requirement that a request without its capability breaks."""
     if need.condition == "task":
         return "R-190"
     if need.condition in ("form", "url"):
@@ -78,7 +78,7 @@ def _undeclared_notification(
         who = "it" if declarer == context.sender else f"the {declarer}"
         said = f"{context.sender} sent {message.method}, but {who} never declared {need.path}"
         if need.path == "logging":
-            # So common that the map of the field calls it a habit; the sentence is a MUST all the same.
+            # This is very common in practice, but the specification says MUST.
             yield Violation(
                 "PROTO-009",
                 "R-050",
@@ -164,23 +164,23 @@ def elicitation_modes(context: MessageContext, history: History) -> Iterator[Vio
 def _unmet(
     method: str, params: "JSON | Absent", sender: Sender, context: MessageContext, history: History
 ) -> tuple[Need, ...]:
-    """What a message needs and the handshake left undeclared, the first of it; empty while unknown."""
+    """The first capability that a message needs and the handshake did not declare; empty while unknown."""
     lacking = history.unmet.get((sender, method))
     if not lacking or history.blind or context.candidates != (history.negotiated,):
         return ()
-    # One missing declaration is told once, not again for its parts.
+    # One missing declaration is reported once, not again for its parts.
     need = first_need(lacking, params)
     return () if need is None else (need,)
 
 
 def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tuple[Need, ...]]:
-    """What each peer would need for each of its methods and was not declared in the handshake."""
+    """What each peer needs for each of its methods and the handshake did not declare."""
     found: dict[tuple[Sender, str], tuple[Need, ...]] = {}
     for method in methods.names(revision):
         defined = methods.defined(method, revision)
         for sender in (CLIENT, SERVER):
             if defined is None or defined.sender not in (sender, "both"):
-                continue  # It is not this peer's to send: RPC-019 and PROTO-006 say so.
+                continue  # This peer may not send it at all: RPC-019 and PROTO-006 report that.
             lacking = tuple(
                 need
                 for need in needs(method, revision)

@@ -1,6 +1,6 @@
-"""Content blocks: texts, images, audio and resources, in whatever message they travel.
+"""Content blocks: text, images, audio and resources, in any message that carries them.
 
-Their members are seen with all others (``shapes``); this module looks into the values.
+``shapes`` checks their members; this module checks the values.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result
 """
@@ -22,7 +22,7 @@ from mcpproxy.session.frame import Severity
 from mcpproxy.session.history import History
 
 LAST_MODIFIED: Final = since("2025-06-18")
-"""The revisions in which annotations may say when something was last modified."""
+"""The revisions in which annotations may have a time of last modification."""
 
 ISO_8601: Final = pattern(
     r"""
@@ -37,7 +37,7 @@ ISO_8601: Final = pattern(
 
 
 def blocks(context: MessageContext, history: History) -> Iterator[tuple[str, JSONObject]]:
-    """Each content block of a message, those inside of others included, with its JSON Pointer."""
+    """Each content block of a message, including nested ones, with its JSON Pointer."""
     message = context.message
     if isinstance(message, Response):
         at = context.at + "/result"
@@ -67,7 +67,7 @@ def _in_content(content: JSON, at: str) -> Iterator[tuple[str, JSONObject]]:
                     yield from _in_content(block.get("content"), f"{at}/content/{index}")
 
 
-# What they hold
+# What blocks hold
 
 
 def base64_content(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -114,12 +114,12 @@ _URL_SAFE: Final = {ord("-"): "+", ord("_"): "/"}
 def _decodes(data: str) -> bool:
     try:
         a2b_base64(data, strict_mode=True)
-    except ValueError:  # also for what is not ASCII
+    except ValueError:  # also if the text is not ASCII
         return False
     return True
 
 
-# What they say of themselves
+# Annotations
 
 
 def annotated_blocks(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -146,7 +146,7 @@ def _modified(context: MessageContext, found: Iterable[tuple[str, JSON]]) -> Ite
         if isinstance(when, str) and not ISO_8601.fullmatch(when):
             said = f"{context.sender} sent a lastModified that is no ISO 8601 time: {shown(when)}"
             pointer += "/annotations/lastModified"
-            # Of the shape there is more to say than of what the string should be.
+            # A wrong shape is reported elsewhere, with more detail than the format check gives.
             yield Violation("CONT-004", "R-154", said, pointer=pointer, at_most="warning")
 
 
@@ -155,7 +155,7 @@ ASKED: Final = ("sampling/createMessage", *REPLY_CARRIERS)
 RESOURCES: Final = ("resources/list", "resources/templates/list")
 
 HOLDERS: Final = ("messages", "inputResponses")
-"""What holds the blocks of a request."""
+"""The object that holds the blocks of a request."""
 
 BINARY: Final = (b'"data"', b'"blob"')
 MODIFIED: Final = (b'"lastModified"',)

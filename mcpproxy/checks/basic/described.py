@@ -1,6 +1,6 @@
-"""The objects that a result lists: tools, resources, prompts, and the content of what was asked for.
+"""The objects that a result lists: tools, resources, prompts, and requested content.
 
-What holds for each of them, whatever it is, need not know where they stand.
+A check that applies to all of them does not need to know where they are.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,11 +18,11 @@ MEMBERS: Final[Mapping[str, str]] = {
     "prompts/list": "prompts",
     "prompts/get": "messages",
 }
-"""The member of a result that lists objects, by the method that was asked for."""
+"""The member of a result that lists objects, by the method of the request."""
 
 
 def described(context: MessageContext) -> Iterator[tuple[str, JSONObject]]:
-    """Each object that an answer to one of ``MEMBERS`` lists, with its JSON Pointer."""
+    """Each object listed in an answer to one of ``MEMBERS``, with its JSON Pointer."""
     message, asked = context.message, context.answers
     if asked is None or not isinstance(message, Response) or not isinstance(message.result, dict):
         return

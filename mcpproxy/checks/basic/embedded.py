@@ -1,9 +1,9 @@
-"""What a server asks of a client, and what it gets, whatever carried them.
+"""Requests of a server to a client and their results, however they are carried.
 
 In the stateful revisions these are messages of their own. From 2026-07-28 on the requests are entries of a
-result's ``inputRequests``, and the results entries of ``inputResponses`` in the request made anew. A
-``Ask`` or a ``Reply`` is the same in both eras, so that one judgement serves them; the rows of a family
-say on which messages it looks (``ASK_CARRIERS``, ``REPLY_CARRIERS``).
+result's ``inputRequests``, and the results are entries of ``inputResponses`` in the retried request. An
+``Ask`` or a ``Reply`` is the same in both eras, so one check serves both. The rows of a family name the
+messages to look at (``ASK_CARRIERS``, ``REPLY_CARRIERS``).
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -22,34 +22,34 @@ from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History, SentRequest
 
 ASK_CARRIERS: Final = ("tools/call", "prompts/get", "resources/read", "tasks/get")
-"""Requests whose result may ask for input; the last by extension."""
+"""Requests whose result may ask for input; an extension defines the last one."""
 
 REPLY_CARRIERS: Final = ("tools/call", "prompts/get", "resources/read", "tasks/update")
-"""Requests that may bring the input asked for."""
+"""Requests that may carry the requested input."""
 
 POLLED_BY: Final[Mapping[str, str]] = {"tasks/update": "tasks/get"}
-"""A request that brings input although another than itself was answered with the wish for it."""
+"""A request that carries input although the result that asked for it answered a different request."""
 
 ASKING: Final = ("inputRequests",)
 BRINGING: Final = ("inputResponses",)
-"""The member of a message that carries any."""
+"""The member of a message that carries input requests or responses."""
 
 TELLING: Final[Mapping[str, str]] = {
     "action": "elicitation/create",
     "roots": "roots/list",
     "model": "sampling/createMessage",
 }
-"""The member by which a bare result shows which method it answers."""
+"""The member that identifies which method a bare result answers."""
 
 MAX_ROUNDS: Final = 128
-"""So many results that asked for input are remembered."""
+"""The number of results asking for input that are remembered."""
 
 
 @slotted(frozen=True)
 class Ask:
-    """A request of the server: method, params, the JSON Pointer of what holds both, and its frame.
+    """A request of the server: method, params, the JSON Pointer of the object that holds both, and its frame.
 
-    ``key`` is its name among several in one result, empty for a message of its own.
+    ``key`` is its name among the requests of one result, or empty if the request is a message of its own.
     """
 
     method: str
@@ -61,10 +61,10 @@ class Ask:
 
 @slotted(frozen=True)
 class Reply:
-    """The client's result for one, with the JSON Pointer of the result.
+    """The client's result for one request, with the JSON Pointer of the result.
 
-    ``ask`` is ``None`` where it is not known what exactly was asked; ``method`` is what the result shows
-    then. A result that shows nothing is no reply.
+    ``ask`` is ``None`` if the exact request is not known; ``method`` is then derived from the result. A
+    result whose method cannot be derived is not treated as a reply.
     """
 
     method: str
@@ -75,9 +75,9 @@ class Reply:
 
 @slotted(frozen=True)
 class InputResult:
-    """A result that asked for input: the request it answered, what it asked by key, and its state.
+    """A result that asked for input: the request it answered, its input requests by key, and its state.
 
-    ``caller`` tells apart who asked over HTTP.
+    ``caller`` identifies the client over HTTP.
     """
 
     first: SentRequest
@@ -95,7 +95,7 @@ class InputResults:
 
 
 def may_ask(context: MessageContext) -> bool:
-    """Whether a message may ask the client for anything: a request, or a result with input requests."""
+    """Whether a message may ask the client for input: a request, or a result with input requests."""
     message = context.message
     if isinstance(message, Response):
         return context.stateless and isinstance(message.result, dict) and "inputRequests" in message.result
@@ -103,7 +103,7 @@ def may_ask(context: MessageContext) -> bool:
 
 
 def asks(context: MessageContext) -> Iterator[Ask]:
-    """What the server asks of the client with this message."""
+    """The requests to the client in this message of the server."""
     message = context.message
     if isinstance(message, Request):
         if context.sender == SERVER:
@@ -117,12 +117,12 @@ def asks(context: MessageContext) -> Iterator[Ask]:
 
 
 def replies(context: MessageContext, history: History) -> Iterator[Reply]:
-    """What the client gives the server with this message."""
+    """The results for the server in this message of the client."""
     message, asked = context.message, context.answers
     if isinstance(message, Response):
         if asked is not None and asked.sender == SERVER and isinstance(message.result, dict):
             if "task" in message.result and member(asked.params, "task") is not None:
-                return  # A receipt; the result itself is fetched later.
+                return  # This only creates a task; the result itself is fetched later.
             ask = Ask(asked.method, asked.params, "", asked.seq)
             yield Reply(asked.method, message.result, context.at + "/result", ask)
     elif isinstance(message, Request) and context.stateless:
@@ -135,16 +135,16 @@ def replies(context: MessageContext, history: History) -> Iterator[Reply]:
 
 
 def _shown_method(result: JSONObject) -> str:
-    """The method that a bare result answers, by its members; empty if they do not agree on one."""
+    """The method that a bare result answers, derived from its members; empty if they do not agree on one."""
     shows = [method for name, method in TELLING.items() if name in result]
     return shows[0] if len(shows) == 1 else ""
 
 
 def rounds_before(request: Request, history: History) -> tuple[InputResult, ...]:
-    """The results that ``request`` may take up, oldest first.
+    """The results that ``request`` may continue, oldest first.
 
-    They asked back for the same method and the same tool, prompt or resource, and gave the state that the
-    request repeats, or none if it has none.
+    They answered the same method with the same tool, prompt or resource. Their state is the one that the
+    request repeats, or both have none.
     """
     state, about = member(request.params, "requestState"), _about(request.params)
     return tuple(
@@ -162,7 +162,7 @@ def _about(params: "JSON | Absent") -> tuple[JSON, ...]:
 
 
 def _ask_of(request: Request, key: str, history: History) -> Ask | None:
-    """What ``key`` was asked for; ``None`` if several earlier results asked differently."""
+    """What was requested under ``key``; ``None`` if several earlier results requested different things."""
     found = [earlier.asks[key] for earlier in rounds_before(request, history) if key in earlier.asks]
     same = all((ask.method, ask.params) == (found[0].method, found[0].params) for ask in found)
     return found[-1] if found and same else None
@@ -187,7 +187,7 @@ JudgeReply: TypeAlias = Callable[[Reply, MessageContext, History], Iterable[Viol
 def judge_asks(
     context: MessageContext, history: History, method: str, judges: Iterable[JudgeAsk]
 ) -> Iterable[Violation]:
-    """What ``judges`` say of each request for ``method`` that a message carries."""
+    """The findings of ``judges`` on each request for ``method`` in a message."""
     if not may_ask(context):
         return ()
     return (
@@ -204,7 +204,7 @@ def either_way(
     asked: tuple[tuple[str, ...], CheckFunction],
     answered: tuple[tuple[str, ...], CheckFunction],
 ) -> tuple[Check, ...]:
-    """The rows of checks of what is asked for and of what comes back, each with its rules, in both eras."""
+    """The rows for checks of requests and of results, each with its rules, in both eras."""
     return (
         Check(*asked, ("request",), methods),
         Check(*asked, ("response",), ASK_CARRIERS, within=STATELESS, members=ASKING),
@@ -216,7 +216,7 @@ def either_way(
 def judge_replies(
     context: MessageContext, history: History, method: str, judges: Iterable[JudgeReply]
 ) -> Iterable[Violation]:
-    """What ``judges`` say of each result for ``method`` that a message carries."""
+    """The findings of ``judges`` on each result for ``method`` in a message."""
     if isinstance(context.message, Request) and not context.stateless:
         return ()
     return (

@@ -1,4 +1,4 @@
-"""What a frame holds: JSON text, of which each message is one object.
+"""The content of a frame: JSON text, in which each message is one object.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
 """
@@ -67,16 +67,17 @@ def not_a_message(context: MessageContext, history: History) -> Iterator[Violati
         yield Violation("RPC-001", "R-001", f"{context.sender} sent an empty body where a message belongs")
     elif message.flaw is Flaw.NOT_JSON and context.frame.terminated:
         if not context.frame.exchange and not looks_meant(raw):
-            return  # A log line or a banner among the messages: the stdio rules name it.
+            return  # A log line or a banner among the messages is left to the stdio rules.
         yield Violation(
             "RPC-001", "R-001", f"{context.sender} sent a message that is not JSON: {_json_error(raw)}"
         )
 
 
 def looks_meant(raw: bytes) -> bool:
-    """Whether bytes that do not parse were meant as a message, rather than being a log line.
+    """Whether bytes that do not parse were meant as a message and not as a log line.
 
-    An object is; of arrays only those that go on like one, because ``[INFO]`` opens many log lines.
+    An object is a message. An array is one only if it continues like a batch, because ``[INFO]`` starts many
+    log lines.
     """
     start = raw.lstrip(b" \t\r")
     return start.startswith(b"{") or (start.startswith(b"[") and start[1:].lstrip().startswith(b"{"))
@@ -106,7 +107,7 @@ def message_kind(context: MessageContext, history: History) -> Iterator[Violatio
     if value is None:
         return
     if message.flaw is Flaw.NO_KIND and "jsonrpc" not in value and not context.frame.exchange:
-        return  # An object that does not even claim to be JSON-RPC is judged as stray output.
+        return  # An object that does not claim to be JSON-RPC is treated as stray output.
     if message.flaw is Flaw.NO_KIND:
         said = f"{context.sender} sent an object with neither method, result nor error"
     elif message.flaw is Flaw.MIXED_KIND:
@@ -122,7 +123,7 @@ def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[V
     sender, revision = context.sender, history.negotiated
     if revision is None:
         if not any(_opens_batching_session(item) for item in batch.items):
-            # Whatever will be negotiated: until it is, no revision allows an array.
+            # Before negotiation no array is allowed, whatever revision is negotiated later.
             said = f"{sender} sent a JSON array before a revision with batches was negotiated"
             yield Violation(
                 "RPC-017", "R-019", said, pointer="", candidates=since("2025-06-18"), at_most="warning"
@@ -141,7 +142,7 @@ def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[V
 
 
 def _opens_batching_session(item: Single) -> bool:
-    """Whether this element is an initialize for the one revision with batches (LIFE-001 judges it)."""
+    """Whether this element is an initialize for the one revision with batches (LIFE-001 covers it)."""
     if not isinstance(item, Request) or item.method != "initialize":
         return False
     return member(item.params, "protocolVersion") == "2025-03-26"

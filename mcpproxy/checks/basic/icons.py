@@ -1,4 +1,4 @@
-"""Icons: where their pictures come from. Their form is judged with that of what they stand in.
+"""Icons: the sources of their images. ``shapes`` checks their form with the object that contains them.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#icons
 """
@@ -28,7 +28,7 @@ _FETCHABLE: Final = pattern(r"(https?|data):", re.IGNORECASE)
 def icons_of_listed(context: MessageContext, history: History) -> Iterable[Violation]:
     """ICON-001, those of a server that answers a stateless request included"""
     if b'"icons"' not in context.frame.raw:
-        return ()  # Most lists have none, and may be long.
+        return ()  # Most lists have no icons, and may be long.
     result = member(context.message.value, "result")
     speaker = as_object(member(result, "_meta", SERVER_INFO)) if context.stateless else None
     speakers = [(f"{context.at}/result/_meta{token(SERVER_INFO)}", speaker)] if speaker else []
@@ -45,7 +45,7 @@ def icons_of_peers(context: MessageContext, history: History) -> Iterable[Violat
     else:
         assert isinstance(message, Request)
         speaker, pointer = as_object(member(message.params, "clientInfo")), "/params/clientInfo"
-        # What the client asks for is what it goes by, whatever will be agreed on.
+        # The revision that the client requests applies to it, whatever is negotiated later.
         candidates = (str(member(message.params, "protocolVersion")),)
     if speaker is None or candidates[0] not in ICONS:
         return ()
@@ -73,7 +73,7 @@ def _unfetchable(
                 "clients take http, https and data URIs alone"
             )
             where = f"{at}/icons/{index}/src"
-            # What is written is that clients refuse it, not that nobody may offer it.
+            # The specification says that clients refuse such a source, not that a server must not offer it.
             yield Violation(
                 "ICON-001", "R-204", said, pointer=where, at_most="warning", candidates=candidates
             )

@@ -1,4 +1,4 @@
-"""The handshake and what hangs on it: order, members, versions, pings.
+"""The handshake and what depends on it: order, members, versions, pings.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
@@ -30,14 +30,14 @@ from mcpproxy.session.frame import Close, Sender, Signal
 from mcpproxy.session.history import History
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
-"""How long initialize must have waited before its missing answer means anything."""
+"""How long initialize must have waited before a missing answer is reported."""
 
 
 def input_of(context: MessageContext, history: History) -> Input | None:
-    """What this message means to the handshake; ``None`` if nothing.
+    """The meaning of this message for the handshake; ``None`` if it has none.
 
-    Stateless requests stand outside it, and so does a message without marks on a connection that has
-    only been stateless so far: it may be meant for either era.
+    Stateless requests are not part of the handshake. Neither is a message without era marks on a connection
+    that has been only stateless so far, because it may belong to either era.
     """
     message, sender = context.message, context.sender
     if isinstance(message, Request):
@@ -90,13 +90,13 @@ def _out_of_order(
         OVER: f"client sent {method} although initialize (frame {initialize}) was refused",
     }[breaks]
     if context.frame.exchange and breaks == CONFIRM:
-        return  # Two POSTs may overtake each other: told when initialized turns out to be late.
+        return  # One POST may overtake another; a late initialized is reported when it turns out to be late.
     stateful = tuple(revision for revision in context.candidates if revision in STATEFUL)
     yield Violation(*breaks, said, related=(initialize,) if initialize else (), candidates=stateful)
 
 
 def _late_initialized(history: History) -> Iterator[Violation]:
-    """Over HTTP, initialized is late only if what was asked before it has its answer already."""
+    """Over HTTP, initialized is late only if an earlier request has already been answered."""
     early = history.eager
     if early is not None and history.client.pending.get(early.id) is not early:
         rule, requirement = CONFIRM
@@ -105,7 +105,7 @@ def _late_initialized(history: History) -> Iterator[Violation]:
 
 
 def _lawful_repeat(history: History) -> bool:
-    """A client that was told of other versions may open once more."""
+    """A client may send initialize once more if the server named other versions."""
     return history.state is State.INITIALIZING and history.modern_answer is not None
 
 
@@ -131,7 +131,7 @@ def initialize_result(context: MessageContext, history: History) -> Iterator[Vio
     assert isinstance(message, Response)
     result = as_object(message.result)
     if result is None:
-        return  # RPC-010 has said so.
+        return  # RPC-010 reports it.
     yield from _opening_members(
         result, "serverInfo", "R-030", "server", "the initialize result", context.at + "/result"
     )
@@ -144,7 +144,7 @@ def initialize_result(context: MessageContext, history: History) -> Iterator[Vio
 def _opening_members(
     found: JSONObject, info: str, requirement: str, who: Sender, what: str, at: str
 ) -> Iterator[Violation]:
-    """protocolVersion, capabilities and the implementation info, each with its type."""
+    """Check protocolVersion, capabilities and the implementation info, each with its type."""
     wanted: tuple[tuple[tuple[str, ...], type, str], ...] = (
         (("protocolVersion",), str, "a string"),
         (("capabilities",), dict, "an object"),
@@ -155,7 +155,7 @@ def _opening_members(
     for path, type_, article in wanted:
         parent = member(found, *path[:-1])
         if not isinstance(parent, dict):
-            continue  # The parent itself has been named.
+            continue  # The parent itself is already reported.
         if path[-1] not in parent:
             said = f"{who} sent {what} without {'.'.join(path)}"
         elif not isinstance(value := parent[path[-1]], type_):
@@ -169,7 +169,7 @@ _FLAGS: Final = ("listChanged", "subscribe")
 
 
 def _capability_shapes(capabilities: "JSON", who: Sender, at: str) -> Iterator[Violation]:
-    """Each capability is an object; its listChanged and subscribe are booleans."""
+    """Check that each capability is an object, and that its listChanged and subscribe are booleans."""
     if not isinstance(capabilities, dict):
         return
     names = (
@@ -222,11 +222,11 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     if history.blind or not history.server.was_read or event.ending in ("cut", "not started"):
         return
     if history.over_http:
-        return  # The exchange that carried it tells: its status, its stream, its end.
+        return  # The HTTP exchange shows the cause: its status, its stream, its end.
     gone = history.client.closed_ns
     died = event.ending == "signalled" or event.exit_code != 0
     if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
-        return  # The server died on it: how it ended tells more than that it did not answer.
+        return  # The server exited on it; its exit status says more than the missing answer.
     until = event.observed_at_ns if gone is None else gone
     waited_ns = until - asked.at_ns
     if waited_ns >= INITIALIZE_TIMEOUT_NS:
@@ -256,7 +256,7 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
     ):
         return
     if history.unconfirmed_seq is None:
-        return  # It left right after the handshake, as a health check does.
+        return  # It disconnected right after the handshake, as a health check does.
     said = f"client never sent notifications/initialized, but went on in frame {history.unconfirmed_seq}"
     yield Violation(
         "SEQ-002",
@@ -274,7 +274,7 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
 def ping_answer(context: MessageContext, history: History) -> Iterator[Violation]:
     """LIFE-004"""
     asked, message = context.answers, context.message
-    assert asked is not None  # its row in the table is for answers to a ping
+    assert asked is not None  # its table row is for answers to a ping
     if isinstance(message, ErrorResponse):
         said = f"{context.sender} refused the ping in frame {asked.seq}"
         yield Violation("LIFE-004", "R-040", said, pointer=context.at + "/error", related=(asked.seq,))
@@ -328,7 +328,7 @@ def answered_version(context: MessageContext, history: History) -> Iterator[Viol
 
 def _handshake_version(version: "JSON", context: MessageContext, pointer: str) -> Iterator[Violation]:
     if not isinstance(version, str) or version in STATEFUL:
-        return  # A missing or mistyped one is PROTO-001's.
+        return  # PROTO-001 reports a missing or mistyped version.
     if version in STATELESS:
         said = f"{context.sender} put {version} into the handshake, a revision that has none"
     else:

@@ -1,6 +1,6 @@
 """``_meta``: the names of its keys, and the values that other standards define.
 
-Almost every message may have one, and nearly all keys are the same few, so each key is looked at once.
+Almost every message may have ``_meta``, and nearly all keys are the same few, so each key is checked once.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#_meta
 """
@@ -29,7 +29,7 @@ KNOWN: Final = frozenset(
         "io.modelcontextprotocol/subscriptionId",
         "io.modelcontextprotocol/related-task",
         "io.modelcontextprotocol/model-immediate-response",
-        # What the official extensions and the registry define
+        # Keys defined by the official extensions and the registry
         "io.modelcontextprotocol/tasks",
         "io.modelcontextprotocol/ui",
         "io.modelcontextprotocol/oauth-client-credentials",
@@ -38,14 +38,15 @@ KNOWN: Final = frozenset(
         "io.modelcontextprotocol.registry/publisher-provided",
     }
 )
-"""The keys that some revision defines. A client may use those of a newer one before it knows the server's."""
+"""Keys that some revision defines. A client may use newer ones before it knows the server's revision."""
 
 CACHED_LENGTH: Final = 256
-"""A longer key is looked at each time."""
+"""A key longer than this is checked each time."""
 
 OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
 
-# A label begins with a letter and ends with a letter or digit; a name does so with ASCII ones, or is empty.
+# A label starts with a letter and ends with a letter or digit. A name starts and ends with an ASCII letter or
+# digit, or is empty.
 _LABEL: Final = r"[^\W\d_](?:-*[^\W_])*"
 _PREFIX: Final = pattern(rf"{_LABEL}(?:\.{_LABEL})*")
 _NAME: Final = pattern(r"(?:[A-Za-z0-9](?:[._-]*[A-Za-z0-9])*)?")
@@ -126,7 +127,7 @@ def _extension_names(context: MessageContext, capabilities: JSON, at: str) -> It
 
 
 def key_fault(key: str) -> str:
-    """What is wrong with the name of a key, as a relative clause; empty if nothing is."""
+    """What is wrong with the name of a key, as a relative clause; empty if it is valid."""
     return _key_fault(key) if len(key) <= CACHED_LENGTH else _key_fault.__wrapped__(key)
 
 
@@ -143,9 +144,9 @@ def _key_fault(key: str) -> str:
 
 
 def is_reserved(key: str, revision: str) -> bool:
-    """Whether the prefix of ``key`` is MCP's in ``revision``.
+    """Whether the prefix of ``key`` is reserved for MCP in ``revision``.
 
-    In 2025-06-18 the owner's label stands before the last (``mcp.dev/``), from 2025-11-25 on it is the
+    In 2025-06-18 the reserved label is the one before the last (``mcp.dev/``); from 2025-11-25 on it is the
     second (``dev.mcp/``).
     """
     prefix, slash, _ = key.rpartition("/")
@@ -178,7 +179,7 @@ def _baggage_fault(value: JSON) -> str:
 
 
 def _members(value: JSON) -> list[str] | None:
-    """The members of a list with commas, those that are empty left out."""
+    """The members of a comma-separated list, without empty ones."""
     return [m for part in value.split(",") if (m := part.strip(" \t"))] if isinstance(value, str) else None
 
 
@@ -187,7 +188,7 @@ TRACING: Final[Mapping[str, Callable[[JSON], str]]] = {
     "tracestate": _tracestate_fault,
     "baggage": _baggage_fault,
 }
-"""The keys that 2026-07-28 leaves to W3C, and what may be wrong with their values."""
+"""The keys that 2026-07-28 leaves to W3C, each with a check of its value."""
 
 
 META: Final = (b'"_meta"',)

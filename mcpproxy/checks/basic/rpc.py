@@ -1,4 +1,4 @@
-"""JSON-RPC: what every message owes, whatever carried it.
+"""JSON-RPC: rules for every message on any transport.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
 """
@@ -38,10 +38,10 @@ from mcpproxy.session.frame import CLIENT, Close, Signal, other
 from mcpproxy.session.history import History, SentRequest, Side
 
 UNHURRIED: Final = ("initialize", "server/discover", "subscriptions/listen")
-"""Requests whose missing answer another rule judges, or none."""
+"""Requests whose missing answer is checked by another rule or by none."""
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
-"""How long a request must have waited before its missing answer means anything."""
+"""How long a request must have waited before a missing answer is reported."""
 
 
 def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -142,7 +142,7 @@ def _foreign_id(
 
 
 def _no_response_id(context: MessageContext, history: History) -> Iterator[Violation]:
-    """A response that names no request: what it may mean depends on what it may answer."""
+    """A response without an id: its meaning depends on which requests it may answer."""
     message = context.message
     assert isinstance(message, Response | ErrorResponse)
     asker = history.side(other(context.sender))
@@ -157,7 +157,7 @@ def _no_response_id(context: MessageContext, history: History) -> Iterator[Viola
         )
         return
     if history.blind or not asker.was_read or history.over_http:
-        return  # It may answer what could not be read. Over HTTP the exchange tells what it answers.
+        return  # It may answer an unreadable message. Over HTTP the exchange shows what it answers.
     if asker.notified_seq and not asker.pending:
         seq = asker.notified_seq
         said = f"{context.sender} answered the notification in frame {seq} (a response with {id_is})"
@@ -211,7 +211,7 @@ def error_shape(context: MessageContext, history: History) -> Iterator[Violation
     message = context.message
     assert isinstance(message, ErrorResponse)
     if message.error is ABSENT or "result" in message.value:
-        return  # RPC-009 has said so.
+        return  # RPC-009 reports it.
     error = as_object(message.error)
     pointer = context.at + "/error"
     if error is None:
@@ -276,7 +276,7 @@ def _wrong_side(method: str, context: MessageContext, history: History) -> Itera
     sender = context.sender
     revisions = methods.known_anywhere(method)
     if methods.sends_in_any(sender, method, "request", revisions):
-        return  # The right side, the wrong revision: PROTO-008 and the stateless rules judge that.
+        return  # The right side but the wrong revision: PROTO-008 and the stateless rules cover it.
     if revisions:
         said = f"{sender} sent the request {method}, which only the {other(sender)} sends"
         yield Violation("RPC-019", "R-021", said, pointer=context.at + "/method")
@@ -314,7 +314,7 @@ def _unknown_notification(method: str, context: MessageContext, history: History
 
 
 def _extended(context: MessageContext, history: History) -> bool:
-    """Whether an extension may bring this method: a known one, or any that a peer declared."""
+    """Whether an extension may define this method: a known extension, or any that a peer declared."""
     message = context.message
     assert isinstance(message, Request | Notification)
     declared = [history.client_capabilities, history.server_capabilities]
@@ -336,7 +336,7 @@ def unknown_method_code(context: MessageContext, history: History) -> Iterator[V
     ):
         return
     if methods.known_anywhere(asked.method):
-        return  # Another revision's method may well be implemented, and refused for another reason.
+        return  # A method of another revision may be implemented and refused for a different reason.
     said = (
         f"{context.sender} refused the unknown method {shortened(asked.method)} with {code} instead of -32601"
     )
@@ -380,7 +380,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
                 if asked.cancelled or asked.method in UNHURRIED:
                     continue
                 if asked.stateless and history.stateful_seq is not None:
-                    continue  # A probe of the other era may meet silence.
+                    continue  # A probe of the other era may stay unanswered.
                 what = f"{shortened(asked.method)} ({spelled(asked.id)})"
                 said = f"{responder} never answered {what}, but answered later requests"
                 yield Violation(

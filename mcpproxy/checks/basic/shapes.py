@@ -1,7 +1,7 @@
 """The members of params and results.
 
-A rule that speaks of some of them gets what is wrong there told under its own name (``NAMED``), or judges
-them by itself (``OWN_RULES``); the rest is RPC-023's.
+If another rule covers a member, its faults are reported under that rule (``NAMED``), or the rule checks the
+member itself (``OWN_RULES``). RPC-023 reports all others.
 
 Source: the schema of each protocol revision.
 """
@@ -34,7 +34,7 @@ OWN_RULES: Final = pattern(
     """,
     re.VERBOSE,
 )
-"""What another rule judges: a JSON Pointer, alone or after the method it belongs to."""
+"""Members that another rule checks: a JSON Pointer, alone or after its method."""
 
 _SAMPLING: Final = r"(sampling/createMessage|.*/inputRequests/[^/]+)/params"
 _SAMPLED: Final = r"(sampling/createMessage/result|.*/inputResponses/[^/]+)"
@@ -97,7 +97,7 @@ NAMED: Final = (
     ("ICON-001", "R-204", r".*/icons(/\d+(/(src|mimeType|theme|sizes(/\d+)?))?)?"),
     ("META-001", "R-205", r".*/_meta"),
 )
-"""The rule and requirement that speak of a member: a JSON Pointer after the method it belongs to."""
+"""The rule and requirement that cover a member: a JSON Pointer after its method."""
 
 
 def message_shape(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -120,7 +120,7 @@ def message_shape(context: MessageContext, history: History) -> Iterable[Violati
 
 
 def _asks_elsewhere(context: MessageContext, message: Response) -> bool:
-    """Whether it is a result that its method cannot have, so that its members mean nothing: MRTR-001."""
+    """Whether the method cannot have this kind of result, so that MRTR-001 applies and its members do not."""
     result, asked = message.result, context.answers
     asks_back = isinstance(result, dict) and result.get("resultType") == "input_required"
     return asks_back and asked is not None and asked.method not in SUPPORTED
@@ -132,7 +132,7 @@ def _misshapen(
     revision, *others = context.candidates
     found = violations(value, (method, part), revision)
     for other in others:
-        # What one of the revisions allows is not held against a message that may be of it.
+        # If the revision is uncertain, a member that any candidate allows is not reported.
         places = {violation.pointer for violation in violations(value, (method, part), other)}
         found = [violation for violation in found if violation.pointer in places]
     return _told(found, context, method, part) if found else ()
@@ -144,7 +144,7 @@ def _told(
     for violation in found:
         pointer = violation.pointer
         if pointer == f"/{part}" and violation.kind != "missing":
-            continue  # Not even an object: RPC-010 and RPC-016 say so.
+            continue  # Not an object: RPC-010 and RPC-016 report it.
         if OWN_RULES.fullmatch(pointer) or OWN_RULES.fullmatch(method + pointer):
             continue
         what = f"a {method} result" if part == "result" else shortened(method)
@@ -154,7 +154,7 @@ def _told(
 
 
 def _named(member: str) -> tuple[str, str]:
-    """Who speaks of a member: the first rule of ``NAMED`` that knows it."""
+    """The first rule of ``NAMED`` that covers a member."""
     for rule, requirement, members in NAMED:
         if re.fullmatch(members, member):
             return rule, requirement

@@ -1,1 +1,1 @@
-"""What a server asks of a client: roots, sampling, elicitation."""
+"""What a server requests from a client: roots, sampling, elicitation."""

@@ -1,7 +1,7 @@
-"""What servers ask of a client's user, and what the user gives them.
+"""Elicitation: what servers ask the client's user, and the user's answers.
 
-What a request and its result consist of is judged with the shapes; what is filled into a form, by the
-schema that was asked for.
+``shapes`` checks the members of requests and results. This module checks form content against the requested
+schema.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
 """
@@ -34,16 +34,16 @@ URL_REQUIRED: Final = -32042
 MENTIONED: Final = (b"-32042",)
 
 COMPOSED: Final = ("$ref", "allOf", "anyOf", "not", "if", "$dynamicRef", "properties", "patternProperties")
-"""Keywords that have no place in the schema of a form field, whatever its type."""
+"""Keywords that are not allowed in the schema of a form field of any type."""
 
 MAX_IDS: Final = 10_000
 
 
 @slotted()
 class Elicitations:
-    """The ids of elicitations in URL mode: where each leads, and the frame that said so.
+    """The ids of elicitations in URL mode, each with its URL and the frame that gave it.
 
-    ``forgetful`` once there were more than are remembered.
+    ``forgetful`` is set once there were more ids than are remembered.
     """
 
     started: dict[str, tuple[JSON, int]] = field(default_factory=dict[str, tuple[JSON, int]])
@@ -65,7 +65,7 @@ def _composed_field(ask: Ask, context: MessageContext, history: History) -> Iter
         found = [keyword for keyword in COMPOSED if keyword in schema]
         if found and isinstance(schema.get("type"), str) and schema["type"] != "object":
             said = f"server asked for {shown(name)} by a schema with {found[0]}, which forms do not have"
-            # The schema leaves room for any member; the page says what must not be there.
+            # The schema allows any member; the specification page says which are not allowed.
             yield Violation("ELIC-002", "R-181", said, pointer=at + token(found[0]), at_most="warning")
 
 
@@ -80,7 +80,7 @@ def _unusable_url(ask: Ask, context: MessageContext, history: History) -> Iterat
         yield Violation("ELIC-004", "R-183", said, pointer=ask.at + "/params/url")
     elif parts.scheme == "http" and not _is_local(parts.hostname or ""):
         said = f"server sent the user to {shown(url)} without TLS"
-        # A SHOULD, and only where it is no development.
+        # This is a SHOULD, and does not apply in development.
         yield Violation("ELIC-004", "R-183", said, pointer=ask.at + "/params/url", at_most="info")
 
 
@@ -99,7 +99,7 @@ def _repeated_id(ask: Ask, context: MessageContext, history: History) -> Iterato
     """ELIC-009: two elicitations with the same id"""
     id, url = member(ask.params, "elicitationId"), member(ask.params, "url")
     before = history.of(Elicitations).started.get(id) if isinstance(id, str) else None
-    # The same place again is the same elicitation, asked once more.
+    # The same URL means the same elicitation, requested again.
     if before is not None and before[0] != url and member(ask.params, "mode") == "url":
         said = f"server gave a second elicitation the id {shown(id)}, for another URL"
         at = ask.at + "/params/elicitationId"
@@ -128,7 +128,7 @@ def _misplaced_content(reply: Reply, context: MessageContext, history: History) 
             yield Violation("ELIC-006", "R-185", said, pointer=at, related=(asked.seq,))
     elif action in ("decline", "cancel") and reply.result.get("content"):
         said = f"client sent content with the action {action}"
-        # Such content is only said to be untypical.
+        # The specification only says that such content is typically omitted.
         yield Violation("ELIC-006", "R-185", said, pointer=at, at_most="info")
 
 
@@ -181,7 +181,7 @@ def incomplete_error(context: MessageContext, history: History) -> Iterable[Viol
     if error is None or error.get("code") != URL_REQUIRED or context.sender != SERVER:
         return ()
     if member(history.client_capabilities, "elicitation", "url") is None:
-        return ()  # The code is not reserved: to this client it means something else.
+        return ()  # The code is not reserved, so this client may use it for something else.
     return _incomplete(member(error, "data", "elicitations"), context)
 
 
@@ -207,7 +207,7 @@ def _incomplete(listed: JSON, context: MessageContext) -> Iterator[Violation]:
 
 
 def _fields(ask: Ask) -> Iterator[tuple[str, JSONObject, str]]:
-    """The fields of a form: name, schema and where that stands."""
+    """The fields of a form: name, schema and JSON Pointer."""
     if member(ask.params, "mode") in (None, "form"):
         properties = as_object(member(ask.params, "requestedSchema", "properties")) or {}
         for name, schema in properties.items():
@@ -220,17 +220,17 @@ def _has_fields(ask: Ask) -> bool:
 
 
 def _asks_secret(text: str) -> bool:
-    """Whether a name or title asks for a secret, once more for confirmation included."""
+    """Whether a name or title asks for a secret, including for its confirmation."""
     return names_secret(
         re.sub(r"[\W_]*\(?(again|confirmation|repeat(ed)?|value)\)?\W*$", "", text, flags=re.I)
     )
 
 
 def _parsed(url: str) -> "SplitResult | None":
-    """``url`` in parts, ``None`` if it is no absolute URL."""
+    """The parts of ``url``, or ``None`` if it is not an absolute URL."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f]+", url):
         return None
-    from urllib.parse import urlsplit  # 3 ms, which most sessions are spared
+    from urllib.parse import urlsplit  # imported here because it takes 3 ms, which most sessions do not need
 
     try:
         parts = urlsplit(url)
@@ -241,7 +241,7 @@ def _parsed(url: str) -> "SplitResult | None":
 
 
 def _is_local(host: str) -> bool:
-    """Whether a host is this machine, or likely one on the local network."""
+    """Whether a host is this machine, or probably one on the local network."""
     return "." not in host or LOCAL.search(host) is not None
 
 

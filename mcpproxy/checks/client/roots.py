@@ -1,4 +1,4 @@
-"""The directories and files that a client tells its server of.
+"""Roots: the directories and files that a client lists for its server.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/roots
 """
@@ -21,10 +21,11 @@ ROOTS: Final = ("roots/list",)
 
 @slotted()
 class Roots:
-    """The roots that the client listed last, and whether it has told of their change.
+    """The roots that the client listed last, and whether it has announced their change.
 
-    ``asked_seq`` and ``seq`` are the frames of that roots/list and its answer, ``announced_seq`` that of
-    the latest notification. ``unannounced`` are the two answers of a change nobody has told of so far.
+    ``asked_seq`` and ``seq`` are the frames of that roots/list and its answer. ``announced_seq`` is the frame
+    of the latest notification. ``unannounced`` holds the two answers that show a change without a
+    notification so far.
     """
 
     uris: frozenset[str] | None = None
@@ -66,7 +67,7 @@ def _note_list(context: MessageContext, history: History) -> None:
         return
     roots, uris = history.of(Roots), frozenset(uri for uri in _uris(message.result) if isinstance(uri, str))
     changed = roots.uris is not None and uris != roots.uris
-    # A client may tell of the change before it answers the request that was made before it.
+    # A client may announce the change before it answers an earlier request.
     announced = roots.announced_seq > roots.asked_seq
     promised = member(history.client_capabilities, "roots", "listChanged") is True
     if changed and promised and not announced and not history.scattered:

@@ -1,7 +1,7 @@
-"""What servers let a client's model generate.
+"""Sampling: what servers ask a client's model to generate.
 
-What a request and its result consist of is judged with the shapes. Here it is how the messages fit
-together: a model's tool uses, their results, and the tools it was offered.
+``shapes`` checks the members of requests and results. This module checks that the messages agree: the model's
+tool uses, their results, and the tools it was offered.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/sampling
 """
@@ -23,10 +23,10 @@ SAMPLING: Final = ("sampling/createMessage",)
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 
 ROLE_OF: Final = {"tool_use": "assistant", "tool_result": "user"}
-"""Who says what concerns tools."""
+"""The role of messages with each kind of tool block."""
 
 FINISHED: Final = ("endTurn", "stopSequence")
-"""Stop reasons of a model that wants nothing more; of others nobody knows what they imply."""
+"""Stop reasons that mean the model is done. The implications of other reasons are not known."""
 
 
 # The request
@@ -43,7 +43,7 @@ def _fractional_limit(ask: Ask, context: MessageContext, history: History) -> It
     limit = member(ask.params, "maxTokens")
     if isinstance(limit, float) and not limit.is_integer():
         said = f"server asked for at most {shown(limit)} tokens, which is no whole number"
-        # One form of the schema says integer, the other number.
+        # One form of the schema says integer, the other says number.
         yield Violation("SAMP-001", "R-174", said, pointer=ask.at + "/params/maxTokens", at_most="warning")
 
 
@@ -104,11 +104,11 @@ def unprompted(context: MessageContext, history: History) -> Iterable[Violation]
     if busy or context.sender != SERVER or history.blind or history.scattered or not client.was_read:
         return ()
     if not all(defined(message.method, revision) for revision in context.candidates):
-        return ()  # Nor would it be right at another time.
+        return ()  # Not allowed at any time, so timing is irrelevant.
     if member(message.params, "_meta", RELATED_TASK) is not None:
-        return ()  # The request it belongs to was answered with a task, which goes on.
+        return ()  # The related request was answered with a task, which is still running.
     if history.over_http and history.initialize and client.last_answered_seq > history.initialize.seq:
-        return ()  # The answer to the request it belongs to may have overtaken it on another stream.
+        return ()  # The answer to the related request may have overtaken it on another stream.
     said = f"server sent {message.method} while no request of the client was being processed"
     return (Violation("SAMP-006", "R-179", said, pointer=context.at + "/method"),)
 
@@ -136,7 +136,7 @@ def _tool_choice(reply: Reply, context: MessageContext, history: History) -> Ite
 
 
 def _disobeyed(reply: Reply, ask: Ask, used: list[JSONObject], reason: JSON) -> Iterator[Violation]:
-    """Whether the model used tools that it should not, or none although it should."""
+    """Whether the model used tools that it should not use, or none although it should."""
     mode = member(ask.params, "toolChoice", "mode")
     offered = [member(tool, "name") for tool in _list(member(ask.params, "tools"))]
     unknown = [name for name in (block.get("name") for block in used) if name not in offered]

@@ -1,1 +1,1 @@
-"""What a session is judged by only if somebody asks for it."""
+"""Checks that run only when a user enables them."""

@@ -1,6 +1,7 @@
-"""What looks like a credential: tokens that show their kind, and members that are named for one.
+"""Values that look like credentials: tokens with a known form, and members with the name of a credential.
 
-Guesses, kept narrow: what is masked, empty or a placeholder is none. What was found is never repeated.
+These are guesses, and deliberately narrow: a masked, empty or placeholder value does not count. A finding
+never repeats the value.
 """
 
 import re
@@ -12,10 +13,10 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import token
 
 MAX_VALUES: Final = 500
-"""So many values of one message are looked at."""
+"""The number of values checked in one message."""
 
 MAX_TEXT: Final = 10_000
-"""So many characters of one text are looked at."""
+"""The number of characters checked in one text."""
 
 TOKENS: Final = (
     ("a private key", pattern(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")),
@@ -30,7 +31,7 @@ TOKENS: Final = (
     ("a bearer token", pattern(r"\b[Bb]earer [A-Za-z0-9._~+/-]{20}")),
     ("a password in a URL", pattern(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@*<{$]{1,64}:[^\s/@*<{$]{3,128}@")),
 )
-"""Texts that show by their form what they are."""
+"""Patterns of texts that show by their form what they are."""
 
 SECRETS: Final[frozenset[tuple[str, ...]]] = frozenset(
     tuple(name.split())
@@ -41,7 +42,7 @@ SECRETS: Final[frozenset[tuple[str, ...]]] = frozenset(
         "app secret", "shared secret", "jwt secret", "credit card number", "card number", "cvv", "cvc",
     )
 )  # fmt: skip
-"""Names of what should stay between its owner and whom it is meant for, by words."""
+"""Names of secret values, split into words."""
 
 _WORDS: Final = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
@@ -54,7 +55,7 @@ _PLACEHOLDER: Final = pattern(
     r"|\b(none|null|undefined|set|unset|true|false)\b",
     re.IGNORECASE,
 )
-"""What stands where a secret was, or says something about it."""
+"""Values that replace a secret or describe it."""
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -63,15 +64,15 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def names_secret(name: str) -> bool:
-    """Whether a name, or the end of a title, names a secret itself rather than something about one."""
+    """Whether a name, or the end of a title, names a secret itself and not a fact about one."""
     words = words_of(name)
     return any(words[-length:] in SECRETS for length in (1, 2, 3))
 
 
 def credentials_in(value: JSON) -> Iterator[tuple[str, str]]:
-    """Where something looks like a credential, as a JSON Pointer, and what it looks like.
+    """The places that look like a credential, each as a JSON Pointer, and what it looks like.
 
-    Each value is told once, however many patterns it fits.
+    Each value is reported once, however many patterns it matches.
     """
     stack: list[tuple[str, str, JSON]] = [("", "", value)]
     for _ in range(MAX_VALUES):

@@ -1,4 +1,4 @@
-"""Features that still work and are on their way out: told once for each session, never held against anyone.
+"""Deprecated features: they still work, so each is reported once per session and never as an error.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/deprecated
 """
@@ -20,20 +20,20 @@ FEATURES: Final[Mapping[str, tuple[str, str, str]]] = {
     "roots/list": ("DEPR-001", "D-001", "the client's roots"),
     "sampling/createMessage": ("DEPR-002", "D-002", "the client to sample its model"),
 }
-"""What a server asks of a client: the rule and requirement that speak of it, and its name."""
+"""What a server requests from a client: the rule and requirement for it, and its name."""
 
 FROM_SERVERS: Final = ("thisServer", "allServers")
-"""The values of includeContext that go."""
+"""The deprecated values of includeContext."""
 
 AFTER_SSE: Final = span("2025-03-26", "2026-07-28")
-"""The revisions with a handshake that have another transport for HTTP."""
+"""The revisions with a handshake that replaced the older HTTP transport."""
 
 MAX_CALLERS: Final = 10_000
 
 
 @slotted()
 class ReportedDeprecations:
-    """Who was told of which rule; over HTTP, where stateless requests make no session, by caller."""
+    """The rules already reported, by session, or by caller for stateless requests over HTTP."""
 
     rules: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
@@ -86,7 +86,7 @@ def http_with_sse(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 
 def _note(context: MessageContext, history: History) -> None:
-    """Tell nobody twice."""
+    """Report each rule only once."""
     if may_ask(context):
         rules = {rule for ask in asks(context) for rule, *_ in _features(ask)}
     else:

@@ -1,8 +1,8 @@
 """The application error envelope: a convention above MCP for tools that report errors as JSON.
 
-A text of a tool's result that is a JSON object with ``"error": true`` is such an envelope. It says which
-error (``code``), for people (``message``) and for programs (``details``), and ``isError`` agrees with it.
-Off unless asked for: it is a contract among one's own servers, not the protocol's.
+A text in a tool's result is an envelope if it is a JSON object with ``"error": true``. It holds the error
+code (``code``), a text for people (``message``) and data for programs (``details``), and ``isError`` must
+agree with it. The checks are off by default, because this is a private contract and not part of the protocol.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def _envelopes(content: JSON) -> Iterator[tuple[int, JSONObject]]:
         try:
             value: JSON = orjson.loads(text)
         except ValueError:
-            continue  # Prose in braces, or half a character: no envelope.
+            continue  # Prose in braces, or half a surrogate pair: not an envelope.
         if isinstance(value, dict) and value.get("error") is True:
             yield index, value
 

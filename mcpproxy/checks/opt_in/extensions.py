@@ -1,7 +1,7 @@
 """Proprietary extensions: members of the protocol's objects that the protocol does not define.
 
-Legal, all of them, and off unless asked for: for people who want to know how far a peer relies on
-what others do not read.
+They are all legal, so the check is off by default. It shows how far a peer relies on members that others do
+not read.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
 """

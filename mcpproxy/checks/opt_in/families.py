@@ -1,4 +1,4 @@
-"""What a session is judged by only if somebody asks for it."""
+"""Checks that run only when a user enables them."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""Which implementation spoke which revision, and whether that is one that its user allows.
+"""Which implementation spoke which revision, and whether the user allows it.
 
-A peer names itself in the handshake, or, in the revisions without one, in the ``_meta`` of requests and
-results. What it speaks is settled once the other side has answered.
+A peer names itself in the handshake or, in the revisions without one, in the ``_meta`` of requests and
+results. The revision it speaks is known once the other side has answered.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
 """
@@ -20,10 +20,10 @@ CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
 SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
 ANY: Final = "any"
-"""In place of a revision: whatever is spoken."""
+"""Used in place of a revision: applies to every revision."""
 
 KNOWN: Final = 1_000
-"""So many implementations are remembered of one session, more than any has."""
+"""The number of implementations remembered per session, which is more than any session has."""
 
 
 @slotted(frozen=True)
@@ -46,13 +46,13 @@ Ranges: TypeAlias = Mapping[str, Mapping[str, Range]]
 
 @slotted()
 class Met:
-    """The implementations of this session that were looked at already."""
+    """The implementations of this session that were already checked."""
 
     spoken: set[Spoken] = field(default_factory=set[Spoken])
 
 
 def spoken(context: MessageContext) -> Iterator[Spoken]:
-    """Who spoke what, as this answer settles it."""
+    """The implementations and revisions that this answer settles."""
     message, asked = context.message, context.answers
     if not isinstance(message, Response) or asked is None or len(context.candidates) != 1:
         return
@@ -73,7 +73,7 @@ def spoken(context: MessageContext) -> Iterator[Spoken]:
 
 
 def collected(told: Callable[[Spoken], None]) -> RuleFamily:
-    """A family that judges nothing and tells of everyone it meets."""
+    """A family that reports no findings and passes on every implementation it sees."""
 
     def note(context: MessageContext, history: History) -> None:
         for one in spoken(context):
@@ -83,7 +83,7 @@ def collected(told: Callable[[Spoken], None]) -> RuleFamily:
 
 
 def pinned(ranges: Ranges) -> RuleFamily:
-    """A family that holds peers to ``ranges``, each told once in a session."""
+    """A family that checks peers against ``ranges`` and reports each once per session."""
 
     def version_outside_range(context: MessageContext, history: History) -> Iterator[Violation]:
         """VER-001"""

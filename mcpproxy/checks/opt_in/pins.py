@@ -1,9 +1,9 @@
-"""Tools that somebody has approved of, and whether a server still offers them as they were.
+"""Pins: tools that a user has approved, and whether a server still offers them unchanged.
 
-A server is known by the name that it gives itself: in the handshake, or, in the revisions without one, in
-the ``_meta`` of its results. One that does not say its name is taken for the only server there are pins of.
-Nothing is said of what was not seen: a list that is not whole has lost no tool, and a session whose
-handshake was missed is no server's.
+A server is identified by the name it gives itself: in the handshake or, in the revisions without one, in the
+``_meta`` of its results. A server that gives no name is taken for the only server with pins. Nothing is
+reported about what was not seen: an incomplete list does not show that a tool is missing, and a session whose
+handshake was not seen belongs to no server.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#security-considerations
 """
@@ -26,16 +26,16 @@ from mcpproxy.session.masked_values import holds_mask
 
 TOOLS: Final = "tools/list"
 OPENINGS: Final = ("initialize", "server/discover")
-"""What a server answers with its instructions."""
+"""The methods whose result holds the server's instructions."""
 
 
 @slotted(frozen=True)
 class Approved:
     """What is approved of one server.
 
-    ``revisions`` are those in which that was seen. ``instructions`` are ``None`` where it gave none, absent
-    where nobody has seen whether it does. ``tools`` are their definitions by name, as ``definition`` makes
-    them.
+    ``revisions`` are those in which the approved state was seen. ``instructions`` is ``None`` where the
+    server gave none, and absent where this is not known. ``tools`` maps names to definitions, as
+    ``definition`` makes them.
     """
 
     revisions: tuple[str, ...]
@@ -44,12 +44,12 @@ class Approved:
 
 
 Pins: TypeAlias = Mapping[str, Approved]
-"""What is approved, by the name of the server; that of one that gives no name is empty."""
+"""What is approved, by server name; the name is empty for a server that gives none."""
 
 
 @slotted(frozen=True)
 class Seen:
-    """What one answer of a server shows of what can be pinned.
+    """What one answer of a server shows that can be pinned.
 
     ``server`` is ``None`` if its name was not seen. ``whole`` is set with the last page of a list if none of
     its pages is missing.
@@ -65,21 +65,21 @@ class Seen:
 
 @slotted()
 class NamesByCaller:
-    """What the server of each caller calls itself; ``None`` where that is masked."""
+    """The name of each caller's server; ``None`` where it is masked."""
 
     known: dict[str, str | None] = field(default_factory=dict[str, str | None])
 
 
 @slotted()
 class ReportedPins:
-    """What was said already, and is not said again in the same session."""
+    """What was already reported, and is not reported again in the same session."""
 
     said: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
 
 
 @slotted()
 class Defined:
-    """Each tool as it was listed last: what is pinned of it, the frame, and the revisions it may be of."""
+    """Each tool as last listed: its pinned fields, the frame, and the revisions that may apply."""
 
     tools: dict[tuple[str, str, str], tuple[JSONObject, int, tuple[str, ...]]] = field(
         default_factory=dict[tuple[str, str, str], tuple[JSONObject, int, tuple[str, ...]]]
@@ -87,7 +87,7 @@ class Defined:
 
 
 def collected(hear: Callable[[Seen], None]) -> RuleFamily:
-    """A family that judges nothing and tells what can be pinned; it needs ``tools.FAMILY`` beside it."""
+    """A family that reports no findings but passes on what can be pinned; needs ``tools.FAMILY``."""
 
     def note(context: MessageContext, history: History) -> None:
         asked, message = context.answers, context.message
@@ -103,18 +103,18 @@ def collected(hear: Callable[[Seen], None]) -> RuleFamily:
     return RuleFamily(
         updates=(
             StateUpdate(remember_name, ("response",), sender=SERVER),
-            # Before the family of the lists writes down that the page was there.
+            # This must run before the family of the lists records the page.
             StateUpdate(note, ("response",), (*OPENINGS, TOOLS), sender=SERVER),
         )
     )
 
 
 News: TypeAlias = Iterator[tuple[tuple[str, ...], Violation]]
-"""Changes, each with what tells it from others of the session."""
+"""Changes, each with the key that identifies it within the session."""
 
 
 def held(pins: Pins | None) -> RuleFamily:
-    """A family that holds servers to ``pins``, each change told once in a session; without, to nothing."""
+    """A family that checks servers against ``pins``, each change once per session; without pins, nothing."""
 
     def changed_tool(context: MessageContext, history: History) -> Iterator[Violation]:
         """PIN-001, PIN-002"""
@@ -129,7 +129,7 @@ def held(pins: Pins | None) -> RuleFamily:
         return _unsaid(_changed_instructions(pins, context, history), history)
 
     def remember_said(context: MessageContext, history: History) -> None:
-        """Each change that was told of."""
+        """Each change that was already reported."""
         said = history.beyond(ReportedPins).said
         for news in (_changed_tools, _vanished_tools, _changed_instructions):
             for what, _ in news(pins, context, history):
@@ -206,7 +206,7 @@ def _changed_instructions(pins: Pins | None, context: MessageContext, history: H
 
 
 def _unsaid(news: News, history: History) -> Iterator[Violation]:
-    """What is said for the first time; of more than can be remembered, all is."""
+    """The changes not reported before. Past the memory limit, every change is reported."""
     said, now = history.beyond(ReportedPins).said, set[tuple[str, ...]]()
     for what, violation in news:
         key = (history.caller, *what)
@@ -239,12 +239,12 @@ def redefined_tool(context: MessageContext, history: History) -> Iterator[Violat
 
 
 def remember_definitions(context: MessageContext, history: History) -> None:
-    """How each tool is defined on this page, unless its list has two of that name."""
+    """How each tool is defined on this page, unless its list has two tools of that name."""
     found = page(context, history)
     if found is None:
         return
     known, tools = listed(history, TOOLS), history.beyond(Defined).tools
-    # The page is written down already, with the walk that it belongs to.
+    # The page is already recorded with its walk.
     walk = known.latest if found.next is None else known.under_way.get(found.next)
     walk = walk if walk is not None and walk.seq == context.seq else found.walk
     counts = Counter(name for _, name, _ in found.named)
@@ -256,18 +256,18 @@ def remember_definitions(context: MessageContext, history: History) -> None:
             keep(tools, key, (definition(tool), context.seq, context.candidates), MAX_ITEMS)
 
 
-# Which server that is
+# Which server it is
 
 
 def remember_name(context: MessageContext, history: History) -> None:
-    """What the server calls itself."""
+    """Record the name that the server gives itself."""
     name = _own_name(context, history)
     if not isinstance(name, Absent):
         keep(history.beyond(NamesByCaller).known, history.caller, name, MAX_CALLERS)
 
 
 def _server(context: MessageContext, history: History) -> str | None:
-    """The name of the server that answers; empty if it gives none, ``None`` if nobody can tell."""
+    """The name of the server that answers; empty if it gives none, ``None`` if it is not known."""
     name = _own_name(context, history)
     if isinstance(name, Absent):
         nameless = "" if context.stateless and not history.blind else None
@@ -276,7 +276,7 @@ def _server(context: MessageContext, history: History) -> str | None:
 
 
 def _own_name(context: MessageContext, history: History) -> "str | Absent | None":
-    """The name that an answer gives; ``None`` if it is masked, absent if it is no place for one."""
+    """The name in an answer; ``None`` if it is masked, absent if such an answer has no place for a name."""
     asked, message = context.answers, context.message
     if asked is None or not isinstance(message, Response):
         return ABSENT
@@ -291,7 +291,7 @@ def _own_name(context: MessageContext, history: History) -> "str | Absent | None
 
 
 def _approved(pins: Pins, server: str | None, context: MessageContext, history: History) -> Approved | None:
-    """What is approved of a server; nothing is known of one that cannot be told from others."""
+    """What is approved of a server; nothing if the server cannot be identified."""
     if server == "" and "" not in pins and len(pins) == 1:
         return next(iter(pins.values()))
     return None if server is None else pins.get(server)

@@ -1,7 +1,7 @@
-"""The definition of a tool as far as somebody approves of it, its hash, and how two of them differ.
+"""The definition of a tool that a user approves, its hash, and the differences between two of them.
 
-What counts is what a model or a user is shown of a tool and what it takes and gives: ``FIELDS``. Icons,
-``execution`` and ``_meta`` do not, and a field that is ``null`` is not there.
+It covers what a model or a user is shown of a tool, and its input and output: ``FIELDS``. Icons,
+``execution`` and ``_meta`` are left out. A field that is ``null`` counts as absent.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool
 """
@@ -26,31 +26,31 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "outputSchema": since("2025-06-18"),
     "annotations": since("2025-03-26"),
 }
-"""What is pinned of a tool, and the revisions that define it: in others it may be left out."""
+"""The pinned fields of a tool, and the revisions that define each; in others it may be left out."""
 
 _TOLD: Final = 3
-"""Of one field so many places are told."""
+"""The number of differences reported per field."""
 
 _LEAD: Final = 20
-"""Characters that two texts have in common and that are shown before what they do not."""
+"""The number of common characters shown before two texts differ."""
 
 _EXACT: Final = 2**53
 
 
 def definition(tool: JSONObject) -> JSONObject:
-    """What is pinned of a listed tool."""
+    """The pinned fields of a listed tool."""
     return {field: tool[field] for field in FIELDS if tool.get(field) is not None}
 
 
 def digest(value: JSON) -> str:
     """The SHA-256 of the canonical form, in hexadecimal."""
-    from hashlib import sha256  # It loads OpenSSL, which most sessions can do without.
+    from hashlib import sha256  # Imported here because it loads OpenSSL, which most sessions do not need.
 
     return sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def canonical(value: JSON) -> str:
-    """``value`` written in the one way that RFC 8785 leaves, however deep it is.
+    """``value`` in the canonical form of RFC 8785, at any nesting depth.
 
     Source: https://www.rfc-editor.org/rfc/rfc8785
     """
@@ -81,7 +81,7 @@ def canonical(value: JSON) -> str:
 
 
 def _separate(waiting: list[tuple[str, Value]], count: int, opening: str) -> None:
-    """Commas before all but the first of the last ``count``, and before that what opens them."""
+    """Put ``opening`` before the first of the last ``count`` entries, and a comma before each other one."""
     for place in range(len(waiting) - count, len(waiting) - 1):
         before, value = waiting[place]
         waiting[place] = ("," + before, value)
@@ -94,7 +94,7 @@ def _text(text: str) -> str:
 
 
 def _number(number: int | float) -> str:
-    """As ECMAScript writes it: all numbers are doubles."""
+    """A number as ECMAScript writes it: all numbers are doubles."""
     if isinstance(number, int) and abs(number) <= _EXACT:
         return str(number)
     try:
@@ -102,7 +102,7 @@ def _number(number: int | float) -> str:
     except OverflowError:
         double = float("inf")
     if double in (float("inf"), float("-inf")) or double != double:
-        return "null" if isinstance(number, float) else hex(number)  # no JSON, but it has to be compared
+        return "null" if isinstance(number, float) else hex(number)  # not JSON, but must be compared
     mantissa, _, exponent = repr(double).partition("e")
     whole, _, fraction = mantissa.removeprefix("-").partition(".")
     fraction = "" if fraction == "0" else fraction
@@ -123,10 +123,10 @@ def _number(number: int | float) -> str:
 
 @slotted(frozen=True)
 class Changed:
-    """One field that is not as it was.
+    """One field that has changed.
 
-    ``pointer`` leads from the definition as it is now to the first place that differs, or, where something
-    is gone, to what it is gone from. ``what`` is a clause about the field: ``was "a", is "b"``.
+    ``pointer`` leads from the current definition to the first place that differs or, if something was
+    removed, to the place it was removed from. ``what`` is a clause about the field: ``was "a", is "b"``.
     """
 
     field: str
@@ -142,8 +142,9 @@ def changes(
 ) -> Iterator[Changed]:
     """The fields in which two definitions differ.
 
-    ``spoken`` are the revisions that the session with ``now`` may speak, ``then`` those of the one with
-    ``was``. What a revision does not define is not missed in it, nor new in a later one.
+    ``spoken`` are the revisions that the session with ``now`` may speak, ``then`` those of the session with
+    ``was``. A field that a revision does not define is not reported as missing in it, nor as new in a later
+    one.
     """
     for field, revisions in FIELDS.items():
         before, after = _field(was, field), _field(now, field)
@@ -163,7 +164,7 @@ def _field(of: JSONObject, field: str) -> Value:
 
 
 def told(was: Value, now: Value) -> tuple[str, str]:
-    """Where two values differ first, as a JSON Pointer that exists in ``now``, and how they do."""
+    """The first difference of two values: a JSON Pointer that exists in ``now``, and a description."""
     found = list(islice(_differences(was, now), 1_000))
     if not found:
         return "", "is not the same"
@@ -190,12 +191,12 @@ def _shown(value: Value) -> str:
 
 
 def visible(text: str) -> str:
-    """``text`` with what cannot be seen in it written out, which is where instructions like to hide."""
+    """``text`` with invisible characters escaped, because they can hide instructions."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _excerpts(was: str, now: str) -> tuple[str, str]:
-    """Two texts from shortly before where they part."""
+    """Two texts, starting shortly before they differ."""
     common = next((i for i, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), None)
     common = min(len(was), len(now)) if common is None else common
     if common <= 2 * _LEAD:
@@ -210,7 +211,7 @@ def _same(one: Value, other: Value) -> bool:
 
 
 def _differences(was: Value, now: Value) -> Iterator[tuple[str, Value, Value]]:
-    """Each place where two values differ, with what stands there in either."""
+    """Each place where two values differ, with both values."""
     waiting: list[tuple[str, Value, Value]] = [("", was, now)]
     while waiting:
         pointer, one, other = waiting.pop()

@@ -1,12 +1,12 @@
 """What a server has listed: tools, prompts, resources and templates, page by page.
 
-A *walk* leads through the pages of a list from the first on; the cursor that each page asked for tells
-which walk it goes on with. What a walk has seen is a whole list only if it saw every page, and nobody
-announced a change in between. What is known of an item ends with such an announcement. Several walks may
-be under way at once, and callers with other credentials may be shown other lists.
+A *walk* reads the pages of a list from the first on. The cursor in the request for each page tells which walk
+it continues. A walk has seen the whole list only if it saw every page and no change was announced in between.
+Such an announcement discards what is known of an item. Several walks may run at once, and callers with other
+credentials may see other lists.
 
-Everything here is bounded, and what had to be forgotten counts as unknown. The rows that write it down
-stand with ``tools.FAMILY``.
+All memory here is bounded, and what was dropped counts as unknown. The rows that record listings belong to
+``tools.FAMILY``.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
 """
@@ -30,14 +30,14 @@ LISTS: Final[Mapping[str, tuple[str, str]]] = {
     "resources/list": ("resources", "uri"),
     "resources/templates/list": ("resourceTemplates", "uriTemplate"),
 }
-"""Each method of a list: the member that holds it, and what its items go by."""
+"""Each list method: the member that holds the list, and the member that identifies its items."""
 
 CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/prompts/list_changed": ("prompts/list",),
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
 }
-"""Which lists each announcement is about."""
+"""The lists that each announcement is about."""
 
 MAX_ITEMS: Final = 10_000
 MAX_WALKS: Final = 8
@@ -48,7 +48,7 @@ _FOREVER: Final = 1 << 63
 
 @slotted(eq=False)
 class ListedItem:
-    """One listed thing: as it was listed, in which frame, and until when it may be relied on."""
+    """One listed item: the item, its frame, and until when it is valid."""
 
     value: JSONObject
     seq: int
@@ -61,7 +61,7 @@ class ListedItem:
     def breaks(
         self, name: str, value: JSON, revision: str, text: bytes | None = None
     ) -> tuple[Mismatch, ...]:
-        """How ``value`` (out of the JSON ``text``) fails the schema that is listed under ``name``."""
+        """How ``value`` (from the JSON ``text``) fails the schema that is listed under ``name``."""
         latest_name, latest_value, latest = self._latest
         if latest_value is value and latest_name == name:
             return latest
@@ -69,21 +69,21 @@ class ListedItem:
         if ready is ABSENT:
             ready = self._contracts[name, revision] = contract(self.value.get(name), revision)
         found = ready.breaks(value, text) if ready is not None else ()
-        # Kept, since who judges a call and who notes it both ask.
+        # Cached, because both the check and the recording of a call ask for it.
         self._latest = (name, value, found)
         return found
 
     def forget(self) -> None:
-        """Hold on to no value that was judged."""
+        """Drop the cached value."""
         self._latest = ("", None, ())
 
 
 @slotted(eq=False)
 class ListWalk:
-    """A list as far as its pages have come.
+    """A list, as far as its pages have arrived.
 
-    ``whole`` is whether none of them is missing so far. ``changes`` is how many announcements had come when
-    it began. ``asked`` is what in the request a server may go by, other than who asks.
+    ``whole`` is whether no page is missing so far. ``changes`` is the number of announcements when the walk
+    began. ``asked`` is the part of the request, other than the caller, that the list may depend on.
     """
 
     first_seq: int
@@ -97,24 +97,24 @@ class ListWalk:
     repeated: set[str] = field(default_factory=set[str])
 
     def like(self, other: "ListWalk") -> bool:
-        """Whether the two were asked for alike, so that they may be compared."""
+        """Whether both lists were requested in the same way, so that they can be compared."""
         return self.asked == other.asked
 
     def difference(self, other: "ListWalk") -> str:
-        """One name that only one of two lists has; empty if there is none."""
+        """One name that is in only one of two lists; empty if there is none."""
         return next(iter(self.items.keys() ^ other.items.keys()), "")
 
 
 @slotted()
 class Page:
-    """One page of a list: which walk it belongs to, what it adds, and whether that is the end."""
+    """One page of a list: its walk, its items, and whether it is the last."""
 
     walk: ListWalk
     named: list[tuple[int, str, JSONObject]]  # index, name, item
     next: str | None
 
     def names(self) -> list[str]:
-        """All that the walk has seen with this page, in order."""
+        """All items that the walk has seen, including this page, in order."""
         return list(dict.fromkeys([*self.walk.items, *(name for _, name, _ in self.named)]))
 
 
@@ -122,15 +122,15 @@ class Page:
 class ListState:
     """What is known of one list.
 
-    ``items`` are those listed last under each name, ``latest`` is the latest whole list and ``before`` the
-    one before that. ``called`` is how many calls of tools had been answered when ``latest`` came. ``silent``
-    are two lists that differ although no announcement came, while it should.
+    ``items`` are the latest by name, ``latest`` is the latest whole list and ``before`` the one before that.
+    ``called`` is the number of tool calls answered when ``latest`` arrived. ``silent`` holds two lists that
+    differ without the announcement that should have come.
     """
 
     items: dict[str, ListedItem] = field(default_factory=dict[str, ListedItem])
     under_way: dict[str, ListWalk] = field(
         default_factory=dict[str, ListWalk]
-    )  # by the cursor they go on with
+    )  # by the cursor that continues them
     latest: ListWalk | None = None
     before: ListWalk | None = None
     by_connection: dict[int, ListWalk] = field(default_factory=dict[int, ListWalk])
@@ -148,14 +148,14 @@ class ListState:
 
 @slotted()
 class Lists:
-    """Each list, as one caller is shown it, and how many calls of each were answered so far."""
+    """Each list as one caller sees it, and the number of answered tool calls by caller."""
 
     known: dict[tuple[str, str], ListState] = field(default_factory=dict[tuple[str, str], ListState])
     calls: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def listed(history: History, method: str) -> ListState:
-    """What this session, or the caller of this stateless request, knows of the list of ``method``."""
+    """What this session, or the caller of a stateless request, knows of the list of ``method``."""
     known, key = history.beyond(Lists).known, (history.caller, method)
     found = known.get(key)
     if found is None:
@@ -165,7 +165,7 @@ def listed(history: History, method: str) -> ListState:
 
 
 def page(context: MessageContext, history: History) -> Page | None:
-    """The page that a response is; ``None`` if it is none, or its request is not known."""
+    """The page in a response; ``None`` if there is none, or if the request is not known."""
     if isinstance(context.page, Page):
         return context.page
     message, asked = context.message, context.answers
@@ -196,7 +196,7 @@ def _cursor(params: "JSON | Absent") -> str | None:
 
 
 def _asked(params: "JSON | Absent") -> str:
-    """What the request says that the list may depend on: all but its cursor and what is its own."""
+    """The part of a request that the list may depend on, without its cursor and request-specific values."""
     if not isinstance(params, dict):
         return ""
     said = {name: value for name, value in params.items() if name not in ("cursor", "_meta")}
@@ -205,11 +205,11 @@ def _asked(params: "JSON | Absent") -> str:
     return repr(said)
 
 
-# What is written down
+# What is recorded
 
 
 def remember_page(context: MessageContext, history: History) -> None:
-    """What a page lists, and with the last one the whole list."""
+    """Record the items of a page and, with the last page, the whole list."""
     found, asked = page(context, history), context.answers
     if found is None or asked is None:
         return
@@ -223,7 +223,7 @@ def remember_page(context: MessageContext, history: History) -> None:
         walk.items[name] = ListedItem(value, context.seq, fresh_until_ns)
     walk.seq, walk.at_ns = context.seq, context.frame.observed_at_ns
     walk.whole &= len(walk.items) <= MAX_ITEMS and not history.blind
-    if asked.seq > known.changed_seq:  # else it may have been put together before the change
+    if asked.seq > known.changed_seq:  # otherwise it may have been built before the change
         for _, name, _ in found.named:
             keep(known.items, name, walk.items[name], MAX_ITEMS)
         for name in walk.repeated:
@@ -238,7 +238,7 @@ def _remember_whole(context: MessageContext, history: History, known: ListState,
     known.before, known.latest = known.latest, walk
     known.called = calls_answered(history)
     keep(known.by_connection, walk.connection, walk, MAX_WALKS)
-    # Of a name that stands for several things nobody can tell which is meant.
+    # A name shared by several items is ambiguous.
     known.items = {name: item for name, item in walk.items.items() if name not in walk.repeated}
     before = known.before
     if before is not None and before.changes == walk.changes and before.like(walk):
@@ -248,7 +248,7 @@ def _remember_whole(context: MessageContext, history: History, known: ListState,
 
 
 def _announces(context: MessageContext, history: History, method: str, before: ListWalk) -> bool:
-    """Whether the server had said that it would tell, and there was a pipe on which to tell."""
+    """Whether the server declared that it announces changes, and had a pipe to announce them on."""
     if history.over_http or history.in_both_eras or method not in _ANNOUNCED:
         return False
     feature, flag = _ANNOUNCED[method]
@@ -275,7 +275,7 @@ _ANNOUNCED: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def _fresh_until_ns(context: MessageContext) -> int:
-    """How long a list may be relied on: where it does not say, until a change is announced."""
+    """How long a list is valid: without a stated time, until a change is announced."""
     if not context.stateless:
         return _FOREVER
     ttl_ms = member(as_object(context.message.value), "result", "ttlMs")
@@ -284,7 +284,7 @@ def _fresh_until_ns(context: MessageContext) -> int:
 
 
 def remember_change(context: MessageContext, history: History) -> None:
-    """A change is announced: nothing is known of that list any more."""
+    """A change is announced: discard what is known of that list."""
     message = context.message
     assert isinstance(message, Notification)
     for method in CHANGES[message.method]:
@@ -296,7 +296,7 @@ def remember_change(context: MessageContext, history: History) -> None:
 
 
 def remember_call(context: MessageContext, history: History) -> None:
-    """A call was answered: what is listed from now on comes after it."""
+    """A call was answered: later lists come after it."""
     calls, caller = history.beyond(Lists).calls, history.caller
     if len(calls) == 1 and caller in calls:
         calls[caller] += 1
@@ -305,5 +305,5 @@ def remember_call(context: MessageContext, history: History) -> None:
 
 
 def calls_answered(history: History) -> int:
-    """How many calls of tools were answered so far to this session, or this caller."""
+    """The number of tool calls answered so far in this session, or for this caller."""
     return history.beyond(Lists).calls.get(history.caller, 0)

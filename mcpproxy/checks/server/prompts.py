@@ -1,6 +1,6 @@
-"""Prompts: whether those are refused that cannot be given.
+"""Prompts: whether the server refuses those that it cannot provide.
 
-The members of requests and results are seen with all others (``shapes``).
+``shapes`` checks the members of requests and results.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
 """
@@ -17,7 +17,7 @@ from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import History, SentRequest
 
 OTHER_MATTERS: Final = (-32601, -32603)
-"""The method is not known, or the server is broken: neither speaks of the prompt."""
+"""Errors for an unknown method or a broken server: neither concerns the prompt."""
 
 
 def unrefused_prompt(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -55,14 +55,14 @@ def _verdict(
         at_most = "warning" if required else "info"
         said, pointer = f"server gave prompt {what}", "/result"
     else:
-        return ()  # It asks back, maybe for the very thing.
+        return ()  # The server asks for input, perhaps for the missing value.
     return (
         Violation("PROM-003", "R-163", said, pointer=context.at + pointer, related=related, at_most=at_most),
     )
 
 
 def _lacking(prompt: ListedItem, asked: SentRequest) -> str | None:
-    """The first argument that is listed as required and not given."""
+    """The first argument that is listed as required and is missing."""
     wanted, given = prompt.value.get("arguments"), member(asked.params, "arguments")
     names: JSON = given if isinstance(given, dict) else {}
     for argument in wanted if isinstance(wanted, list) else ():

@@ -1,6 +1,6 @@
-"""Resources: their names, what reading them gives, and the word that they changed.
+"""Resources: their names, the results of reading them, and the notifications of changes.
 
-The members of what is listed and read are seen with all others (``shapes``).
+``shapes`` checks the members of lists and read results.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/resources
 """
@@ -25,19 +25,19 @@ from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import History, SentRequest, keep
 
 GRACE_NS: Final = 5_000_000_000
-"""So long after the end of a subscription an update may have been under way."""
+"""After a subscription ends, an update may still be under way for this long."""
 
 MAX_SUBSCRIBED: Final = 4_096
 
 
-# What they go by
+# Names
 
 URI: Final = pattern(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*")
 
 EXPRESSION: Final = pattern(
     r"\{[+#./;?&=,!@|]?[A-Za-z0-9_%.]+(?::\d{1,4}|\*)?(?:,[A-Za-z0-9_%.]+(?::\d{1,4}|\*)?)*\}"
 )
-"""One expression of a URI template; what stands between them is literal text."""
+"""One expression of a URI template; the text between expressions is literal."""
 
 
 def listed_uris(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -76,7 +76,7 @@ def linked_uris(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def _malformed(context: MessageContext, fault: str, pointer: str) -> Violation:
-    # That a string is a URI is a format, which no schema enforces.
+    # The URI format of a string is not enforced by the schema.
     said = f"{context.sender} sent a resource whose {fault}"
     return Violation("RES-002", "R-156", said, pointer=context.at + pointer, at_most="warning")
 
@@ -120,7 +120,7 @@ NOT_FOUND: Final = pattern(
     r"|\b(unknown|no such|missing|not found)\b.*\b(resource|uri)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""A message that says that there is no such resource."""
+"""Messages that say that the resource does not exist."""
 
 
 def not_found(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -132,7 +132,7 @@ def not_found(context: MessageContext, history: History) -> Iterable[Violation]:
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
     right = -32602 if context.stateless else -32002
-    # Not to know the method, or to be broken, is another matter; -32002 where it is retired is ERR-004's.
+    # An unknown method or an internal error is a different case. ERR-004 covers -32002 where it is retired.
     if not isinstance(code, int) or code in (right, -32601, -32603, -32002):
         return ()
     if not isinstance(text, str) or not NOT_FOUND.search(text[:1_000]):
@@ -140,7 +140,7 @@ def not_found(context: MessageContext, history: History) -> Iterable[Violation]:
     said = (
         f"server said with code {shown(code)} that a resource is not there, not with {right}: {shown(text)}"
     )
-    # That this is what it means only its words show.
+    # Only the text of the error shows that this is its meaning.
     return (
         Violation(
             "RES-004",
@@ -171,7 +171,7 @@ def empty_contents(context: MessageContext, history: History) -> Iterable[Violat
         return ()
     said = f"server answered with empty contents for {shown(uri)}, which is in none of its lists"
     related = (resources.seq, templates.seq, asked.seq)
-    # A resource that is empty, and not listed, looks just the same.
+    # An empty resource that is not listed looks the same.
     return (
         Violation(
             "RES-005",
@@ -185,7 +185,7 @@ def empty_contents(context: MessageContext, history: History) -> Iterable[Violat
 
 
 def _may_name(template: str, uri: str) -> bool:
-    """Whether ``template`` may expand to ``uri``: by its literal text up to the first expression."""
+    """Whether ``template`` may expand to ``uri``, judged by the literal text before its first expression."""
     return _plain(uri).startswith(_plain(template.partition("{")[0]))
 
 
@@ -194,9 +194,9 @@ def _may_name(template: str, uri: str) -> bool:
 
 @slotted()
 class Subscribed:
-    """The resources that a stateful client has asked to hear of, by URI in a plain form.
+    """The resources that a stateful client subscribed to, by URI in a plain form.
 
-    A value is the request, and when the subscription ended, 0 while it has not.
+    A value is the request, and the time at which the subscription ended, 0 while it has not.
     """
 
     uris: dict[str, tuple[SentRequest, int]] = field(default_factory=dict[str, tuple[SentRequest, int]])
@@ -204,7 +204,7 @@ class Subscribed:
 
 
 def remember_subscription(context: MessageContext, history: History) -> None:
-    """A client subscribes, or wants to hear no more."""
+    """A client subscribes or unsubscribes."""
     asked, uri = context.asked, member(context.message.value, "params", "uri")
     known = history.of(Subscribed)
     if asked is None or not isinstance(uri, str):
@@ -228,7 +228,7 @@ def unsubscribed_update(context: MessageContext, history: History) -> Iterable[V
         found = belongs_to(context, history)
         wanted = found.wanted.get("resourceSubscriptions") if found is not None and found.wanted else None
         if found is None or not isinstance(wanted, list) or not wanted:
-            return ()  # On no subscription, or on one for something else: SUB-007 and SUB-005.
+            return ()  # Outside a subscription, or on one for something else: SUB-007 and SUB-005.
         if any(isinstance(known, str) and _is_below(uri, known) for known in wanted):
             return ()
         said = f"server sent an update of {shown(uri)}, which the subscription does not name"
@@ -242,7 +242,7 @@ def unsubscribed_update(context: MessageContext, history: History) -> Iterable[V
     if history.blind or known.forgetful or not history.client.was_read or history.scattered:
         return ()
     if declared is None or not declares(declared, "resources.subscribe"):
-        return ()  # Nobody could subscribe: PROTO-009 says so.
+        return ()  # The client could not subscribe: PROTO-009 reports it.
     now_ns = context.frame.observed_at_ns
     over = 0
     for subscribed, (asked, ended_ns) in known.uris.items():
@@ -256,13 +256,13 @@ def unsubscribed_update(context: MessageContext, history: History) -> Iterable[V
 
 
 def _is_below(uri: str, subscribed: str) -> bool:
-    """Whether ``uri`` is a subscribed one, or may be a part of it: nobody says what that is."""
+    """Whether ``uri`` is subscribed to, or may be part of one that is; the specification defines no parts."""
     return _plain(uri).startswith(_plain(subscribed))
 
 
 def _plain(uri: str) -> str:
-    """A URI in a form in which two spellings of one are equal."""
-    from urllib.parse import unquote  # 3 ms, which most sessions are spared
+    """A URI in a normal form, so that two spellings compare equal."""
+    from urllib.parse import unquote  # imported here because it takes 3 ms, which most sessions do not need
 
     return unquote(uri).rstrip("/").lower()
 

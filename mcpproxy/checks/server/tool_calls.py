@@ -1,6 +1,6 @@
-"""Calling tools: what is asked of them and what they give back, against what was listed.
+"""Tool calls: whether their arguments and results match the listed tool.
 
-A call is judged by the tool as it was listed when the call was sent. Nothing is said once a change of the
+A call is checked against the tool as listed when the call was sent. Nothing is reported once a change of the
 list was announced, or where a part of the list was not seen.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#calling-tools
@@ -28,7 +28,7 @@ STRUCTURED: Final = since("2025-06-18")
 """The revisions in which a tool may have structured output."""
 
 AS_RESULT: Final = since("2025-11-25")
-"""The revisions in which arguments that a tool does not take are the tool's own business."""
+"""The revisions that leave arguments which a tool does not define to the tool."""
 
 MAX_TEXT: Final = 1 << 20
 """A text longer than this is not read as JSON."""
@@ -38,8 +38,8 @@ MAX_TEXT: Final = 1 << 20
 class ToolCall:
     """One call, with the tool as it was known when the call was sent.
 
-    ``unlisted`` is the frame that ends a whole list without that name, 0 if there is none. ``changes`` is
-    how many changes of the list (``known``) had been announced.
+    ``unlisted`` is the frame that ends a whole list without that name, 0 if there is none. ``changes`` is how
+    many changes of the list (``known``) had been announced.
     """
 
     asked: SentRequest
@@ -59,7 +59,7 @@ class Calls:
 
 
 def remember_call(context: MessageContext, history: History) -> None:
-    """Which tool a call means, if there may be something to say of the answer."""
+    """Record the tool that a call names, if its answer may need a check."""
     asked, params = context.asked, context.contents
     if asked is None or history.blind or not isinstance(params, dict):
         return
@@ -82,7 +82,7 @@ def remember_call(context: MessageContext, history: History) -> None:
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
-    """A call is over, or goes on as a task."""
+    """A call is finished, or continues as a task."""
     asked, message = context.answers, context.message
     call = asked.noted if asked is not None else None
     if asked is None or not isinstance(call, ToolCall):
@@ -117,9 +117,9 @@ def unfit_arguments(context: MessageContext, history: History) -> Iterable[Viola
 def _misfits(
     tool: ListedItem, params: JSONObject, revision: str, text: bytes | None = None
 ) -> tuple[Mismatch, ...]:
-    """Where the arguments of a call break the tool's inputSchema; none at all are an empty object."""
+    """Where the arguments of a call break the tool's inputSchema; missing arguments are an empty object."""
     arguments = params.get("arguments", {})
-    # What is no object is another fault.
+    # Arguments that are not an object are a different fault.
     return tool.breaks("inputSchema", arguments, revision, text) if isinstance(arguments, dict) else ()
 
 
@@ -168,7 +168,7 @@ def _accepted_arguments(
         return ()
     said = f"server took arguments for {shown(call.name)} that break its inputSchema: {_clause(found)}"
     related = (tool.seq, call.asked.seq)
-    # It may have another notion of validating: what it takes, it may well know how to take.
+    # The server may validate differently: it may be able to handle what it accepts.
     return (
         Violation(
             "TOOL-008", "R-145", said, pointer=context.at + "/result", related=related, at_most="warning"
@@ -179,10 +179,10 @@ def _accepted_arguments(
 def _output(
     context: MessageContext, history: History, call: ToolCall, tool: ListedItem, result: JSONObject
 ) -> Iterator[Violation]:
-    # A list may have changed unheard of: after its time, or while the word is on another stream.
+    # A list may have changed unnoticed: after its time, or with the notification on another stream.
     at_most: Severity | None = "warning" if call.stale or (call.changes and history.over_http) else None
     if result.get("isError") is True:
-        at_most = "info"  # No sentence exempts it, but an error has hardly the tool's output to show.
+        at_most = "info"  # The specification makes no exception, but an error rarely has the tool's output.
     related = (tool.seq, call.asked.seq)
     if "structuredContent" not in result:
         said = (
@@ -210,13 +210,13 @@ def structured_text(context: MessageContext, history: History) -> Iterable[Viola
         return ()
     name = shown(member(asked.params, "name"))
     said = f"server answered {name} with structuredContent and {fault}"
-    # What 2026-07-28 itself shows beside an array is prose.
+    # In 2026-07-28 the specification's own example puts prose beside an array.
     at_most: Severity | None = "info" if context.stateless else None
     return (Violation("TOOL-004", "R-141", said, pointer=context.at + "/result/content", at_most=at_most),)
 
 
 def _unsaid(result: JSONObject) -> str:
-    """What is wrong with the texts beside structured content; empty if they say the same as JSON."""
+    """What is wrong with the texts beside structured content; empty if they hold the same value as JSON."""
     structured, content = result.get("structuredContent"), result.get("content")
     if "structuredContent" not in result or result.get("isError") is True or not isinstance(content, list):
         return ""
@@ -224,7 +224,7 @@ def _unsaid(result: JSONObject) -> str:
     if sum(map(len, texts)) > MAX_TEXT:
         return ""
     said = [value for text in texts for value in _read(text)]
-    # A value that is no object is wrapped into one for the schema; what counts is what is inside.
+    # A value that is not an object is wrapped into one for the schema; the inner value is compared.
     inner = list(structured.values()) if isinstance(structured, dict) and len(structured) == 1 else []
     if structured in said or (inner and (inner[0] in said or inner[0] in (texts, said, "\n".join(texts)))):
         return ""
@@ -260,7 +260,7 @@ def refused_arguments(context: MessageContext, history: History) -> Iterable[Vio
 
 
 def _call(context: MessageContext, history: History) -> ToolCall | None:
-    """The call that an answer is about, unless the list has changed since."""
+    """The call that an answer belongs to, unless the list has changed since."""
     asked = context.answers
     if asked is None or history.blind:
         return None
@@ -272,7 +272,7 @@ def _call(context: MessageContext, history: History) -> ToolCall | None:
 
 
 def _final(message: Response, asked: SentRequest) -> JSONObject | None:
-    """The result of a tool: not a task that is to bring it, nor a question that comes first."""
+    """The result of a tool: not a task that will produce it, nor a request for input."""
     result = as_object(message.result)
     if result is None or (asked.stateless and result.get("resultType", "complete") != "complete"):
         return None

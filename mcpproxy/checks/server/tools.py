@@ -1,4 +1,4 @@
-"""The tools a server lists, the schemas it gives them, and whether its lists hold together.
+"""The tools that a server lists: their schemas, their names, and the consistency of the lists.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool
 """
@@ -58,7 +58,7 @@ OUTPUT: Final[Mapping[FlawKind, tuple[str, str]]] = {
 }
 
 DIALECTS: Final = since("2025-11-25")
-"""The revisions that hold a tool's schemas to JSON Schema throughout; before, only the root is MCP's."""
+"""The revisions that require full JSON Schema for a tool's schemas; earlier ones define only the root."""
 
 
 def tool_name(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -129,7 +129,7 @@ def _tools(context: MessageContext) -> Iterator[tuple[str, JSON]]:
             yield f"{context.at}/{part}/tools/{index}", tool
 
 
-# What they are called
+# Names
 
 NAME: Final = pattern(r"[A-Za-z0-9_.-]{1,128}")
 
@@ -149,7 +149,7 @@ def _tool_names(context: MessageContext, found: Page) -> Iterator[Violation]:
             said = f"server listed two tools called {shown(name)} on one page"
             yield Violation("TOOL-009", "R-146", said, pointer=pointer)
         elif before is not None and found.walk.whole:
-            # The same tool again: the list may have moved on while it was read.
+            # The same tool again: the list may have changed while it was read.
             moved: Severity | None = "info" if before.value == tool else None
             said = f"server listed {shown(name)} again on a later page of the same list"
             yield Violation("TOOL-009", "R-146", said, pointer=pointer, related=(before.seq,), at_most=moved)
@@ -166,10 +166,10 @@ def _misnamed(name: str) -> str:
     return f"called {shown(name)}, which is {len(name)} characters long; it should be 128 at most"
 
 
-# How one list goes with the one before
+# Successive lists
 
 SOON_NS: Final = 5_000_000_000
-"""Within so little time a list hardly changes by itself; later than that no announcement is still due."""
+"""Within this time a list rarely changes by itself; after it no announcement is still due."""
 
 
 def list_order(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -204,7 +204,7 @@ def list_independence(context: MessageContext, history: History) -> Iterator[Vio
 def _of_connection(
     context: MessageContext, known: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
-    """One list here, another there, and here the first one again."""
+    """Two lists differ, and the first one is seen again later."""
     mine, latest = known.by_connection.get(walk.connection), known.latest
     if mine is None or latest is None or latest.connection == walk.connection or not latest.like(walk):
         return None
@@ -219,7 +219,7 @@ def _of_connection(
 def _after_call(
     context: MessageContext, history: History, known: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
-    """Another list right after a tool was called."""
+    """The list changed right after a tool was called."""
     before, now_ns = known.latest, context.frame.observed_at_ns
     if before is None or not before.like(walk) or before.changes != known.changes:
         return None

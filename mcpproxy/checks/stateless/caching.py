@@ -1,7 +1,7 @@
-"""Caching hints of 2026-07-28: how long a result stays fresh, and who may be given it.
+"""Caching hints of 2026-07-28: how long a result stays fresh, and who may receive it.
 
-What is compared here are results of different requests. Over HTTP each of them stands alone, so they
-are kept by server and Authorization; over stdio there is one caller.
+The checks compare results of different requests. Over HTTP each request stands alone, so results are kept by
+server and Authorization; over stdio there is one caller.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching
 """
@@ -23,7 +23,7 @@ from mcpproxy.session.history import History, SentRequest, keep
 LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 CACHEABLE: Final = ("server/discover", *LISTS, "resources/read")
 INTERIM: Final = ("tools/call", "prompts/get", "resources/read")
-"""What may be answered with input_required."""
+"""Requests that may be answered with input_required."""
 
 SCOPES: Final = ("public", "private")
 HINTS: Final = ("ttlMs", "cacheScope")
@@ -31,16 +31,16 @@ HINTS: Final = ("ttlMs", "cacheScope")
 OF_ONE_RETRY: Final = ("_meta", "inputResponses", "requestState")
 
 FRESH_MS: Final = 60_000
-"""What a server says stays fresh for longer may still change by itself: it is compared for so long."""
+"""Results are compared for at most this long, because longer-lived ones may still change by themselves."""
 
 MAX_REMEMBERED: Final = 4096
 MAX_CALLERS: Final = 16
-"""So many cursors, so many requests, and so many callers of each are remembered."""
+"""The number of cursors, of requests, and of callers of each that are remembered."""
 
 
 @slotted(frozen=True)
 class Shared:
-    """A public result that one caller got: what it says, in which frame, and how long it is fresh."""
+    """A public result that one caller received: its content, its frame, and how long it is fresh."""
 
     digest: int
     seq: int
@@ -49,7 +49,7 @@ class Shared:
 
 @slotted()
 class Caching:
-    """The scope of the page that gave a cursor, ``None`` if they differ, and the public results."""
+    """The scope of the page that gave each cursor (``None`` if they differ), and the public results."""
 
     scopes: dict[tuple[str, str, str], tuple[str | None, int]] = field(
         default_factory=dict[tuple[str, str, str], tuple[str | None, int]]
@@ -62,7 +62,7 @@ class Caching:
 def hints(context: MessageContext, history: History) -> Iterator[Violation]:
     """CACHE-001"""
     asked, result = _answered(context)
-    # A server of the other era may answer a stateless request; only "complete" says that it knows this one.
+    # A server of the other era may answer a stateless request; only "complete" shows that it knows this one.
     if asked is None or result.get("resultType") != "complete":
         return
     for name in HINTS:
@@ -109,7 +109,7 @@ def scope_of_pages(context: MessageContext, history: History) -> Iterable[Violat
 
 
 def remember_scope(context: MessageContext, history: History) -> None:
-    """Which scope the page had that gave a cursor."""
+    """Record the scope of the page that gave a cursor."""
     asked, result = _answered(context)
     cursor, scope = result.get("nextCursor"), result.get("cacheScope")
     if asked is None or not isinstance(cursor, str) or scope not in SCOPES:
@@ -130,7 +130,7 @@ def public_results(context: MessageContext, history: History) -> Iterable[Violat
     for caller, seen in others.items():
         if caller == authorization or seen.digest == mine.digest:
             continue
-        # The caller had this before the other one had that, so it did not just change in between.
+        # This caller had its result before the other had theirs, so the value did not just change in between.
         steady = own is not None and own.digest == mine.digest and own.seq < seen.seq
         if steady or context.frame.observed_at_ns < seen.fresh_until_ns:
             said = (
@@ -144,7 +144,7 @@ def public_results(context: MessageContext, history: History) -> Iterable[Violat
 
 
 def remember_public(context: MessageContext, history: History) -> None:
-    """What was given to whom as being for all."""
+    """Record the public results and who received them."""
     asked, result = _answered(context)
     if asked is None or history.lasting is None or (mine := _shared(context, asked, result)) is None:
         return
@@ -156,7 +156,7 @@ def remember_public(context: MessageContext, history: History) -> None:
 
 
 def _answered(context: MessageContext) -> tuple[SentRequest | None, JSONObject]:
-    """The stateless request and its result, if it is an object."""
+    """The stateless request and its result, if the result is an object."""
     message, asked = context.message, context.answers
     if asked is None or not context.stateless or not isinstance(message, Response):
         return None, {}
@@ -164,7 +164,7 @@ def _answered(context: MessageContext) -> tuple[SentRequest | None, JSONObject]:
 
 
 def _shared(context: MessageContext, asked: SentRequest, result: JSONObject) -> Shared | None:
-    """A public result that does not depend on what the client was asked in between."""
+    """A public result that does not depend on input from the client."""
     if result.get("cacheScope") != "public" or result.get("resultType") != "complete":
         return None
     if any(member(asked.params, name) is not None for name in OF_ONE_RETRY[1:]):
@@ -176,7 +176,7 @@ def _shared(context: MessageContext, asked: SentRequest, result: JSONObject) -> 
 
 
 def _request(asked: SentRequest) -> int:
-    """What a request asks for, and what the client can do; not who it is."""
+    """What a request asks for and what the client supports, without the client's identity."""
     params = asked.params if isinstance(asked.params, dict) else {}
     plain: JSONObject = {name: value for name, value in params.items() if name not in OF_ONE_RETRY}
     spoken: list[JSON] = [member(params, "_meta", name) for name in (VERSION_KEY, CAPABILITIES_KEY)]
@@ -184,7 +184,7 @@ def _request(asked: SentRequest) -> int:
 
 
 def _digest(value: JSON) -> int | None:
-    """A hash of a value, whatever the order of members; ``None`` for what cannot be written."""
+    """A hash of a value, independent of member order; ``None`` if the value cannot be serialized."""
     try:
         return hash(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
     except orjson.JSONEncodeError:  # half a surrogate pair, a giant integer, a value nested too deep

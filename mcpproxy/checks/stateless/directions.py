@@ -1,4 +1,4 @@
-"""Who may send what without a handshake: requests come from the client, responses from the server.
+"""Message directions without a handshake: the client sends requests, the server sends responses.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/index
 """
@@ -17,18 +17,18 @@ from mcpproxy.session.frame import SERVER, Frame
 from mcpproxy.session.history import History, SentRequest
 
 MAX_REMEMBERED: Final = 100
-"""So many requests wait until it is known which era their sender speaks."""
+"""The number of requests kept until the era of their sender is known."""
 
 
 @slotted()
 class Reversed:
-    """What the server asked for before it had shown which era it speaks."""
+    """The server's requests before it showed which era it speaks."""
 
     asked: list[SentRequest] = field(default_factory=list[SentRequest])
 
 
 def _only_stateless(history: History) -> bool:
-    """Whether no handshake has opened, or may yet open, a session on the same pipe."""
+    """Whether no handshake has opened, or can still open, a session on the same pipe."""
     opening = history.initialize is not None and not history.initialize_answered
     return history.stateless_seq is not None and history.negotiated is None and not (opening or history.blind)
 
@@ -56,13 +56,13 @@ def _reversed(method: str, at: str, frame: int | None, candidates: tuple[str, ..
 
 
 def _clients_alone(method: str) -> bool:
-    """Whether no revision lets a server ask for it; RPC-019 says so."""
+    """Whether no revision lets a server send this request; RPC-019 reports it."""
     known = methods.known_anywhere(method)
     return bool(known) and not any(methods.sends(SERVER, method, "request", revision) for revision in known)
 
 
 def remember_server_request(context: MessageContext, history: History) -> None:
-    """A request of the server, until it is known which era it speaks."""
+    """Keep a request of the server until its era is known."""
     message = context.message
     assert isinstance(message, Request)
     if context.asked is None or not _only_stateless(history) or server(history).modern:
@@ -85,7 +85,7 @@ def client_response(context: MessageContext, history: History) -> Iterable[Viola
 def posted_response(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
     """STAT-007: over HTTP, where the headers say which revision the client speaks"""
     if exchange.fields.get(SESSION) in history.sessions:
-        return  # It goes on with a session of the other era, under the wrong header.
+        return  # It continues a session of the other era, with the wrong header.
     for message in exchange.messages:
         if is_answer(message):
             yield Violation(

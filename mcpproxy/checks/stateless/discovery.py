@@ -1,4 +1,4 @@
-"""server/discover: that it is answered, what its result lists, and whether both sides keep to it.
+"""server/discover: whether it is answered, what its result lists, and whether both sides follow it.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/discover
 """
@@ -34,7 +34,7 @@ from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
 
-# What it answers to server/discover
+# The answer to server/discover
 
 
 def undiscoverable(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -79,12 +79,12 @@ def listed_versions(context: MessageContext, history: History) -> Iterable[Viola
     elif isinstance(used, str) and used not in versions and any(v in STATELESS for v in versions):
         said = f"server answered a request in version {shortened(used)}, which it does not list as supported"
     else:
-        return ()  # One that lists none but older revisions speaks none of this era.
+        return ()  # A server that lists only older revisions does not speak this era.
     at = context.at + "/result/supportedVersions"
     return (Violation("DISC-002", "R-222", said, pointer=at, related=(asked.seq,), at_most="warning"),)
 
 
-# What a client makes of it
+# How a client uses it
 
 
 def unlisted_version(message: Request, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -103,7 +103,7 @@ def unlisted_version(message: Request, context: MessageContext, history: History
 
 
 def _latest_list(known: KnownServer) -> tuple[tuple[str, str], int, tuple[str, ...]]:
-    """Which versions the server named last, where, and what it means to go on with another."""
+    """The versions that the server named last, where, and what it means to use another."""
     if known.refused is not None and (known.listed is None or known.refused[0] > known.listed.seq):
         return ("PROTO-008", "R-220"), *known.refused
     assert known.listed is not None
@@ -163,7 +163,7 @@ def unserved_list(context: MessageContext, history: History) -> Iterable[Violati
 def _undeclared(
     broken: tuple[str, str], said: str, at: str, context: MessageContext, listed: Discovered
 ) -> Violation:
-    """A breach of what a DiscoverResult declares, no more than a warning once that may have changed."""
+    """A breach of what a DiscoverResult declares; only a warning once the declaration may have changed."""
     assert context.answers is not None
     stale = context.frame.observed_at_ns > listed.fresh_until_ns
     related = (listed.seq, context.answers.seq)

@@ -1,7 +1,7 @@
 """Two eras on one connection: probes, fallbacks, refusals.
 
-A client may try a stateless request first and fall back to initialize; that breaks nothing. What can
-be wrong is falling back although the server has shown that it speaks a stateless revision.
+A client may try a stateless request first and fall back to initialize; that breaks no rule. It is wrong to
+fall back after the server has shown that it speaks a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions
 """
@@ -21,7 +21,7 @@ MODERN_CODES: Final = (-32020, -32021, -32022)
 
 
 def modern_answer(context: MessageContext) -> ModernAnswer | None:
-    """Whether this answer shows that the server speaks a stateless revision, and which it lists."""
+    """Whether this answer shows that the server speaks a stateless revision, and which ones it lists."""
     message, asked = context.message, context.answers
     if asked is None or not asked.stateless:
         return None
@@ -38,7 +38,7 @@ def modern_answer(context: MessageContext) -> ModernAnswer | None:
 
 
 def remember_support(context: MessageContext, history: History) -> None:
-    """What the server said of the versions it speaks."""
+    """Record what the server said about its versions."""
     for version in listed_versions(context):
         history.supported.setdefault(version, context.seq)
     history.modern_answer = modern_answer(context) or history.modern_answer
@@ -47,8 +47,8 @@ def remember_support(context: MessageContext, history: History) -> None:
 def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
     """Whether this answer to a stateless request comes from a server that speaks such a revision.
 
-    A server that does not may answer just as well: refuse in its own way, or serve what it takes for a
-    request of its own era. Nothing of that is held against it.
+    Other servers may answer too: they may refuse in their own way, or serve it as a request of their own era.
+    Such answers are not reported.
     """
     for message in singles(frame)[0]:
         if isinstance(message, Response) and exchange.requests:
@@ -112,7 +112,7 @@ def refusal_without_versions(context: MessageContext, history: History) -> Itera
 
 
 def _names_a_version(error: "JSON") -> bool:
-    stack = [error]  # It may nest deeper than Python recurses.
+    stack = [error]  # It may be nested deeper than Python can recurse.
     while stack:
         value = stack.pop()
         if isinstance(value, str) and any(revision in value for revision in REVISIONS):

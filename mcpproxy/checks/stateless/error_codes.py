@@ -1,7 +1,7 @@
-"""Error codes where there is no handshake: which are free, which are taken, and what for.
+"""Error codes without a handshake: which are free, which are reserved, and their meanings.
 
-A server of the other era may use any of them for its own purposes, so nothing is said before the server
-has shown which one it speaks.
+A server of the other era may use any code for its own purposes, so nothing is reported before the server has
+shown its era.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#error-codes
 """
@@ -22,10 +22,10 @@ from mcpproxy.session.history import History, SentRequest
 JSON_RPC: Final = (-32700, -32600, -32601, -32602, -32603)
 
 RETIRED: Final = {-32002: "a resource that is not found", -32042: "an elicitation by URL"}
-"""Codes of older revisions, and what they stood for."""
+"""Codes of older revisions, and their meanings."""
 
 INSTEAD: Final = (-32600, -32602, -32603)
-"""Codes that are taken for a method that is not there, and say something else."""
+"""Codes that are wrongly used for a method that does not exist, and mean something else."""
 
 
 def _code(context: MessageContext, history: History) -> int | None:
@@ -54,7 +54,7 @@ def missing_method(context: MessageContext, history: History) -> Iterable[Violat
 
 
 def _not_implemented(asked: SentRequest, history: History) -> str:
-    """Why the server cannot have the method that was asked for; empty if it may."""
+    """Why the server cannot have the requested method; empty if it may have it."""
     if asked.method in REMOVED:
         return f"{stateless_of(asked.candidates)[0]} does not have"
     listed = server(history).listed
@@ -90,11 +90,11 @@ def reserved_code(context: MessageContext, history: History) -> Iterable[Violati
         return (Violation("ERR-004", "R-226", said, pointer=at),)
     if code in MODERN_CODES:
         if code != -32020 or history.over_http:
-            return ()  # What they must say is judged where they belong.
+            return ()  # The rules for these errors check their content.
         said = "server used error code -32020, which is about HTTP headers, where there are none"
         return (
             Violation("ERR-003", "R-225", said, pointer=at, at_most="warning"),
-        )  # A gateway may pass it on.
+        )  # A gateway may have passed it on.
     if -32099 <= code <= -32020:
         said = f"server used error code {code}, which is reserved for the specification and not defined"
         return (Violation("ERR-003", "R-225", said, pointer=at),)

@@ -1,4 +1,4 @@
-"""That one stateless request needs nothing from another: no session, no id used before.
+"""Independence: a stateless request needs no earlier request, no session and no earlier id.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#statelessness
 """
@@ -18,7 +18,7 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History
 
 MAX_REMEMBERED: Final = 100
-"""So many callers are known by how they count."""
+"""The number of callers whose request ids are tracked."""
 
 Checked = Iterator[Violation]
 
@@ -27,7 +27,7 @@ _WANTS_A_SESSION: Final = pattern(
     r"|mcp-session-id|(missing|no valid|invalid or expired) session id",
     re.IGNORECASE,
 )
-"""How the servers of the other era ask for a handshake or a session."""
+"""How servers of the other era ask for a handshake or a session."""
 
 
 def wanted_session(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -47,7 +47,7 @@ def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Fra
     if exchange.succeeded or len(exchange.requests) != 1 or exchange.server not in history.modern_servers:
         return
     if exchange.fields.get(VERSION) not in STATELESS:
-        return  # By its headers it belongs to the other era.
+        return  # Its headers belong to the other era.
     request = exchange.requests[0]
     for message in singles(frame)[0]:
         wanted = _wanted_session(message) if isinstance(message, ErrorResponse) else ""
@@ -67,7 +67,7 @@ def _wants_session(method: str, wanted: str, at: str, request: int) -> Violation
 
 @slotted()
 class Counted:
-    """How one caller numbers its requests, and whether always upwards: then it is one client."""
+    """The request ids of one caller. If they always increase, the caller is a single client."""
 
     first: int
     last: int
@@ -99,7 +99,7 @@ def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 
 def _distinct(id: str | int, told: History) -> bool:
-    """Whether an id is not just what any client would use; a second one would start from the beginning."""
+    """Whether an id is distinctive. A second client would start counting from the beginning."""
     if isinstance(id, str):
         return len(id) >= 16
     counted = told.beyond(Ids).by_caller.get(told.caller)
@@ -112,7 +112,7 @@ def _bare(params: object) -> "JSON":
 
 
 def remember_number(message: Request, history: History) -> None:
-    """How a caller counts, over HTTP."""
+    """Record the request ids of a caller over HTTP."""
     by_caller, id = history.beyond(Ids).by_caller, message.id
     if not isinstance(id, int):
         return

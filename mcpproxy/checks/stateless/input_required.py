@@ -1,8 +1,8 @@
-"""Multi round-trip requests: a result that asks for input, and the request that is made anew with it.
+"""Multi round-trip requests: a result that asks for input, and the retried request that carries it.
 
-A retry is tied to the result it takes up by the ``requestState`` that it repeats. Where there was none, by
-its own parameters, and then only on the same connection: over HTTP any client may make the same request. A
-round that was not seen, because it lies before the recording, is never missed.
+A retry is matched to a result by the ``requestState`` that it repeats. Without a state it is matched by its
+own parameters, and only on the same connection, because over HTTP any client may make the same request. A
+round before the recording is not reported as missing.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -36,7 +36,7 @@ OTHERS: Final = tuple(
     for method in methods.names(*STATELESS)
     if method not in SUPPORTED and methods.sends_in_any(CLIENT, method, "request", STATELESS)
 )
-"""The other requests of the revision; those of an extension have parameters of their own."""
+"""The other requests of the revision. Requests of an extension have parameters of their own."""
 
 WHOLE: Final = ("PROTO-009", "R-256")
 PARTS: Final = {
@@ -45,7 +45,7 @@ PARTS: Final = {
     "tools": ("PROTO-009", "R-053"),
     "context": ("PROTO-009", "R-054"),
 }
-"""Which sentence speaks of a capability that is missing, and which of a missing part of it."""
+"""The requirement for a missing capability, and the one for a missing part of it."""
 
 
 # The server asks
@@ -79,12 +79,12 @@ def _question(result: JSONObject, context: MessageContext, history: History) -> 
 
 
 def _undeclared(context: MessageContext, history: History) -> Iterator[Violation]:
-    """What the request did not declare, whatever an earlier one did."""
+    """What the request did not declare, regardless of earlier declarations."""
     asked = context.answers
     assert asked is not None
     declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
     if declared is None:
-        return  # STAT-001 says so.
+        return  # STAT-001 reports it.
     for ask in asks(context):
         need = _unmet(ask, declared, stateless_of(context.candidates)[0])
         if need is None:
@@ -114,7 +114,7 @@ def _unmet(ask: Ask, declared: JSONObject, revision: str) -> Need | None:
         elicitation = as_object(declared.get("elicitation"))
         if need.condition == "form" and elicitation and "url" not in elicitation:
             continue  # A declaration without any mode is the client's fault.
-        return need  # One missing declaration is told once, not again for its parts.
+        return need  # One missing declaration is reported once, not again for its parts.
     return None
 
 
@@ -163,7 +163,7 @@ def _with_state(
         )
         yield Violation("MRTR-009", "R-261", said, pointer=at, related=(same[-1].seq,))
     elif unseen:
-        return  # The result that gave it may have passed unseen.
+        return  # The result that gave the state may not have been recorded.
     elif repeated := known.repeated(request, context.frame.connection):
         last = repeated[-1]
         if all(earlier.state is None for earlier in repeated):
@@ -202,7 +202,7 @@ def _without_state(
             )
         elif (
             not history.over_http and not history.blind
-        ):  # Another run of the same server may have asked for it.
+        ):  # Another instance of the same server may have asked for it.
             said = f"client sent {request.method} with inputResponses that nothing here asked for"
             yield Violation("MRTR-009", "R-261", said, pointer=at + "/inputResponses", at_most="info")
 
@@ -210,7 +210,7 @@ def _without_state(
 def _taken_up(
     request: Request, params: JSONObject, earlier: list[Round], context: MessageContext
 ) -> Iterator[Violation]:
-    """The faults of a retry, each only if it is one whichever of these rounds is meant."""
+    """The faults of a retry that hold for every round it may belong to."""
     last, at = earlier[-1], context.at
     given = as_object(params.get("inputResponses", {}))
     if newer := _outdated(given or {}, earlier):
@@ -226,7 +226,7 @@ def _taken_up(
         said = f"client made the request in frame {last.asked.seq} anew with other parameters"
         yield Violation("MRTR-010", "R-262", said, pointer=at + "/params", related=(last.asked.seq,))
     if given is None:
-        return  # It is no object: MRTR-008 says so.
+        return  # It is not an object: MRTR-008 reports it.
     if all(one.wanted.keys() - given.keys() for one in earlier):
         missing = next(iter(one for one in last.wanted if one not in given))
         said = f"client did not answer the input request {shortened(missing)} of frame {last.seq}"
@@ -242,7 +242,7 @@ def _taken_up(
 
 
 def _outdated(given: JSONObject, earlier: list[Round]) -> Round | None:
-    """The later round that is answered, where the state is that of one long taken up."""
+    """The later round that was answered, if the state belongs to one that was continued long ago."""
     newer = earlier[-1].next
     if (
         newer is None
@@ -254,7 +254,7 @@ def _outdated(given: JSONObject, earlier: list[Round]) -> Round | None:
 
 
 def _answers(given: JSONObject, earlier: list[Round], at: str) -> Iterator[Violation]:
-    """Each answer by itself: whether it was asked for, and as what."""
+    """Check each input response by itself: whether it was requested, and with which method."""
     for key, value in given.items():
         wanted = {one.wanted.get(key) for one in earlier}
         before = any(key in one.wanted_before for one in earlier)
@@ -271,7 +271,7 @@ def _answers(given: JSONObject, earlier: list[Round], at: str) -> Iterator[Viola
 
 
 def _shown(value: "JSON") -> str:
-    """The method whose result this is, by its members; empty if they do not agree on one."""
+    """The method of a result, derived from its members; empty if they do not agree on one."""
     shows = [method for name, method in TELLING.items() if isinstance(value, dict) and name in value]
     return shows[0] if len(shows) == 1 else ""
 

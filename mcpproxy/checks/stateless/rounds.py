@@ -1,4 +1,4 @@
-"""What multi round-trip requests leave behind: which result asked for what, and what took it up.
+"""The state of multi round-trip requests: what each result asked for, and which request continued it.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -19,7 +19,7 @@ SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")
 MAX_ROUNDS: Final = 256
 MAX_DECLARED: Final = 8
 MAX_CALLERS: Final = 256
-"""So many results that asked for input and so many declarations are remembered, each of so many callers."""
+"""The number of results asking for input, of declarations, and of callers that are remembered."""
 
 _ADDED: Final = ("_meta", "inputResponses", "requestState")
 
@@ -28,9 +28,8 @@ _ADDED: Final = ("_meta", "inputResponses", "requestState")
 class Round:
     """A result that asked for input.
 
-    ``wanted`` are the methods it asked for by key, ``None`` where that is unreadable. ``next`` is the round
-    with which the request was answered that took this one up; ``wanted_before`` are the keys of those
-    that led to this one.
+    ``wanted`` are the requested methods by key, ``None`` if unreadable. ``next`` is the round that answered
+    the retry of this one. ``wanted_before`` are the keys of the rounds that led to this one.
     """
 
     seq: int
@@ -48,9 +47,9 @@ class Round:
 
 @slotted()
 class Rounds:
-    """The latest rounds of one caller, what took them up, and what its requests declared.
+    """The latest rounds of one caller, the requests that continued them, and what its requests declared.
 
-    ``taken_up`` leads from the frame of a request to the round that it takes up. A declaration has its
+    ``taken_up`` maps the frame of a request to the round that it continues. A declaration has its
     connection, the last frame that made it, and the capabilities.
     """
 
@@ -61,7 +60,7 @@ class Rounds:
     )
 
     def repeated(self, request: Request, connection: int) -> list[Round]:
-        """The rounds whose request ``request`` makes anew, by its parameters, on the same connection."""
+        """The rounds on the same connection that ``request`` retries, matched by its parameters."""
         return [
             known
             for known in self.latest
@@ -73,13 +72,13 @@ class Rounds:
 
 @slotted()
 class AllRounds:
-    """Those of each caller."""
+    """The rounds of each caller."""
 
     by_caller: dict[str, Rounds] = field(default_factory=dict[str, Rounds])
 
 
 def rounds(history: History) -> Rounds:
-    """The rounds that a request of this session may take up."""
+    """The rounds that a request of this session may continue."""
     by_caller = history.beyond(AllRounds).by_caller
     found = by_caller.get(history.caller)
     if found is None:
@@ -89,7 +88,7 @@ def rounds(history: History) -> Rounds:
 
 
 def bare(params: "JSON | Absent") -> JSONObject:
-    """What was asked for: the parameters without what a retry changes."""
+    """The parameters of a request, without those that a retry changes."""
     found = params if isinstance(params, dict) else {}
     return {name: value for name, value in found.items() if name not in _ADDED}
 
@@ -99,7 +98,7 @@ def _about(params: "JSON | Absent") -> tuple["JSON", "JSON"]:
 
 
 def remember_declared(context: MessageContext, history: History) -> None:
-    """What a request declares."""
+    """Record the declaration of a request."""
     message = context.message
     assert isinstance(message, Request)
     declared = as_object(member(message.params, "_meta", CAPABILITIES_KEY))
@@ -110,7 +109,7 @@ def remember_declared(context: MessageContext, history: History) -> None:
 
 
 def remember_retry(context: MessageContext, history: History) -> None:
-    """Which round a request takes up."""
+    """Record which round a request continues."""
     message = context.message
     assert isinstance(message, Request)
     if not context.stateless or not isinstance(message.params, dict):
@@ -126,7 +125,7 @@ def remember_retry(context: MessageContext, history: History) -> None:
 
 
 def remember_round(context: MessageContext, history: History) -> None:
-    """A result that asks for input."""
+    """Record a result that asks for input."""
     message, asked = context.message, context.answers
     assert isinstance(message, Response)
     result = message.result

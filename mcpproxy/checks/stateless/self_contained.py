@@ -1,4 +1,4 @@
-"""Requests that carry all that they need, and results that say what they are.
+"""Self-contained requests, and results that state their type.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#statelessness
 """
@@ -50,7 +50,7 @@ REMOVED: Final = (
     "tasks/list",
     "tasks/result",
 )
-"""Requests of the older revisions that nothing has taken over under the same name."""
+"""Requests of older revisions that have no successor of the same name."""
 
 Checked = Iterator[Violation]
 
@@ -106,7 +106,7 @@ def elicitation_modes(declared: JSONObject, context: MessageContext) -> Iterator
 
 
 def remember_request(context: MessageContext, history: History) -> None:
-    """Who asks, and how it counts."""
+    """Record who sends the request, and over HTTP the number in its id."""
     message = context.message
     assert isinstance(message, Request)
     if context.stateless and history.over_http:
@@ -118,7 +118,7 @@ def remember_request(context: MessageContext, history: History) -> None:
 
 
 def _usual(context: MessageContext, history: History) -> bytes | None:
-    """The ``_meta`` of a request, as JSON, if nothing can be wrong with another that has the same."""
+    """The ``_meta`` of a request, as JSON, if an equal one needs no second check."""
     found = as_object(member(context.contents, "_meta")) or {}
     declared = found.get(CAPABILITIES_KEY)
     is_whole = found.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in found
@@ -137,7 +137,7 @@ def _usual(context: MessageContext, history: History) -> bytes | None:
 
 
 _EACH_TIME: Final = (b"progressToken", b"logLevel", b"icons")
-"""What counts anew in every request that says it."""
+"""Keys that must be checked in every request that has them."""
 
 
 # How it is answered
@@ -152,14 +152,14 @@ def answer(context: MessageContext, history: History) -> Iterable[Violation]:
 
 
 OTHER_REFUSALS: Final = (-32600, -32603, -32021)
-"""Codes that say something else of a request that is merely incomplete."""
+"""Codes with another meaning than that the request is incomplete."""
 
 
 def incomplete_accepted(context: MessageContext, asked: SentRequest, history: History) -> Iterator[Violation]:
     """STAT-002: how a server refuses a request that lacks something"""
     message, lacks = context.message, missing_meta(asked.params)
     if isinstance(message, Response):
-        # It may have been served as a request of the other era, but not with such a result.
+        # It may have been served as a request of the other era, but then not with such a result.
         served = isinstance(member(message.result, "resultType"), str)
         said, at = f"server served {shortened(asked.method)}, although the request lacks {lacks}", "/result"
     else:
@@ -218,12 +218,12 @@ def _result_type(
         return
     declared = member(asked.params, "_meta", CAPABILITIES_KEY)
     if given == "task" or member(declared, "extensions") or member(declared, "experimental"):
-        return  # An extension may define it. That of the tasks has rules of its own.
+        return  # An extension may define it. The tasks extension has rules of its own.
     said = f'server answered {shortened(asked.method)} with the resultType "{shortened(given)}", which the '
     yield Violation("STAT-005", "R-214", said + "client cannot know", pointer=at, related=(asked.seq,))
 
 
-# What is gone
+# Removed methods
 
 
 def removed_method(context: MessageContext, history: History) -> Iterable[Violation]:

@@ -1,8 +1,8 @@
-"""What a server without a handshake has shown of itself: that it is one, and what it lists.
+"""What a server without a handshake has shown: that it speaks a stateless revision, and what it lists.
 
-A server of the other era may answer a stateless request just as well, refuse it in its own way or serve
-it by its own rules. Nothing of that is held against it, so most rules of this era wait until the server
-has shown that it speaks it. The rows that write this down stand with ``discovery.FAMILY``.
+A server of the other era may answer a stateless request too, refuse it in its own way, or serve it by its own
+rules. None of that is reported, so most rules of this era wait until the server has shown its era. The rows
+that record this belong to ``discovery.FAMILY``.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 """
@@ -21,17 +21,17 @@ from mcpproxy.session.history import History, keep
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
 RESULT_TYPES: Final = ("complete", "input_required")
-"""The types of results that the revision itself defines."""
+"""The result types that the revision itself defines."""
 
 MAX_CALLERS: Final = 1_024
-"""So many servers (each under so many credentials) are remembered."""
+"""The number of servers (each under so many credentials) that are remembered."""
 
 
 @slotted()
 class Discovered:
-    """What a DiscoverResult said: the frame, until when it may be relied on, and what it declares.
+    """The content of a DiscoverResult: its frame, until when it is valid, and what it declares.
 
-    ``lacks`` leads from the methods that it leaves out to the capability that they need.
+    ``lacks`` maps the methods that it leaves out to the capability that they need.
     """
 
     seq: int
@@ -43,7 +43,7 @@ class Discovered:
 
 @slotted()
 class Introduced:
-    """Whether one side says who it is: the first frame in which it did; whether it left it out later."""
+    """Whether one side says who it is: the first frame that did, and whether a later one did not."""
 
     first: int = 0
     left_out: bool = False
@@ -53,10 +53,10 @@ class Introduced:
 class KnownServer:
     """What one server has shown of itself.
 
-    ``modern`` is the first frame that only a server of a stateless revision sends, ``served`` the
-    first such answer to anything but server/discover; 0 while there is none. ``unknown`` is the frame in
-    which it said that it does not know server/discover. ``refused`` is its latest refusal of a version:
-    the frame and the versions it listed instead.
+    ``modern`` is the first frame that only a server of a stateless revision sends. ``served`` is the first
+    such answer to a request other than server/discover. Both are 0 while there is none. ``unknown`` is the
+    frame in which it said that it does not know server/discover. ``refused`` is its latest refusal of a
+    version: the frame and the versions it listed instead.
     """
 
     modern: int = 0
@@ -65,18 +65,18 @@ class KnownServer:
     listed: Discovered | None = None
     refused: tuple[int, tuple[str, ...]] | None = None
     name: Introduced = field(default_factory=Introduced)
-    client: Introduced = field(default_factory=Introduced)  # its client, where there is just one
+    client: Introduced = field(default_factory=Introduced)  # its client, if there is exactly one
 
 
 @slotted()
 class Servers:
-    """Each server, as one caller knows it."""
+    """Each server, as one caller sees it."""
 
     known: dict[str, KnownServer] = field(default_factory=dict[str, KnownServer])
 
 
 def server(history: History) -> KnownServer:
-    """The server that this session, or this stateless request, speaks to."""
+    """The server that this session, or this stateless request, is sent to."""
     known = history.beyond(Servers).known
     found = known.get(history.caller)
     if found is None:
@@ -110,7 +110,7 @@ def shows_itself(context: MessageContext) -> bool:
 
 
 def is_modern(context: MessageContext, history: History) -> bool:
-    """Whether the server is known to speak a stateless revision, by now or by this very answer."""
+    """Whether an earlier message or this answer shows that the server speaks a stateless revision."""
     return server(history).modern > 0 or shows_itself(context)
 
 
@@ -120,7 +120,7 @@ def texts(value: "JSON") -> tuple[str, ...]:
 
 
 def missing_meta(params: "JSON | Absent") -> str:
-    """The member of ``_meta`` that a stateless request lacks, with its type; empty if it is complete."""
+    """The ``_meta`` member that a stateless request lacks, with its type; empty if it is complete."""
     found = as_object(params.get("_meta") if isinstance(params, dict) else None) or {}
     if not isinstance(found.get(VERSION_KEY), str):
         return f"a string {VERSION_KEY}"
@@ -129,11 +129,11 @@ def missing_meta(params: "JSON | Absent") -> str:
     return ""
 
 
-# What is written down
+# What is recorded
 
 
 def remember_server(context: MessageContext, history: History) -> None:
-    """Whether the server has shown which era it speaks, and who it is."""
+    """Record the era that the server has shown, and its name."""
     asked, message = context.answers, context.message
     if not context.stateless or asked is None:
         return
@@ -165,7 +165,7 @@ def says(found: "JSON | Absent", key: str) -> bool:
 
 
 def remember_refusal(context: MessageContext, history: History) -> None:
-    """Which versions a server names instead of the one it refused; that it cannot be discovered."""
+    """Record the versions that a server names in a refusal, or that it does not know server/discover."""
     asked, message = context.answers, context.message
     if not context.stateless or asked is None or not isinstance(message, ErrorResponse):
         return
@@ -179,7 +179,7 @@ def remember_refusal(context: MessageContext, history: History) -> None:
 
 
 def remember_discovery(context: MessageContext, history: History) -> None:
-    """What a DiscoverResult says."""
+    """Record the content of a DiscoverResult."""
     message = context.message
     assert isinstance(message, Response)
     capabilities = as_object(member(message.result, "capabilities"))
@@ -197,7 +197,7 @@ def remember_discovery(context: MessageContext, history: History) -> None:
 
 
 def _lacks(capabilities: JSONObject, context: MessageContext) -> Mapping[str, str]:
-    """The methods that a server with these capabilities does not have, with what they need."""
+    """The methods that a server with these capabilities does not have, with the capability each needs."""
     revision = stateless_of(context.candidates)[0]
     return {
         method: need.path

@@ -1,8 +1,8 @@
 """Subscriptions: the streams of notifications that a stateless client opens with subscriptions/listen.
 
-A subscription goes by the id of the request that opened it, which every message of it repeats in
-``_meta``. On stdio all of them share one pipe, so that id alone tells where a message belongs. Over
-HTTP the stream of the POST tells it as well, and there a session knows no other subscription.
+A subscription has the id of the request that opened it, which each of its messages repeats in ``_meta``. On
+stdio all subscriptions share one pipe, so only that id identifies them. Over HTTP the stream of the POST
+identifies the subscription too, and a session there knows no other subscription.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
 """
@@ -38,18 +38,18 @@ WANTED_BY: Final[Mapping[str, str]] = {
     "notifications/resources/list_changed": "resourcesListChanged",
     "notifications/resources/updated": "resourceSubscriptions",
 }
-"""What travels on subscriptions only, and the member of the filter that asks for it."""
+"""Notifications that are sent only on subscriptions, and the filter member that requests each."""
 
 LISTED: Final = ("resourceSubscriptions", "taskIds")
-"""The members of a filter that name things instead of saying yes or no."""
+"""The filter members that list names; the others are booleans."""
 
 REQUEST_SCOPED: Final = ("notifications/progress", "notifications/message")
 
 GRACE_NS: Final = 5_000_000_000
-"""So long after a cancellation may come what was under way when it was sent."""
+"""Messages this soon after a cancellation may have been sent before it arrived."""
 
 
-# What is remembered
+# What is recorded
 
 
 def remember_listen(context: MessageContext, history: History) -> None:
@@ -62,7 +62,7 @@ def remember_listen(context: MessageContext, history: History) -> None:
 
 
 def remember_delivery(context: MessageContext, history: History) -> None:
-    """A notification has passed on a subscription."""
+    """Record a notification on a subscription."""
     found = belongs_to(context, history)
     if found is None:
         return
@@ -73,7 +73,7 @@ def remember_delivery(context: MessageContext, history: History) -> None:
 
 
 def remember_cancellation(context: MessageContext, history: History) -> None:
-    """Either side takes a subscription down."""
+    """Either side ends a subscription."""
     id = request_id(_in_params(context, "requestId"))
     found = history.of(Subscriptions).by_id.get(id) if id is not None else None
     if found is None:
@@ -85,7 +85,7 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
 
 
 def remember_era(context: MessageContext, history: History) -> None:
-    """A result that has a type comes from a server that knows what a subscription is."""
+    """A result that has a type comes from a server that supports subscriptions."""
     message = context.message
     if (
         context.stateless
@@ -96,7 +96,7 @@ def remember_era(context: MessageContext, history: History) -> None:
 
 
 def belongs_to(context: MessageContext, history: History) -> Subscription | None:
-    """The subscription that a notification of the server is part of: by its id, over HTTP by its stream."""
+    """The subscription of a server's notification: by its id, over HTTP by its stream."""
     if context.sender != SERVER:
         return None
     known = history.of(Subscriptions).by_id
@@ -145,7 +145,7 @@ def closing_response(context: MessageContext, history: History) -> Iterator[Viol
     assert isinstance(message, Response)
     found = history.of(Subscriptions).by_id.get(asked.id) if asked is not None else None
     if found is None or found.asked is not asked or (context.frame.exchange and not context.frame.event):
-        return  # Over HTTP, an answer without a stream was no subscription ever: SUB-002.
+        return  # Over HTTP, an answer without a stream never was a subscription: SUB-002.
     if not found.begun:
         said = f"server closed {_name(found)} without ever having acknowledged it"
         yield _of(found, ("SUB-003", "R-245"), said, context.at)
@@ -160,7 +160,7 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
     if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
         return
     if history.stateful_seq is not None or not history.server.was_read:
-        return  # A server of the other era may be silent.
+        return  # A server of the other era may stay silent.
     for found in history.of(Subscriptions).by_id.values():
         asked = found.asked
         if found.begun or found.ended_seq or asked.cancelled or asked.answers_due != 1:
@@ -202,7 +202,7 @@ def filter_beyond_request(context: MessageContext, history: History) -> Iterator
                 break
 
 
-# What travels on it
+# What it carries
 
 
 def unwanted(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -251,7 +251,7 @@ def off_subscription(context: MessageContext, history: History) -> Iterable[Viol
         return ()
     answer = history.modern_answer
     if not history.of(Subscriptions).modern and not (answer and answer.stateless_versions):
-        return ()  # It may be a server of the other era, which tells everybody.
+        return ()  # It may be a server of the other era, which notifies every client.
     message = context.message
     assert isinstance(message, Notification)
     said = f"server sent {message.method} outside of any subscription"
@@ -278,7 +278,7 @@ def request_scoped(context: MessageContext, history: History) -> Iterable[Violat
     assert isinstance(message, Notification)
     meta = message.params.get("_meta") if isinstance(message.params, dict) else None
     marked = isinstance(meta, dict) and ID_KEY in meta
-    if not marked and history.lasting is None:  # On stdio the id alone says so.
+    if not marked and history.lasting is None:  # On stdio the id alone shows it.
         return ()
     found = belongs_to(context, history)
     if found is None and not marked:
@@ -286,14 +286,14 @@ def request_scoped(context: MessageContext, history: History) -> Iterable[Violat
     if context.sender != SERVER:
         return ()
     if history.over_http and message.method == "notifications/message":
-        return ()  # LOG-006 knows where log messages belong over HTTP.
+        return ()  # LOG-006 checks where log messages belong over HTTP.
     token = member(message.params, "progressToken")
     if (
         found is not None
         and token is not None
         and token == member(found.asked.params, "_meta", "progressToken")
     ):
-        return ()  # Of the subscription itself: odd, but nobody says what else it may do.
+        return ()  # About the subscription itself: unusual, but the specification does not forbid it.
     where = _name(found) if found is not None else "a subscription"
     said = f"server sent {message.method} on {where}"
     return (_of(found, ("SUB-008", "R-250"), said, context.at + "/method"),)
@@ -332,7 +332,7 @@ def _of(
     pointer: str,
     at_most: Severity | None = None,
 ) -> Violation:
-    """A breach in a message of this subscription, judged by the revision that the subscription names."""
+    """A breach in a message of this subscription, under the revision that the subscription names."""
     if found is None:
         return Violation(*rule, said, pointer=pointer, at_most=at_most)
     return Violation(
@@ -350,13 +350,13 @@ def _name(found: Subscription) -> str:
 
 
 def _same(given: JSON, id: RequestId) -> bool:
-    """Whether ``given`` is this very id, its JSON type included."""
+    """Whether ``given`` is this id, with the same JSON type."""
     known = request_id(given)
     return (known == id and type(known) is type(id)) or (_imprecise(given) and isinstance(id, int))
 
 
 def _imprecise(given: JSON) -> bool:
-    """Whether a number is too large to tell which one was written."""
+    """Whether a number is too large to recover its exact written value."""
     return isinstance(given, float) and abs(given) >= 2**53
 
 
@@ -370,7 +370,7 @@ def _texts(value: JSON) -> list[str]:
 
 def _plain(uri: str) -> str:
     """A URI in the form in which a server may repeat it."""
-    from urllib.parse import unquote  # 3 ms, which most sessions are spared
+    from urllib.parse import unquote  # imported here because it takes 3 ms, which most sessions do not need
 
     return unquote(uri).rstrip("/").lower()
 

@@ -1,7 +1,7 @@
-"""Authorization: where the token travels, and what a refusal must tell.
+"""Authorization: where the token is sent, and what a refusal must contain.
 
-Authorization is optional as a whole, and a recording masks the tokens; most of this needs no more than
-their presence.
+Authorization is optional, and a recording masks the tokens, so most checks only need to know that a token is
+present.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization
 """
@@ -27,7 +27,7 @@ AUTHORIZED: Final = since("2025-03-26")
 """The revisions that have authorization."""
 
 SCOPED: Final = frozenset(since("2026-07-28"))
-"""The revisions that leave it to the client whether to ask for ``offline_access``."""
+"""The revisions that let the client choose whether to ask for ``offline_access``."""
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 
@@ -67,7 +67,7 @@ def invalid_token_status(exchange: HttpExchange, history: HttpHistory, frame: Fr
 
 
 def _expiry(token: str) -> float | None:
-    """When a JSON Web Token ends (RFC 7519, section 4.1.4), in seconds since 1970."""
+    """When a JSON Web Token expires (RFC 7519, section 4.1.4), in seconds since 1970."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -132,7 +132,7 @@ def undiscoverable(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 
 def _spoken(exchange: HttpExchange) -> tuple[tuple[str, ...], bool]:
-    """By which revision a 401 is judged, and whether that is sure: it often comes before any is settled."""
+    """The revision that applies to a 401, and whether that is certain: often none is negotiated yet."""
     session = exchange.session
     if session is not None and session.revision is not None:
         return (session.revision,), True
@@ -154,7 +154,7 @@ def _resource_metadata(fields: Fields) -> str | None:
 
 
 def _parameters(fields: Fields) -> dict[str, str]:
-    """The parameters of all challenges, names in lower case (RFC 9110, section 11.6.1)."""
+    """The parameters of all challenges, with names in lower case (RFC 9110, section 11.6.1)."""
     return {
         found[1].lower(): found[2] if found[2] is not None else found[3]
         for value in fields.all("www-authenticate")
@@ -172,7 +172,7 @@ def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     if session is None or not history.challenged or "authorization" in exchange.fields:
         return
     first = session.authorized_seq
-    if session.stateless:  # What stands alone belongs to the client of its connection.
+    if session.stateless:  # A stateless exchange belongs to the client of its connection.
         first = history.authorized.get(exchange.request.connection)
     if first is not None and exchange.method != "OPTIONS":
         said = "client left the token out of a request, after it had sent it with another"
@@ -184,7 +184,7 @@ def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     _, mark, query = exchange.request.target.partition("?")
     if not mark or (exchange.session is None and not exchange.request.endpoint):
         return
-    from urllib.parse import parse_qsl  # 3 ms, which most sessions are spared
+    from urllib.parse import parse_qsl  # imported here because it takes 3 ms, which most sessions do not need
 
     _, token = credential(exchange.fields.get("authorization") or "")
     for name, value in parse_qsl(query, keep_blank_values=True):
@@ -200,7 +200,7 @@ def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Fra
         return
     given = _parameters(exchange.response_fields)
     if given.get("error") == "invalid_token":
-        return  # That is no matter of scope: AUTH-001 says so.
+        return  # That is not a matter of scope: AUTH-001 reports it.
     if not _bearer(exchange.response_fields) or given.get("error") != "insufficient_scope":
         lacking = 'error="insufficient_scope"'
     elif missing := [name for name in ("scope", "resource_metadata") if name not in given]:

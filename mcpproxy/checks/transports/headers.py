@@ -1,6 +1,6 @@
-"""Stateless requests over HTTP: what their headers repeat of the body, and with what status they fail.
+"""Stateless requests over HTTP: the headers that repeat the body, and the status of a failure.
 
-Intermediaries act on the headers, servers on the body, so the two must say the same.
+Intermediaries act on the headers and servers on the body, so the two must agree.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
@@ -25,7 +25,7 @@ from mcpproxy.session.masked_values import is_masked
 PARAM: Final = "mcp-param-"
 
 NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Which member of the params Mcp-Name repeats."""
+"""The member of the params that Mcp-Name repeats."""
 
 Checked = Iterator[Violation]
 
@@ -40,7 +40,7 @@ def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         if header is None:
             yield Violation("HDR-001", "R-230", "client sent a request without MCP-Protocol-Version")
         elif not isinstance(named, str) or header == named:
-            continue  # A body without its version is another rule's.
+            continue  # Another rule covers a body without its version.
         else:
             said = (
                 f"client sent MCP-Protocol-Version: {shortened(header)} with a request whose _meta says "
@@ -120,7 +120,7 @@ def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
             said = f"client sent the argument {'.'.join(path)} without Mcp-Param-{header}"
             yield Violation("HDR-005", "R-234", said, pointer=pointer)
         elif value is not None and is_masked(given[0]) and names_secret(header):
-            continue  # a recording does not say which value it was
+            continue  # a recording does not contain the masked value
         elif value is not None and (text is None or not same(text, value)):
             said = f"client sent Mcp-Param-{header} with another value than the argument {'.'.join(path)}"
             yield Violation("HDR-005", "R-234", said, pointer=pointer)
@@ -145,7 +145,7 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
             yield Violation(*broken, said, pointer=None, related=(answer.seq,), candidates=answer.candidates)
 
 
-# What the server makes of it
+# How the server reacts
 
 
 def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -174,7 +174,7 @@ def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     if exchange.succeeded or not _mismatched(exchange) or exchange.server not in history.modern_servers:
         return
     if any(missing_meta(request.params) for request in exchange.requests):
-        return  # That is wrong, too, and has a code of its own.
+        return  # That is wrong too, and has a code of its own.
     for message in singles(frame)[0]:
         code = member(as_object(message.error), "code") if isinstance(message, ErrorResponse) else None
         if code in (-32600, -32602, -32603):
@@ -190,7 +190,7 @@ def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 
 def _mismatched(exchange: HttpExchange) -> bool:
-    """Whether headers are wrong or missing, whatever else is wrong; the version header must be there."""
+    """Whether headers are wrong or missing, whatever else is wrong; the version header must be present."""
     if exchange.reported & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}:
         return True
     header = exchange.fields.get(VERSION)

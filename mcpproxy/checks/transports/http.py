@@ -1,7 +1,7 @@
-"""HTTP around the messages: methods, media types, statuses, and what a body may be.
+"""HTTP around the messages: methods, media types, statuses, and the allowed bodies.
 
-Statuses that HTTP itself gives (no authorization, no such session, a server that is down) may take the
-place of any answer, so only what came with success is held against a server here.
+HTTP itself may replace any answer by a status (no authorization, no such session, a server that is down), so
+these checks only judge a server by its successful answers.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server
 """
@@ -52,7 +52,7 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 Checked = Iterator[Violation]
 
 
-# What the client asks for
+# The client's request
 
 
 def other_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -86,14 +86,14 @@ COMMON_ACCEPT: Final = frozenset(
         ("text/event-stream, application/json",),
     }
 )
-"""What nearly all clients accept, as they write it."""
+"""The Accept value that nearly all clients send, as they write it."""
 
 
 def get_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """HTTP-006"""
     session = exchange.session
     if session is None or (session.late and session.id is None):
-        return  # It may be a client of HTTP+SSE, or none of MCP.
+        return  # It may be a client of HTTP+SSE, or not an MCP client.
     listed = accepted(exchange.fields)
     if SSE_TYPE not in listed:
         said = "client sent a GET whose Accept does not list text/event-stream"
@@ -124,7 +124,7 @@ def post_content_type(exchange: HttpExchange, history: HttpHistory, frame: Frame
         )
 
 
-# What the server answers
+# The server's answer
 
 
 def answer_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -180,7 +180,7 @@ def notification_status(exchange: HttpExchange, history: HttpHistory, frame: Fra
 
 
 def _posted(exchange: HttpExchange) -> str:
-    """What a POST without requests holds, for people."""
+    """The content of a POST without requests, in words."""
     message = exchange.messages[0]
     return shortened(message.method) if isinstance(message, Notification) else "a response"
 
@@ -192,7 +192,7 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         return
     message = frame.message
     if isinstance(message, Malformed) or exchange.response_fields.media_type != JSON_TYPE:
-        return  # RPC-001 or HTTP-010 has said so.
+        return  # RPC-001 or HTTP-010 reports it.
     asked, related = [request.id for request in exchange.requests], (exchange.request.seq,)
     if isinstance(message, Batch):
         if not isinstance(exchange.body.message if exchange.body else None, Batch):
@@ -283,8 +283,8 @@ def retired_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """HTTP-019
 
-    Which origins a server trusts is its own affair, so this stays a warning. Pages of other schemes belong
-    to programs, not to sites.
+    Each server decides which origins it trusts, so this stays a warning. Pages of other schemes belong to
+    programs, not to sites.
     """
     origin = exchange.fields.get("origin")
     if origin is None or not exchange.succeeded or exchange.method == "OPTIONS":
@@ -333,7 +333,7 @@ def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """HTTP-002
 
-    Known for sure only while there is one such stream and nothing else that the POST could be meant for.
+    This is certain only while there is one such stream and no other target for the POST.
     """
     if not history.posting or history.streamable or history.blind or exchange.initialize is not None:
         return

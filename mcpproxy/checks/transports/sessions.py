@@ -1,6 +1,6 @@
-"""Sessions over HTTP: where their ids come from, which requests carry them, and when they are over.
+"""Sessions over HTTP: where their ids come from, which requests carry them, and when they end.
 
-A server without session ids has no sessions, and none of this concerns it.
+A server without session ids has no sessions, so these rules do not apply to it.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
 """
@@ -21,16 +21,16 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.session.masked_values import facts
 
 GUESSABLE: Final = 8
-"""A session id with fewer bytes than this can be found by trying."""
+"""A session id with fewer bytes than this can be guessed by brute force."""
 
 IN_FLIGHT_NS: Final = 1_000_000_000
-"""What a client sends so soon after a 404 may have been on its way."""
+"""A message sent this soon after a 404 may have been under way already."""
 
 ABANDONED_NS: Final = 600_000_000_000
-"""A client that was silent for so long no longer needs its session."""
+"""A client that was silent for this long no longer needs its session."""
 
 OTHER_REASONS: Final = (400, 401, 403, 405, 406, 413, 415, 429)
-"""The status that a missing session id should have, and those that answer something else."""
+"""The status that a missing session id should get, and those that have another cause."""
 
 NAMING: Final = span("2025-06-18", "2026-07-28")
 """The revisions with sessions whose requests name their version in a header."""
@@ -49,7 +49,7 @@ def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     if issued is None or session is None or head is None:
         return
     if session.id is not None:
-        # A request without an id may be none of this session, whatever its connection was used for before.
+        # A request without an id may be outside this session, whatever its connection was used for before.
         if issued != session.id and exchange.initialize is None and SESSION in exchange.fields:
             yield Violation("PROTO-010", "R-088", "server changed the session id in the middle of a session")
     elif exchange.initialize is None:
@@ -105,7 +105,7 @@ def missing_id_refused(exchange: HttpExchange, history: HttpHistory, frame: Fram
 
 
 def _lacks_id(exchange: HttpExchange) -> bool:
-    """Whether a request shows no session id, although its connection belongs to a session with one."""
+    """Whether a request has no session id, although its connection belongs to a session with one."""
     session = exchange.session
     if session is None or session.id is None or session.late or session.ended_seq is not None:
         return False
@@ -115,7 +115,7 @@ def _lacks_id(exchange: HttpExchange) -> bool:
 def invented_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """PROTO-010: a session id that was never issued
 
-    One from before the recording looks the same, until the server does not know it either.
+    An id from before the recording looks the same until the server does not know it either.
     """
     session = exchange.session
     if session is None or not session.late or session.id is None or history.blind:
@@ -138,7 +138,7 @@ def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     named = exchange.fields.get(SESSION) == session.id
     if named and exchange.succeeded and exchange.request.seq > session.ended_seq:
         said = f"server served a session that is over since frame {session.ended_seq}"
-        weak = session.ended_by == "404"  # Somebody between the two may have said so.
+        weak = session.ended_by == "404"  # An intermediary may have answered.
         related = (session.ended_seq, exchange.request.seq)
         yield Violation(
             "PROTO-010", "R-093", said, pointer=None, related=related, at_most="warning" if weak else None
@@ -177,7 +177,7 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
     if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.reported:
         return
     if exchange.fields.get(VERSION) not in revisions.STATELESS:
-        return  # By its headers it belongs to the other era.
+        return  # Its headers belong to the other era.
     if exchange.server in history.modern_servers or shows_modern(exchange, frame):
         said = "server sent a session id with the answer to a request that belongs to no session"
         yield Violation(
@@ -195,7 +195,7 @@ def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         return
     negotiated = _negotiated(session)
     if negotiated is None or _lacks_id(exchange):
-        return  # Without its session id it may be no request of this session at all.
+        return  # Without its session id the request may not belong to this session.
     named = exchange.fields.get(VERSION)
     if named is None:
         said = f"client sent a {shortened(exchange.method)} without MCP-Protocol-Version: {negotiated}"
@@ -219,7 +219,7 @@ def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     said = (
         f"server took MCP-Protocol-Version: {shortened(named)}, which is no revision, instead of sending 400"
     )
-    # What looks like a date may be a revision that we do not know.
+    # A value that looks like a date may be a revision that is not known here.
     dated = _DATE.fullmatch(named) is not None
     candidates = None if session.revision else NAMING
     yield Violation(

@@ -1,4 +1,4 @@
-"""stdio: one message a line, nothing else on the pipes, and an orderly end.
+"""stdio: one message per line, nothing else on the pipes, and an orderly shutdown.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#stdio
 """
@@ -14,7 +14,7 @@ from mcpproxy.session.frame import SERVER, Close, Frame, Sender, Signal
 from mcpproxy.session.history import History
 
 PROMPT_EXIT_NS: Final = 5_000_000_000
-"""A server that is still there this long after its stdin closed did not exit promptly."""
+"""A server that still runs this long after its stdin was closed did not exit promptly."""
 
 _RULE: Final = {"server": ("STDIO-002", "R-057"), "client": ("STDIO-003", "R-058")}
 _PIPE: Final = {"server": "stdout", "client": "the server's stdin"}

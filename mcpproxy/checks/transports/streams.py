@@ -1,6 +1,6 @@
-"""SSE streams: what belongs on which, how they end, and how they are taken up again.
+"""SSE streams: which messages belong on which, how they end, and how they are resumed.
 
-Nothing is ordered across streams; what is said here rests on one stream, or on ids.
+There is no order across streams, so each check relies on one stream or on ids.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
 """
@@ -17,10 +17,10 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import SentRequest
 
 LINGERING_NS: Final = 10_000_000_000
-"""A stream that is still open so long after its response was not ended by it."""
+"""A stream that is still open this long after its response was not closed by it."""
 
 EARLY_NS: Final = 50_000_000
-"""Clocks and wires may make a client that waited look so much too early."""
+"""Clock and network differences may make a client that waited seem early by this much."""
 
 Checked = Iterator[Violation]
 
@@ -57,7 +57,7 @@ def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame
         if isinstance(message, Response | ErrorResponse):
             stream = exchange.stream
             if stream is None or stream.number != exchange.number or not isinstance(message.id, int | str):
-                continue  # A stream that is taken up again may owe this response.
+                continue  # A resumed stream may owe this response.
             if not stream.posted:
                 said = f"server sent a response ({spelled(message.id)}) on a stream that a GET had opened"
                 yield Violation("HTTP-017", "R-078", said, pointer="/id", related=related)
@@ -77,7 +77,7 @@ def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Checke
     if session.stateless:
         own = [member(request.params, "_meta", "progressToken") for request in exchange.requests]
         listens = any(request.method == "subscriptions/listen" for request in exchange.requests)
-        if token not in own and own and not listens:  # What does not belong there is SUB-008's.
+        if token not in own and own and not listens:  # SUB-008 covers messages that do not belong there.
             said = (
                 f"server reported progress of something else ({spelled(token)}) on the stream of this request"
             )

@@ -1,7 +1,7 @@
-"""Cancellation: who may cancel what, and what comes after.
+"""Cancellation: who may cancel what, and what may follow.
 
-It is a race by design: the request may be answered while its cancellation is on the way, and the one
-who cancels may not have read the answer yet. So nothing is said of what falls within ``GRACE_NS``.
+Cancellation is a race by design. The request may be answered while its cancellation is on the way, and the
+sender of the cancellation may not have read the answer yet. So nothing within ``GRACE_NS`` is reported.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """
@@ -33,16 +33,16 @@ from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severit
 from mcpproxy.session.history import History, SentRequest, keep
 
 GRACE_NS: Final = 5_000_000_000
-"""After so long neither a pipe nor a busy peer explains that news was not taken notice of."""
+"""After this long, neither a pipe nor a busy peer explains that a message was ignored."""
 
 MAX_REMEMBERED: Final = 1024
-"""So many of the latest tasks and cancellations are remembered."""
+"""The number of the latest tasks and cancellations that are remembered."""
 
 METHOD: Final = "notifications/cancelled"
 LISTEN: Final = "subscriptions/listen"
 
 OPTIONAL_ID: Final = "2025-11-25"
-"""The revision whose schema lets a cancellation be without an id, though its text does not."""
+"""The revision whose schema allows a cancellation without an id, although its text does not."""
 
 OWN: Final = ("CANC-001", "R-106")
 STALE: Final = ("CANC-002", "R-107")
@@ -54,7 +54,7 @@ OWN_NOW: Final = ("CANC-007", "R-112")
 
 @slotted(frozen=True)
 class Cancelled:
-    """A cancellation: of which request, if it is known, by which frame, and when."""
+    """A cancellation: its request, if known, its frame, and its time."""
 
     asked: SentRequest | None
     sender: Sender
@@ -65,7 +65,7 @@ class Cancelled:
 
 @slotted()
 class Cancellations:
-    """The requests answered last that became tasks, and cancellations by who had asked and the id."""
+    """The latest answered requests that became tasks, and cancellations by requester and id."""
 
     tasks: deque[SentRequest] = field(default_factory=lambda: deque[SentRequest](maxlen=MAX_REMEMBERED))
     seen: dict[tuple[Sender, RequestId], Cancelled] = field(
@@ -87,7 +87,7 @@ def cancellation(context: MessageContext, history: History) -> Iterator[Violatio
     message = context.message
     assert isinstance(message, Notification)
     if message.params is not ABSENT and not isinstance(message.params, dict):
-        return  # RPC-016 says so.
+        return  # RPC-016 reports it.
     id = request_id(member(message.params, "requestId"))
     if id is None:
         yield from _no_id(context, message)
@@ -110,7 +110,7 @@ def _no_id(context: MessageContext, message: Notification) -> Iterator[Violation
 
 
 def _by_server(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
-    """From 2026-07-28 on a server ends subscriptions this way, and nothing else."""
+    """From 2026-07-28 on a server sends cancellations only to end subscriptions."""
     asked = history.of(Cancellations).request(history, CLIENT, id)
     if asked is None and (history.over_http or _may_be_known(history, CLIENT, id)):
         return
@@ -136,7 +136,7 @@ def _of_own(context: MessageContext, history: History, id: RequestId) -> Iterato
         waited_ns = context.frame.observed_at_ns - asked.answered_ns
         if waited_ns >= GRACE_NS:
             said = f"{sender} cancelled {_named(asked)} {waited_ns / 1e9:.0f} s after its answer"
-            level = "info" if history.over_http else "warning"  # What a sender believes, nobody sees.
+            level = "info" if history.over_http else "warning"  # What the sender believes cannot be observed.
             yield _violation(context, STALE, said, asked.seq, asked.answered_seq, at_most=level)
     elif asked is None and not history.over_http and not _may_be_known(history, sender, id):
         yield _never_used(context, history, id)
@@ -152,7 +152,7 @@ def _never_used(context: MessageContext, history: History, id: RequestId) -> Vio
 
 
 def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
-    """Whether ``asker`` used the id some time, or may have, unseen."""
+    """Whether ``asker`` has used the id, or may have used it before the recording."""
     side = history.side(asker)
     if history.blind or history.scattered or not side.was_read:
         return True
@@ -160,7 +160,7 @@ def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
 
 
 def _is_task(asked: SentRequest, history: History) -> bool:
-    """Whether a request is task-augmented: the answer was a task, or will be by all that was declared."""
+    """Whether a request is task-augmented: its answer was a task, or will be one as declared."""
     if asked.stateless or not isinstance(member(asked.params, "task"), dict):
         return False
     if asked.answered_seq:
@@ -205,7 +205,7 @@ def cancelled_over_http(
         yield Violation("CANC-009", "R-114", said, pointer="/method", frame=body.seq)
 
 
-# What comes after
+# What follows
 
 
 def late_answer(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -240,7 +240,7 @@ def _late(
     waited_ns = context.frame.observed_at_ns - found.at_ns
     if waited_ns >= GRACE_NS:
         said = f"{context.sender} {did} {_named(asked)} {waited_ns / 1e9:.0f} s after it was cancelled"
-        # Until 2025-11-25 the receiver is free to go on, if what it does cannot be cancelled.
+        # Until 2025-11-25 the receiver may continue if its work cannot be cancelled.
         level = None if is_stateless(context.candidates) else "info"
         yield Violation(*broken, said, pointer=pointer, related=(asked.seq, found.seq), at_most=level)
 
@@ -251,7 +251,7 @@ def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
         return
     ended_ns, left_ns = history.server.closed_ns, history.client.closed_ns
     if ended_ns is None or (left_ns is not None and left_ns <= ended_ns):
-        return  # The client went first, and with it its subscriptions.
+        return  # The client disconnected first, which ended its subscriptions.
     ended = history.of(Cancellations).seen
     for asked in history.client.pending.values():
         if asked.method == LISTEN and asked.stateless and (CLIENT, asked.id) not in ended:
@@ -268,11 +268,11 @@ def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
             )
 
 
-# What is remembered
+# What is recorded
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
-    """Which of the requests answered last became tasks."""
+    """Record which of the latest answered requests became tasks."""
     asked = context.answers
     if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
         return
@@ -281,7 +281,7 @@ def remember_answer(context: MessageContext, history: History) -> None:
 
 
 def remember_cancellation(context: MessageContext, history: History) -> None:
-    """What was cancelled, and when. What a server cancels may be a subscription of the client."""
+    """Record a cancellation and its time. A server may cancel a subscription of the client."""
     id, sender = request_id(member(context.message.value, "params", "requestId")), context.sender
     if id is None:
         return

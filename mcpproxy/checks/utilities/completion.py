@@ -1,6 +1,6 @@
 """Completion: how many values are offered at once.
 
-The members of requests and results are seen with all others (``shapes``).
+``shapes`` checks the members of requests and results.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion
 """
@@ -14,7 +14,7 @@ from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
 
 MOST: Final = 100
-"""Values in one result."""
+"""The maximum number of values in one result."""
 
 
 def too_many_values(context: MessageContext, history: History) -> Iterable[Violation]:

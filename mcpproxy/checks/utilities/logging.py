@@ -1,10 +1,10 @@
 """Log messages and their levels.
 
-In the stateful revisions one level holds for the session, and for every stream of it. From 2026-07-28 on
-each request asks for its own log messages, which come on its stream alone; on stdio they name no request,
-so there any request under way that wants them may be the one.
+In the stateful revisions one level applies to the session and all its streams. From 2026-07-28 on each
+request asks for its own log messages, which are sent only on its stream. On stdio log messages name no
+request, so any pending request that wants them may be the one.
 
-What a level or a log message consists of is judged with the shapes.
+``shapes`` checks the members of levels and log messages.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
 """
@@ -34,10 +34,10 @@ MESSAGE: Final = ("notifications/message",)
 
 @slotted()
 class LogLevel:
-    """The level that logging/setLevel has put in force, and the frame and exchange that say so.
+    """The level that logging/setLevel has set, and the frame and exchange of that request.
 
-    ``level`` is empty while none is, and while it is not clear which. ``requested`` says whether any
-    stateless request ever asked for log messages.
+    ``level`` is empty while none is set, and while it is ambiguous. ``requested`` says whether any stateless
+    request ever asked for log messages.
     """
 
     level: str = ""
@@ -56,10 +56,10 @@ def below_level(context: MessageContext, history: History) -> Iterable[Violation
         return ()
     waiting = [asked for asked in history.client.pending.values() if not asked.stateless]
     if any(asked.method == "logging/setLevel" for asked in waiting):
-        return ()  # Another level is on its way, and may be in force already.
+        return ()  # Another level was requested, and may be in force already.
     exchange = context.frame.exchange
     if exchange and (exchange <= in_force.exchange or any(asked.seq < in_force.seq for asked in waiting)):
-        return ()  # It may have left on another stream before the level was set.
+        return ()  # It may have been sent on another stream before the level was set.
     said = f"server sent a log message of level {level}, although the client set the level {in_force.level}"
     return (
         Violation("LOG-002", "R-167", said, pointer=context.at + "/params/level", related=(in_force.seq,)),
@@ -88,7 +88,7 @@ def unrequested(context: MessageContext, history: History) -> Iterator[Violation
     client, level = history.client, _level(context)
     under_way = list(client.pending.values())
     if _on_subscription(context, under_way):
-        return  # SUB-008 says so.
+        return  # SUB-008 reports it.
     about = f"server sent a log message{f' of level {level}' if level else ''}"
     at = context.at + "/method"
     if context.frame.exchange and not under_way and client.last_answered_seq:
@@ -98,7 +98,7 @@ def unrequested(context: MessageContext, history: History) -> Iterator[Violation
         return
     elif not (wanting := [asked for asked in under_way if _wanted(asked) is not None]):
         said = f"{about}, but no request under way asked for them with {LEVEL_KEY}"
-        # On stdio it may belong to a request that did ask, and come too late.
+        # On stdio it may belong to a request that did ask, and be late.
         late = history.of(LogLevel).requested
         yield Violation("LOG-004", "R-169", said, pointer=at, at_most="warning" if late else None)
     elif level and (lowest := _lowest(wanting)) and _severity(level) < _severity(lowest):
@@ -108,7 +108,7 @@ def unrequested(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def _on_subscription(context: MessageContext, under_way: list[SentRequest]) -> bool:
-    """Whether a message came on a listen stream, or claims to belong to one."""
+    """Whether a message came on a listen stream, or names a subscription."""
     message = context.message
     assert isinstance(message, Notification)
     listens = bool(under_way) and all(asked.method == "subscriptions/listen" for asked in under_way)
@@ -117,7 +117,7 @@ def _on_subscription(context: MessageContext, under_way: list[SentRequest]) -> b
 
 
 def _lowest(wanting: list[SentRequest]) -> str:
-    """The least severe of the levels that these requests set; empty if one of them is none."""
+    """The least severe of the levels that these requests set; empty if one of them is not a level."""
     levels = [_wanted(asked) for asked in wanting]
     known = [level for level in levels if isinstance(level, str) and level in LEVELS]
     return min(known, key=_severity) if len(known) == len(levels) else ""
@@ -137,7 +137,7 @@ def _took_unknown(asked: SentRequest, context: MessageContext) -> Iterable[Viola
     )
 
 
-# What a log message says
+# The content of a log message
 
 
 def credentials(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -146,7 +146,7 @@ def credentials(context: MessageContext, history: History) -> Iterator[Violation
     assert isinstance(message, Notification)
     for pointer, what in credentials_in(member(message.params, "data")):
         said = f"server sent a log message that seems to hold {what}"
-        # What a credential looks like is a guess, however good.
+        # Whether a value is a credential is always a guess.
         yield Violation(
             "LOG-003", "R-168", said, pointer=f"{context.at}/params/data{pointer}", at_most="warning"
         )
@@ -156,7 +156,7 @@ def credentials(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def _level(context: MessageContext) -> str:
-    """The level of a log message, empty if it is none."""
+    """The level of a log message, empty if it is not valid."""
     message = context.message
     assert isinstance(message, Notification)
     level = member(message.params, "level")
@@ -168,7 +168,7 @@ def _severity(level: str) -> int:
 
 
 def _wanted(asked: SentRequest) -> JSON:
-    """The level that a request sets, whatever it is; ``None`` if it sets none."""
+    """The level that a request sets, valid or not; ``None`` if it sets none."""
     if asked.stateless:
         return _requested(asked.params)
     return member(asked.params, "level") if asked.method == "logging/setLevel" else None
@@ -178,11 +178,11 @@ def _requested(params: "JSON | Absent") -> JSON:
     return member(params, "_meta", LEVEL_KEY)
 
 
-# What is remembered
+# What is recorded
 
 
 def _note_level(context: MessageContext, history: History) -> None:
-    """The server took a level. If several were under way, nobody knows which it took last."""
+    """The server accepted a level. If several requests were pending, the last accepted one is unknown."""
     asked, in_force = context.answers, history.of(LogLevel)
     if asked is None or asked.stateless:
         return

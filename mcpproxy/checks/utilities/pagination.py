@@ -1,7 +1,6 @@
-"""Pagination: cursors, which only the server understands and the client gives back as they came.
+"""Pagination: cursors, which only the server interprets and the client returns unchanged.
 
-Each list has cursors of its own. The empty string is a cursor like any other: what counts is whether
-there is one.
+Each list has its own cursors. The empty string is a valid cursor: only its presence matters.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
 """
@@ -23,32 +22,32 @@ LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "pro
 INVALID_PARAMS: Final = -32602
 
 OTHER_REASONS: Final = (-32601, -32020, -32021, -32022)
-"""Codes that say that something else is wrong than the cursor: the method, the headers, the revision."""
+"""Error codes with a cause other than the cursor: the method, the headers, the revision."""
 
 MAX_CURSORS: Final = 16_384
 MAX_LISTS: Final = 1024
 MAX_ODD: Final = 64
-"""So many cursors of a list, lists, and requests with a strange cursor are remembered."""
+"""The number of cursors per list, of lists, and of requests with an unknown cursor that are remembered."""
 
 MAX_STEPS: Final = 1024
-"""So far back a chain of cursors is followed."""
+"""The number of steps that a chain of cursors is followed back."""
 
 Key = tuple[str, Sender, str]
-"""Whose cursors: the caller (see ``History.caller``), who asks, and the list."""
+"""The owner of cursors: the caller (see ``History.caller``), the requester, and the list."""
 
 
 @slotted()
 class Cursors:
-    """The cursors of one list, as hashes, because they may be long.
+    """The cursors of one list, stored as hashes because they may be long.
 
-    ``before`` leads from each to the one it was given in return for, ``None`` on the first page.
+    ``before`` maps each cursor to the one in the request that it answered, ``None`` on the first page.
     """
 
     before: dict[int, int | None] = field(default_factory=dict[int, int | None])
-    forgetful: bool = False  # more passed than are remembered
+    forgetful: bool = False  # more cursors were seen than are remembered
 
     def leads_to(self, cursor: str, start: str | None) -> bool:
-        """Whether ``cursor`` is ``start``, or one of those that led there."""
+        """Whether ``cursor`` is ``start``, or one of those that led to it."""
         wanted, at = hash(cursor), None if start is None else hash(start)
         for _ in range(MAX_STEPS):
             if at is None or at == wanted:
@@ -57,14 +56,14 @@ class Cursors:
         return False
 
     def give(self, cursor: str, sent: str | None) -> None:
-        """Remember that ``cursor`` came in return for ``sent``."""
+        """Remember that ``cursor`` was returned for ``sent``."""
         keep(self.before, hash(cursor), None if sent is None else hash(sent), MAX_CURSORS)
         self.forgetful = self.forgetful or len(self.before) >= MAX_CURSORS
 
 
 @slotted()
 class Pages:
-    """The cursors of every list, and the latest requests with one that nobody gave."""
+    """The cursors of every list, and the latest requests with a cursor that was never issued."""
 
     lists: dict[Key, Cursors] = field(default_factory=dict[Key, Cursors])
     odd: deque[SentRequest] = field(default_factory=lambda: deque[SentRequest](maxlen=MAX_ODD))
@@ -84,7 +83,7 @@ def unknown_cursor(context: MessageContext, history: History) -> Iterable[Violat
     for method in LISTS:
         if (found := pages.lists.get((history.caller, sender, method))) and hash(sent) in found.before:
             said = f"{said}: it is one of {method}"
-    # Until 2025-11-25 a cursor ends with its session. From then on it may come from before the recording.
+    # Until 2025-11-25 a cursor ends with its session. Later it may come from before the recording.
     level = "info" if context.stateless else None
     return (Violation("PAGE-002", "R-124", said, pointer=context.at + "/params/cursor", at_most=level),)
 
@@ -99,7 +98,7 @@ def refused_cursor(context: MessageContext, history: History) -> Iterable[Violat
     if not isinstance(code, int) or code == INVALID_PARAMS or code in OTHER_REASONS:
         return ()
     said = f"{context.sender} refused a cursor that it never gave with {code}, not with {INVALID_PARAMS}"
-    level = "info" if context.stateless else None  # The cursor may be one from before the recording.
+    level = "info" if context.stateless else None  # The cursor may come from before the recording.
     return (
         Violation(
             "PAGE-003", "R-125", said, pointer=context.at + "/error/code", related=(asked.seq,), at_most=level
@@ -118,7 +117,7 @@ def next_cursor(context: MessageContext, history: History) -> Iterable[Violation
         said = (
             f"{context.sender} sent a page of {asked.method} whose nextCursor is {kind(cursor)}, not a string"
         )
-        level = "info" if cursor is None else None  # A page speaks of a cursor that is not null.
+        level = "info" if cursor is None else None  # The page refers to a cursor that is not null.
         return (Violation("PAGE-001", "R-123", said, pointer=pointer, at_most=level),)
     sent = _cursor(asked.params)
     if sent is not None and _cursors(asked, history).leads_to(cursor, sent):
@@ -141,7 +140,7 @@ def _cursor(params: "JSON | Absent") -> str | None:
 
 
 def _is_unknown(context: MessageContext, history: History, cursor: str) -> bool:
-    """Whether a request has a cursor that certainly nobody gave for this list."""
+    """Whether a request has a cursor that was certainly never issued for this list."""
     message = context.message
     assert isinstance(message, Request)
     if history.blind or history.scattered or not history.side(other(context.sender)).was_read:
@@ -159,14 +158,14 @@ def _cursors(asked: SentRequest, history: History) -> Cursors:
 
 
 def remember_odd(context: MessageContext, history: History) -> None:
-    """Which requests have a cursor that nobody gave."""
+    """Record the requests with a cursor that was never issued."""
     sent = _sent(context)
     if sent is not None and context.asked is not None and _is_unknown(context, history, sent):
         history.of(Pages).odd.append(context.asked)
 
 
 def remember_page(context: MessageContext, history: History) -> None:
-    """Which cursor was given in return for which."""
+    """Record which cursor was returned for which."""
     asked, cursor = context.answers, member(context.message.value, "result", "nextCursor")
     if asked is None or not isinstance(cursor, str):
         return

@@ -1,8 +1,8 @@
-"""Progress: the tokens that requests give, and what is said of them.
+"""Progress: the tokens that requests define, and the notifications that use them.
 
-A token belongs to the request that gave it last; client and server have tokens of their own. It lives
-until the answer, and of a task-augmented request until the task is over. Order is certain only in one
-pipe or one stream, so over HTTP what comes elsewhere and soon after the answer is left alone.
+A token belongs to the request that used it last; client and server have separate tokens. It is valid until
+the answer, or for a task-augmented request until the task ends. Order is certain only within one pipe or one
+stream, so over HTTP a notification on another stream soon after the answer is not reported.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
 """
@@ -20,13 +20,13 @@ from mcpproxy.session.frame import CLIENT, Sender, other
 from mcpproxy.session.history import History, SentRequest, UsedIds, keep
 
 RACE_NS: Final = 1_000_000_000
-"""Over HTTP, what comes so soon after an answer on another stream may have been sent before it."""
+"""Over HTTP, a notification this soon after an answer on another stream may have been sent before it."""
 
 MAX_TOKENS: Final = 4096
-"""So many tokens are followed at once; of those before it is only known that they were given."""
+"""The number of tokens followed at once; of older tokens only their use is remembered."""
 
 AUGMENTED: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
-"""What may be asked for as a task in 2025-11-25."""
+"""Requests that can be task-augmented in 2025-11-25."""
 
 POLLS: Final = ("tasks/get", "tasks/cancel", "tasks/result")
 
@@ -42,17 +42,17 @@ TASK: Final = ("PROG-007", "R-122")
 
 @slotted()
 class Tracked:
-    """A progress token in use: the request that gave it, and the latest that was said under it."""
+    """A progress token in use: its request, and the latest progress reported under it."""
 
     token: RequestId
     asked: SentRequest
     exchange: int  # that carried the request over HTTP
-    shared: bool  # another request in flight gave the same one: nobody can tell which is meant
+    shared: bool  # another request in flight uses the same token, so it is ambiguous
     latest: float | None = None
     latest_seq: int = 0
     latest_exchange: int = 0
-    task: bool = False  # the answer was a task, which goes on
-    over_seq: int = 0  # the frame that showed the task to be over
+    task: bool = False  # the answer was a task, which is still running
+    over_seq: int = 0  # the frame that showed that the task ended
     over_ns: int = 0
 
     @property
@@ -63,7 +63,7 @@ class Tracked:
 
 @slotted()
 class ProgressTokens:
-    """Every token that each side has given, and the recent ones with what became of them."""
+    """Every token that each side has used, and the state of the recent ones."""
 
     given: dict[Sender, UsedIds] = field(default_factory=lambda: {"client": UsedIds(), "server": UsedIds()})
     tracked: dict[Sender, dict[RequestId, Tracked]] = field(
@@ -117,7 +117,7 @@ def _given_token(
 
 
 def remember_token(context: MessageContext, history: History) -> None:
-    """Which request gave which token."""
+    """Record which request defined which token."""
     message = context.message
     assert isinstance(message, Request)
     params = message.params
@@ -156,7 +156,7 @@ def reported_progress(context: MessageContext, history: History) -> Iterable[Vio
 def _of_what(
     context: MessageContext, history: History, token: RequestId, known: Tracked | None
 ) -> Iterator[Violation]:
-    """Progress of what is not simply a request in flight."""
+    """Check progress for a token that is not simply one of a request in flight."""
     of_task = _of_task(context, history.of(ProgressTokens))
     if of_task is not None and of_task is not known and not (known is not None and known.in_flight):
         said = (
@@ -171,7 +171,7 @@ def _of_what(
 
 
 def _unknown(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
-    """A token that nobody gave; over HTTP a stateless request has its stream to itself, which tells."""
+    """A token that was never defined; over HTTP a stateless request is identified by its own stream."""
     asker = other(context.sender)
     given = history.of(ProgressTokens).given[asker]
     if (
@@ -198,7 +198,7 @@ def twin_of(token: RequestId) -> RequestId | None:
 
 
 def _too_late(context: MessageContext, history: History, known: Tracked) -> list[Violation]:
-    """Progress of what is over: a request with its answer, a task with its last status."""
+    """Progress after the end: of a request after its answer, of a task after its last status."""
     asked = known.asked
     over_seq, over_ns = (
         (known.over_seq, known.over_ns) if known.task else (asked.answered_seq, asked.answered_ns)
@@ -206,7 +206,7 @@ def _too_late(context: MessageContext, history: History, known: Tracked) -> list
     if not over_seq or asked.answers_due > 0:
         return []
     if history.over_http and (
-        context.frame.exchange == known.exchange  # More after the answer on its stream: HTTP-014 says so.
+        context.frame.exchange == known.exchange  # More on the stream after its answer: HTTP-014.
         or context.frame.observed_at_ns - over_ns < RACE_NS
     ):
         return []
@@ -248,13 +248,13 @@ def _violation(
 
 
 def _of_task(context: MessageContext, progress: ProgressTokens) -> Tracked | None:
-    """The request whose task a notification says it is about."""
+    """The request whose task a notification names."""
     task = member(context.message.value, "params", "_meta", RELATED_TASK, "taskId")
     return progress.tasks.get((other(context.sender), task)) if isinstance(task, str) else None
 
 
 def remember_progress(context: MessageContext, history: History) -> None:
-    """How far a request has come."""
+    """Record how far a request has come."""
     params = context.contents
     if not isinstance(params, dict):
         return
@@ -268,7 +268,7 @@ def remember_progress(context: MessageContext, history: History) -> None:
 
 
 def remember_task(context: MessageContext, history: History) -> None:
-    """Which task came of which request."""
+    """Record which task was created by which request."""
     asked, message = context.answers, context.message
     if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
         return
@@ -286,7 +286,7 @@ def remember_task(context: MessageContext, history: History) -> None:
 
 
 def remember_status(context: MessageContext, history: History) -> None:
-    """That a task is over: its last status came, or its result."""
+    """Record that a task has ended: its last status or its result arrived."""
     asked, value = context.answers, context.message.value
     if asked is None:
         asker, told = other(context.sender), member(value, "params")

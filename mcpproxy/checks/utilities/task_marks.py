@@ -1,4 +1,4 @@
-"""Which task a message belongs to: all but those that name it anyway say so in ``_meta``.
+"""Which task a message belongs to: each message says so in ``_meta``, unless it names the task otherwise.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
 """
@@ -17,7 +17,7 @@ from mcpproxy.session.task_table import MAX_REMEMBERED, Tasks
 RELATED: Final = "io.modelcontextprotocol/related-task"
 
 QUESTIONS: Final = ("sampling/createMessage", "elicitation/create")
-"""What a receiver may have to ask before a task can go on."""
+"""Requests that a receiver may have to send before a task can continue."""
 
 
 def needless_mark(context: MessageContext, history: History) -> Iterator[Violation]:

@@ -1,6 +1,6 @@
-"""What a peer says of the tasks that it runs: in the answer that makes one, when asked, and unasked.
+"""What a peer reports about its tasks: in the answer that creates one, on request, and unasked.
 
-All of these carry the same object, so they are read alike and judged by one table of states.
+All of these carry the same task object, so one table of states covers them all.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#behavior-requirements
 """
@@ -21,20 +21,20 @@ REVISION: Final = "2025-11-25"
 """The one revision that has these tasks."""
 
 MAKERS: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
-"""What can be asked for as a task."""
+"""Requests that can become tasks."""
 
 STATUS: Final = "notifications/tasks/status"
 TOLD_BY: Final = (*MAKERS, "tasks/get", "tasks/cancel", "tasks/list")
 
 DRIFT_S: Final = 1.0
-"""A creation time may be written with less precision the second time."""
+"""A creation time may be repeated with less precision, so it may differ by this much."""
 
 
 @slotted(frozen=True)
 class TaskReport:
-    """One task object on the wire, where it stands, and what is known of the task it speaks of.
+    """One task object on the wire, where it is, and what is known of its task.
 
-    ``makes`` is set in the answer that hands the task out.
+    ``makes`` is set in the answer that creates the task.
     """
 
     value: JSONObject
@@ -46,12 +46,12 @@ class TaskReport:
 
 
 def in_force(context: MessageContext) -> bool:
-    """Whether a message is judged by the revision that has these tasks."""
+    """Whether the revision of a message is the one that has these tasks."""
     return context.candidates == (REVISION,)
 
 
 def reports(context: MessageContext, history: History) -> list[TaskReport]:
-    """The task objects in a message, each with an id that is a string."""
+    """The task objects in a message, each with a string id."""
     message, asked = context.message, context.answers
     values: list[tuple[str, object]] = []
     if isinstance(message, Notification):
@@ -80,18 +80,18 @@ def reports(context: MessageContext, history: History) -> list[TaskReport]:
 
 
 def _later(context: MessageContext, report: TaskReport, known: Task) -> bool:
-    """Whether a report certainly is newer than what is known."""
+    """Whether a report is certainly newer than what is known."""
     updated = instant(report.value.get("lastUpdatedAt"))
     return is_later(context.answers, updated, known.seq, known.updated)
 
 
 def status_step(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
-    """What is final stays as it is."""
+    """A final status does not change."""
     known = report.known
     if known is None or report.state is None or not _later(context, report, known):
         return
     if known.state.final and context.answers is not None and context.answers.method == "tasks/cancel":
-        return  # That it was cancelled at all is the mistake, and told as such.
+        return  # The cancellation itself is the mistake, and is reported as such.
     breaks = TRANSITIONS[known.state][report.state].breaks
     if breaks is not None:
         was = "over, since it had a result" if known.state is TaskState.SETTLED else known.state.value
@@ -100,7 +100,7 @@ def status_step(context: MessageContext, report: TaskReport) -> Iterator[Violati
 
 
 def times(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
-    """Timestamps that are none, and a task that was created twice."""
+    """Invalid timestamps, and a task with two creation times."""
     for name in ("createdAt", "lastUpdatedAt"):
         given = report.value.get(name)
         if isinstance(given, str) and instant(given) is None:
@@ -114,13 +114,13 @@ def times(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
 
 
 def reused(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
-    """An id that is given out a second time."""
+    """An id that is issued a second time."""
     known = report.known
     if known is None or known.made_by in (None, context.answers) or known.deleted:
         return
     if known.expires_ns is not None and context.frame.observed_at_ns >= known.expires_ns:
         return
-    if known.state is not TaskState.CANCELLED:  # A cancelled one may be deleted at once.
+    if known.state is not TaskState.CANCELLED:  # A cancelled task may be deleted at once.
         said = f"{context.sender} gave out task id {named(report.id)} a second time"
         related = (known.made_by.seq,) if known.made_by else ()
         yield Violation("TASK-005", "R-194", said, pointer=report.pointer + "/taskId", related=related)
@@ -149,7 +149,7 @@ def task_told(context: MessageContext, history: History) -> Iterator[Violation]:
 
 
 def carries_task(context: MessageContext) -> bool:
-    """Whether an answer has a member named task; most that could have one have none."""
+    """Whether an answer has a member named task; most answers that could have one do not."""
     message = context.message
     return isinstance(message, Response) and isinstance(message.result, dict) and "task" in message.result
 
@@ -158,7 +158,7 @@ def named(id: str) -> str:
     return f'"{shortened(id)}"'
 
 
-# What is remembered
+# What is recorded
 
 
 def remember_made(context: MessageContext, history: History) -> None:
@@ -191,7 +191,7 @@ def remember_reports(context: MessageContext, history: History) -> None:
         if context.answers is not None and context.answers.method == "tasks/get":
             task.got_seq = context.seq
         else:
-            task.poll = None  # Whoever hears of a change may well look at once.
+            task.poll = None  # A peer that learns of a change may well ask at once.
 
 
 def _remember_making(context: MessageContext, tasks: Tasks, task: Task, report: TaskReport) -> None:
@@ -205,7 +205,7 @@ def _remember_making(context: MessageContext, tasks: Tasks, task: Task, report: 
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
-    """A task has given its result: it is over, whatever was heard of it last."""
+    """A task has given its result, so it has ended, whatever its last reported status was."""
     asked = context.answers
     task = history.of(Tasks).get(context.sender, member(asked.params, "taskId")) if asked else None
     if task is not None and in_force(context):
@@ -214,7 +214,7 @@ def remember_answer(context: MessageContext, history: History) -> None:
 
 
 def remember_refusal(context: MessageContext, history: History) -> None:
-    """A task that cannot be had any more may have been deleted, and its id with it."""
+    """A task that is no longer available may have been deleted, with its id."""
     asked = context.answers
     task = history.of(Tasks).get(context.sender, member(asked.params, "taskId")) if asked else None
     if task is not None:

@@ -1,8 +1,8 @@
-"""Tasks of 2025-11-25: requests that are answered with a promise, to be asked after later.
+"""Tasks of 2025-11-25: requests that are answered at once with a task, whose result is fetched later.
 
-Either peer may run tasks for the other. The requestor is who sent the request that became a task, the
-receiver is who runs it. What receivers say of their tasks is judged in ``task_reports``, and whether a
-message says which task it belongs to in ``task_marks``.
+Either peer may run tasks for the other. The requestor sent the request that became a task, and the receiver
+runs it. ``task_reports`` checks what receivers report about their tasks. ``task_marks`` checks whether a
+message says which task it belongs to.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks
 """
@@ -46,7 +46,7 @@ from mcpproxy.session.history import History, SentRequest
 from mcpproxy.session.task_table import MAX_REMEMBERED, TaskListing, Tasks
 
 NAMING: Final = ("tasks/get", "tasks/result", "tasks/cancel")
-"""What is asked of one task, by its id."""
+"""Requests about one task, by its id."""
 
 DECLARED_BY: Final = {
     "tools/call": "tasks.requests.tools.call",
@@ -62,7 +62,7 @@ LOST: Final = pattern(
 """The words of a receiver that does not know a task."""
 
 EARLY_NS: Final = 50_000_000
-"""Clocks and wires may make a poll that waited look so much too early."""
+"""Clock and network differences may make a poll that waited seem early by this much."""
 
 
 # Asking for a task
@@ -124,18 +124,18 @@ def _answered_call(
 
 
 def _is_plain(result: JSON) -> bool:
-    """Whether a result is what its method gives without a task, whatever else it holds."""
+    """Whether a result is a valid result of its method without a task, whatever else it contains."""
     return isinstance(result, dict) and not result.keys().isdisjoint(("content", "action", "role"))
 
 
 def _declared(requestor: str, method: str, history: History) -> bool:
-    """Whether the receiver takes requests of this kind as tasks."""
+    """Whether the receiver accepts requests of this kind as tasks."""
     capabilities = history.capabilities(SERVER if requestor == CLIENT else CLIENT)
     return capabilities is not None and declares(capabilities, DECLARED_BY[method])
 
 
 def _support(history: History, params: object) -> str | None:
-    """What the tool of a call was listed with; ``None`` if that is not known."""
+    """The listed task support of a call's tool; ``None`` if that is not known."""
     support = history.of(Tasks).support
     name = member(as_object(params), "name") if support else None
     return support.get(name) if isinstance(name, str) else None
@@ -145,7 +145,7 @@ def _tool(params: object) -> str:
     return f"tool {shortened(str(member(as_object(params), 'name')))}"
 
 
-# Asking after it
+# Polling it
 
 
 def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -238,7 +238,7 @@ def refusal_code(context: MessageContext, history: History) -> Iterator[Violatio
             said = f"{context.sender} refused a cursor with {code} instead of -32602"
             yield Violation("TASK-012", "R-201", said, pointer=pointer, related=related)
     elif asked.method == "tasks/cancel" and task is not None and task.state.final and task.seq < asked.seq:
-        if code != -32603:  # Something else may have gone wrong first.
+        if code != -32603:  # Another error may have come first.
             said = f"{context.sender} refused to cancel a task that is over with {code} instead of -32602"
             yield Violation("TASK-011", "R-200", said, pointer=pointer, related=(task.seq, asked.seq))
     elif LOST.search(text) and (task is None or asked.method != "tasks/result"):
@@ -261,11 +261,11 @@ def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
         )
 
 
-# What is remembered
+# What is recorded
 
 
 def remember_tools(context: MessageContext, history: History) -> None:
-    """What each tool says of tasks; of tools whose listings disagree, nothing is known."""
+    """The task support of each tool; unknown for tools whose listings disagree."""
     message = context.message
     listed = member(message.result, "tools") if isinstance(message, Response) and in_force(context) else None
     support = history.of(Tasks).support
@@ -290,7 +290,7 @@ def remember_poll(context: MessageContext, history: History) -> None:
 
 
 def remember_listing(context: MessageContext, history: History) -> None:
-    """A page of tasks/list: goes on with the walk under way, or begins another."""
+    """A page of tasks/list: continues the current walk, or starts another."""
     asked, message, tasks = context.answers, context.message, history.of(Tasks)
     if asked is None or not isinstance(message, Response) or not in_force(context):
         return
@@ -311,7 +311,7 @@ def remember_listing(context: MessageContext, history: History) -> None:
 
 
 def remember_missing(context: MessageContext, history: History) -> None:
-    """What a listing left out was told once."""
+    """Record that a missing task was reported, so that it is reported once."""
     for _ in unlisted(context, history):
         id = member(context.answers.params, "taskId") if context.answers else None
         history.of(Tasks).listed[context.sender].ids.add(str(id))
@@ -323,7 +323,7 @@ def _task_id(context: MessageContext) -> JSON:
 
 
 LOOKS: Final = ("tasks/get", "tasks/cancel", "tasks/list")
-"""What is answered with tasks as they are."""
+"""Requests that are answered with tasks in their current state."""
 
 NAMED_ANYWAY: Final = (*NAMING, "tasks/list", STATUS)
 

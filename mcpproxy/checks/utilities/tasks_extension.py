@@ -1,7 +1,7 @@
-"""The tasks extension of the stateless revisions: a call that is answered with a promise.
+"""The tasks extension of the stateless revisions: a call that is answered with a task.
 
-The server alone decides which calls become tasks; the client asks after them with tasks/get, where it also
-finds what the server wants to know from it, and answers that with tasks/update.
+Only the server decides which calls become tasks. The client polls them with tasks/get, which also returns the
+server's input requests, and answers those with tasks/update.
 
 Source: https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/seps/2663-tasks-extension.md
 """
@@ -30,10 +30,10 @@ CALLS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 ELSEWHERE: Final = tuple(name for name in names(*STATELESS) if kind_of(name) == "request")
 
 FRESH_MS: Final = 60_000
-"""A task may be forgotten after its time to live, or without one after a while; not before."""
+"""A task must stay available this long, or for its time to live if that is shorter."""
 
 EARLY_NS: Final = 50_000_000
-"""Clocks and wires may make a poll that waited look so much too early."""
+"""Clock and network differences may make a poll that waited seem early by this much."""
 
 
 def _declares(params: object) -> bool:
@@ -41,7 +41,7 @@ def _declares(params: object) -> bool:
     return member(as_object(params), "_meta", CAPABILITIES_KEY, "extensions", EXTENSION) is not None
 
 
-# Who may get a task
+# Who may receive a task
 
 
 def task_handed_out(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -70,12 +70,12 @@ def task_served(context: MessageContext, history: History) -> Iterable[Violation
     if not context.stateless or asked is None or _declares(asked.params):
         return ()
     if member(asked.params, "_meta", CAPABILITIES_KEY, "tasks") is not None:
-        return ()  # A client of the experimental tasks, which a server may go on to serve.
+        return ()  # A client of the experimental tasks, which a server may continue to serve.
     said = f"server served {asked.method}, but the request did not declare {EXTENSION}"
     return (Violation("TASKX-001", "R-267", said, pointer=context.at + "/result", related=(asked.seq,)),)
 
 
-# What a task looks like
+# The shape of a task
 
 Test = Callable[[JSON], bool]
 
@@ -97,14 +97,14 @@ MEMBERS: Final[Mapping[str, tuple[str, Test]]] = {
     "lastUpdatedAt": ("an ISO 8601 time", _is_time),
     "ttlMs": ("a number or null", lambda value: value is None or _number(value) is not None),
 }
-"""What every task has, and how it must be."""
+"""The members of every task, and their types."""
 
 OWED: Final[Mapping[TaskState, tuple[str, str, Test]]] = {
     TaskState.INPUT_REQUIRED: ("inputRequests", "an object", lambda value: isinstance(value, dict)),
     TaskState.COMPLETED: ("result", "an object", lambda value: isinstance(value, dict)),
     TaskState.FAILED: ("error", "a JSON-RPC error", _is_error),
 }
-"""What its status asks for besides."""
+"""The members that its status requires in addition."""
 
 
 def task_shape(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -116,7 +116,7 @@ def task_shape(context: MessageContext, history: History) -> Iterable[Violation]
 
 
 def _task(context: MessageContext) -> tuple[JSONObject | None, str]:
-    """The task object in a message of the server, and where it stands."""
+    """The task object in a message of the server, and where it is."""
     message, asked = context.message, context.answers
     if isinstance(message, Notification):
         of_server = context.sender == SERVER and is_stateless(context.candidates)
@@ -158,7 +158,7 @@ def _named(id: str) -> str:
     return f'"{shortened(id)}"'
 
 
-# How it is asked after
+# How it is polled
 
 
 def lost_at_once(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -237,14 +237,14 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
         if before.value != value:
             yield Violation("TASKX-005", "R-271", said, pointer=where, related=(before.seq,))
         elif context.answers is not None and 0 < before.gone_seq < context.answers.seq:
-            # The same words; reports of a slow server may fall behind themselves.
+            # The same text; a slow server's reports may be late themselves.
             said = f"server asks under the key {shown(key)} of task {_named(known.id)} again after its answer"
             yield Violation(
                 "TASKX-005", "R-271", said, pointer=where, related=(before.gone_seq,), at_most="warning"
             )
 
 
-# What it tells by itself
+# What it reports unasked
 
 
 def off_subscription(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -295,14 +295,14 @@ def experimental_capability(context: MessageContext, history: History) -> Iterat
     if declared is None or "tasks" not in declared or not context.stateless:
         return
     said = f"server declares the capability tasks of 2025-11-25; now it is the extension {EXTENSION}"
-    # A server without the extension may call an experiment of its own so.
+    # A server without the extension may use this name for an experiment.
     level = None if member(declared, "extensions", EXTENSION) is not None else "warning"
     yield Violation(
         "TASKX-007", "R-273", said, pointer=context.at + "/result/capabilities/tasks", at_most=level
     )
 
 
-# What is remembered
+# What is recorded
 
 
 def remember_task(context: MessageContext, history: History) -> None:
@@ -320,7 +320,7 @@ def remember_task(context: MessageContext, history: History) -> None:
     elif asked is not None:
         known.fetched = True
     else:
-        known.poll = None  # Whoever hears of a change may well look at once.
+        known.poll = None  # A client that learns of a change may well ask at once.
     if state is not None and (later or not known.state.final):
         known.state, known.seq, known.updated = state, context.seq, updated
     known.ttl_ms, known.poll_ms = _number(task.get("ttlMs")), _number(task.get("pollIntervalMs"))
@@ -345,7 +345,7 @@ def _remember_questions(
 
 
 def remember_call(context: MessageContext, history: History) -> None:
-    """The client asks after a task, answers it, or wants it cancelled."""
+    """The client polls a task, answers it, or cancels it."""
     message = context.message
     assert isinstance(message, Request)
     task = history.beyond(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
