@@ -68,7 +68,7 @@ class Baseline:
         return tuple(e for e in self.entries.values() if e.fingerprint not in seen and judged(e.rule))
 
     def renewed(self, found: Iterable[Located], judged: Callable[[str], bool]) -> "Baseline":
-        """Return a baseline that accepts all that was ``found`` and keeps the entries that were not ``judged``.
+        """Return a baseline that accepts all that was ``found``; entries not ``judged`` are kept.
 
         The ``why`` of a finding is kept.
         """

@@ -21,7 +21,7 @@ _WORST_FIRST: Final = ("error", "warning", "info")
 def lines(
     heading: str, found: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue
 ) -> Iterator[str]:
-    """Return a section: heading, a row per rule and peer at fault, remarks, and the count of known findings."""
+    """Return a section: heading, a row per rule and peer at fault, remarks, number of known findings."""
     found, remarks = tuple(found), tuple(remarks)
     yield f"## {escaped(heading)}"
     yield ""
