@@ -1,7 +1,7 @@
 """Text output: colours, glyphs, sizes, durations, and escapes of characters that are unsafe in a terminal.
 
-Text from a peer passes through ``visible`` before it is shown, so that no server can move the
-cursor, ring the bell or reorder the line.
+Text from a peer passes through ``visible`` before it is shown, so that no server can move the cursor, ring
+the bell or reorder the line.
 """
 
 from typing import Final, Literal

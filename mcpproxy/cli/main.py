@@ -112,7 +112,7 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _imported(name: str) -> "Any":
-    """Import the module of a command, without garbage collection: nothing in it becomes garbage."""
+    """Import the module of a command and exempt it from garbage collection: it never becomes garbage."""
     import gc
     from importlib import import_module
 

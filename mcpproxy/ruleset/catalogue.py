@@ -1,8 +1,8 @@
 """Find and load the rule tables that ship with mcpproxy.
 
-They are TOML files, in ``rules/`` beside the package in a checkout, and in ``mcpproxy/_rules`` in an installed
-package. Parsing all of them takes longer than starting Python and a command. So a file is read when a rule of
-its family is first requested. A session without findings reads none.
+They are TOML files: in a checkout in ``rules/`` beside the package, in an installed package in
+``mcpproxy/_rules``. Parsing all of them takes longer than starting Python and a command. So a file is read
+when a rule of its family is first requested. A session without findings reads none.
 """
 
 import os

@@ -48,14 +48,14 @@ def guarded(family: RuleFamily, own: Catalogue, on_fault: OnFault | None = None)
 
     def write(row: StateUpdate) -> StateUpdate:
         noted = _guard_update(row.write)
-        # All rules of a family may rest on what it remembers, so a failed update leaves all of them out.
+        # All rules of a family may depend on its state, so a failed update leaves all of them out.
         return replace(
             row, write=noted if on_fault is None else _sparing_update(noted, every, left_out, on_fault)
         )
 
     return replace(
         family,
-        # ``unless`` only saves time, and it is one more function that could fail: it is not used here.
+        # ``unless`` only saves time and could fail as well, so it is not used here.
         checks=tuple(replace(row, check=check(row, row.check), unless=None) for row in family.checks),
         http=tuple(replace(row, check=check(row, row.check)) for row in family.http),
         events=tuple(replace(row, check=check(row, row.check)) for row in family.events),

@@ -36,7 +36,7 @@ def run(argv: list[str]) -> int:
     look = style()
     emit(_opening(look), flush=True)
     with _wrapped_server(trace) as server:
-        # Whatever fails, no thread is left waiting.
+        # The timer ends the demo if anything hangs.
         watchdog = threading.Timer(DEADLINE_S, server.kill)
         watchdog.daemon = True
         watchdog.start()

@@ -99,7 +99,7 @@ def _save(path: str, approved: Pins) -> None:
 
 
 def _found(options: argparse.Namespace, command: list[str]) -> tuple[str, Gathered]:
-    """Return what the recordings or the server show, and their name for messages."""
+    """Return the name to use in messages, and what the recordings or the server show."""
     named: list[str] = options.paths
     urls = [one for one in named if one.startswith(("http://", "https://"))]
     if bool(command) + bool(urls) + bool(set(named) - set(urls)) != 1 or len(urls) > 1:

@@ -85,7 +85,7 @@ def _json(path: str, shown: Shown, *, full: bool, following: bool) -> Iterator[s
 
 
 def in_place(trace: Trace) -> Iterator[Event | Finding]:
-    """Return the events with each finding directly after the frame that it is about.
+    """Yield the events with each finding directly after the frame that it is about.
 
     Some findings are recorded later, when a later frame reveals them. So the trace is read twice, first for
     its findings only.
