@@ -1,1 +1,1 @@
-"""What every package may use and what knows nothing of the protocol."""
+"""Modules that every package may use. They do not depend on the protocol."""

@@ -1,4 +1,4 @@
-"""Open and write files and folders that somebody else may have made.
+"""Open and write files and folders that others may have made.
 
 A folder of recordings may come from a stranger. A name in it can be a symbolic link to any file of the user,
 a pipe that nobody writes to, or a device that never ends. So only regular files of a bounded size are read,
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
-"""False on Windows, where names are tested before they are opened instead."""
+"""False on Windows, where names are tested before they are opened."""
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 _NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
@@ -58,10 +58,10 @@ def read(name: str, limit: int, *, follows: bool = False) -> bytes:
 
 
 def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
-    """Replace the file ``path`` atomically by one with the content ``parts``; a link is not followed.
+    """Replace the file ``path`` atomically by one with the content ``parts``. Links are not followed.
 
     Raises:
-        OSError: it cannot be written; what was there stays.
+        OSError: it cannot be written. The old file is kept.
     """
     draft = f"{path}.{os.getpid()}.partial"
     fd = os.open(draft, os.O_WRONLY | _NEW, mode)
@@ -152,7 +152,7 @@ def is_writable_by_others(found: os.stat_result) -> bool:
 
 
 def kind_of(mode: int) -> str:
-    """Return in words what a file that is not a regular one is."""
+    """Return a description of the type of a file that is not regular."""
     for is_one, words in (
         (stat.S_ISLNK, "a symbolic link, which is not followed"),
         (stat.S_ISDIR, "a directory"),

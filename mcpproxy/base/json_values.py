@@ -1,8 +1,8 @@
 """Write any value that a peer sent as JSON.
 
-Such a value may not be expressible in JSON (a number too large for a double was read as infinity), or it
-nests too deep to be written. A part that cannot be written is replaced by the name of its kind; everything
-else is kept.
+JSON may be unable to express a value (a number too large for a double was read as infinity), or the value is
+nested too deeply to be written. A part that cannot be written is replaced by the name of its kind.
+Everything else is kept.
 """
 
 import json
@@ -10,7 +10,7 @@ import math
 from typing import Final, cast
 
 _DEPTH: Final = 100
-"""How deep a value is written that cannot be written as a whole."""
+"""To which depth a value is written if it cannot be written completely."""
 
 
 def dumps(value: object, *, indent: int | None = None, compact: bool = False) -> str:

@@ -30,10 +30,10 @@ _LAUNCHERS = frozenset(
     )
 )
 _SCRIPT_LETTERS = {"node": "ep", "ruby": "e", "uv": "", "uvx": ""}
-"""Per launcher, the option letters that a script follows; ``c`` for all others."""
+"""Per launcher, the option letters that are followed by a script; ``c`` for all others."""
 
 _TELLING = ("key", "token", "secret", "pass", "pwd", "auth", "cred", "jwt", "cookie", "sig")
-"""One of these is part of every option name that announces a secret."""
+"""Every name of an option that takes a secret contains one of these."""
 
 _SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool"))
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
@@ -88,8 +88,8 @@ def label_for(command: list[str]) -> str:
     """Return a short name for the server that ``command`` starts, safe in a file name.
 
     ``npx -y @scope/server-files@1.2 /srv`` is called ``server-files`` and ``python -m weather`` is called
-    ``weather``, after the program launched and not after the launcher. A script inside the command itself
-    (``sh -c '...'``) gives no name, and neither does anything that may be a secret.
+    ``weather``, after the launched program instead of the launcher. A script inside the command itself
+    (``sh -c '...'``) is not used as a name, and neither is anything that may be a secret.
     """
     name = command[0]
     launcher = _base(name).rstrip("0123456789.")
@@ -112,7 +112,7 @@ def _launched(launcher: str, arguments: list[str]) -> str:
         if argument in _SUBCOMMANDS or "=" in argument or _takes_secret(option):
             option = ""
             continue
-        # A header field or a text has spaces; a program has them only in the names of its folders.
+        # A header field or a text contains spaces; the path of a program has them only in its folders.
         return "" if any(char.isspace() for char in _base(argument)) or "://" in argument else argument
     return ""
 

@@ -12,7 +12,7 @@ _METHODS = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub
 
 
 class _Pattern:
-    """Compiles the pattern when one of its methods is first used, and then has the compiled methods."""
+    """Compiles the pattern when a method is first used, and then takes over the compiled methods."""
 
     __slots__ = ("_flags", "_text", *_METHODS)
 

@@ -1,4 +1,4 @@
-"""Old names of things that have been renamed: they work for one release, with a warning."""
+"""Old names of renamed objects: they work for one release, with a warning."""
 
 import warnings
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def resolve_old_name(module: str, name: str, names: Mapping[str, tuple[str, str]]) -> Any:
-    """Return what ``module`` used to call ``name``, and warn that it has another name now.
+    """Return the object that ``name`` was the old name of in ``module``, and warn about the new name.
 
     ``names`` maps each old name to its present module and its name there.
 

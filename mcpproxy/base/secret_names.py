@@ -1,8 +1,8 @@
 """Recognise names of secrets: of header fields, parameters, members and options.
 
 A name is split into words (``X-RapidAPI-Key``, ``clientSecret``, ``private_key``), and its last words decide:
-``access_token`` names a secret, ``token_endpoint`` and ``token_type`` name something about one. So
-``monkey``, ``author`` and ``max_tokens`` are no secrets, and neither is ``progressToken``.
+``access_token`` names a secret, ``token_endpoint`` and ``token_type`` do not. Neither do ``monkey``,
+``author``, ``max_tokens`` and ``progressToken``.
 
 It is imported before the wrapped server starts, so it imports nothing itself.
 """
@@ -23,7 +23,7 @@ SECRET_WORDS = frozenset(
         *(f"{kind} key" for kind in _KEYS),
     )
 )  # fmt: skip
-"""Words with which the name of a secret ends."""
+"""Words that the name of a secret ends with."""
 
 HARMLESS_WORDS = frozenset(
     (
@@ -31,20 +31,20 @@ HARMLESS_WORDS = frozenset(
         "allow credentials",
     )
 )  # fmt: skip
-"""Names that end with such a word and are no secrets: cursors, progress tokens, a field of CORS."""
+"""Names that end with such a word but are not secrets: cursors, progress tokens, a field of CORS."""
 
 GLUED = (
     "apikey", "accesskey", "secretkey", "privatekey", "subscriptionkey", "accesstoken", "authtoken",
     "refreshtoken", "sessiontoken", "bearertoken", "idtoken", "securitytoken", "clientsecret", "sessionid",
     "sessid", "password", "passwd", "passphrase", "dpop",
 )  # fmt: skip
-"""Endings of names that do not separate their words: ``AUTHTOKEN``, ``phpsessid``, ``dbpassword``."""
+"""Endings of names whose words are not separated: ``AUTHTOKEN``, ``phpsessid``, ``dbpassword``."""
 
 _SUFFIXES = frozenset(("value", "text", "string", "raw", "base", "hex", "header", "sha", "md", "ed", "v"))
 """Words that may follow without changing the meaning: ``tokenValue``, ``X-Hub-Signature-256``."""
 
 LONGEST = 100
-"""The length beyond which a name is taken for a text."""
+"""A longer name is treated as text, not as a name."""
 
 
 def names_secret(name: str) -> bool:

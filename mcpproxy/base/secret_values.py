@@ -1,4 +1,4 @@
-"""Patterns of secrets: by their own shape, and by the name beside them in a text."""
+"""Patterns of secrets: by the format of the secret, or by the name before it in a text."""
 
 import re
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ _BESIDE: Final = re.compile(
     r"|passw(?:or)?d|passphrase|(?<![A-Za-z])(?:[A-Za-z]{1,20}[-_])?token|(?<![A-Za-z])pwd)"
     r"(?:=|[\"']? ?: ?(?=[\"']|[^\s\"',;]*[0-9]))[\"']?([^\s\"',;&]{6,})"
 )
-"""``api_key=...``, and ``password: ...`` where what follows does not read like a word."""
+"""``api_key=...``, and ``password: ...`` if the value does not look like a word."""
 
 
 def names_a_secret(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Dataclasses with slots that cost little to define: each method is written when it is first called.
+"""Dataclasses with slots that are cheap to define: each method is generated when it is first called.
 
 ``dataclasses`` takes 10 ms to import, and then generates and compiles up to six functions for each class,
 which takes longer than the rest of most modules. A command imports about a hundred such classes and makes
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 _NONE: Final = object()
 _FEW: Final = 8
-"""How many instances are filled without ``__init__``: compiling it costs more than filling these."""
+"""The number of instances filled without ``__init__``: compiling it costs more than filling these."""
 
 _METHODS: Final = ("__init__", "__repr__", "__eq__", "__hash__")
 
@@ -81,7 +81,7 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
 def _written_later(
     name: str, fields: Mapping[str, _Field], frozen: bool, made: Callable[[], Any]
 ) -> Callable[..., Any]:
-    """Return a placeholder that generates the method when it is first called and replaces itself by it."""
+    """Return a placeholder: its first call generates the method, which replaces the placeholder."""
     calls = 0
 
     def method(self: Any, *args: Any, **more: Any) -> Any:
@@ -152,7 +152,7 @@ def _init(made: Any, fields: Mapping[str, _Field], frozen: bool) -> Callable[...
 
 
 def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
-    """Return the class that ``dataclasses`` makes of the same fields, with one of the methods."""
+    """Return the class that ``dataclasses`` makes from the same fields, with one of the methods."""
     import dataclasses
 
     def described(f: _Field) -> Any:

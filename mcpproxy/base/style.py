@@ -1,7 +1,7 @@
-"""Text output: colours, glyphs, sizes, durations, and escapes of what must not reach a terminal.
+"""Text output: colours, glyphs, sizes, durations, and escapes of characters that are unsafe in a terminal.
 
-Everything that a peer wrote passes through ``visible`` before it is shown, so that no server can move the
-cursor, ring the bell or reorder the line.
+Text from a peer passes through ``visible`` before it is shown, so that no server can move the cursor, ring
+the bell or reorder the line.
 """
 
 from typing import Final, Literal
@@ -26,7 +26,7 @@ SEVERITY_COLOUR: Final[dict[str, Colour]] = {"error": "red", "warning": "yellow"
 
 @slotted(frozen=True)
 class Style:
-    """What the output supports. ``width`` is in columns, ``None`` where lines are not shortened."""
+    """What the output supports. ``width`` is in columns, or ``None`` if lines are not shortened."""
 
     colour: bool = False
     width: int | None = None
@@ -53,7 +53,7 @@ class Style:
         return "…" if self.unicode else "..."
 
     def shorten(self, text: str, limit: int) -> str:
-        """Return ``text`` in at most ``limit`` columns; a cut is marked."""
+        """Return ``text`` shortened to at most ``limit`` columns, with a mark if it was cut."""
         if len(text) <= limit:
             return text
         return text[: max(limit - len(self.ellipsis), 0)] + self.ellipsis

@@ -1,6 +1,6 @@
-"""Make text of strangers safe to show: escape what a terminal would act on and what nobody would see.
+"""Make untrusted text safe to show: escape control characters and invisible characters.
 
-A peer, or whoever made a trace, chooses most of the text that we print. Control characters move the cursor,
+Most of the text that we print comes from a peer or the author of a trace. Control characters move the cursor,
 forge lines and retitle the window; bidirectional marks reorder what is read; invisible characters hide
 instructions. Everything that mcpproxy writes for people (stderr, a terminal, a log, a report) passes
 through ``visible``. The stderr of the wrapped server is forwarded unchanged.
@@ -44,7 +44,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Return the same for text of several lines; its line feeds are kept."""
+    """Return ``text`` escaped in the same way, with its line feeds kept."""
     return "\n".join(map(visible, text.split("\n")))
 
 

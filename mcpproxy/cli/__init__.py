@@ -1,1 +1,1 @@
-"""The command line: one command per file, each thin; ``main`` picks the one that was asked for."""
+"""The command line: one small module per command; ``main`` selects the command."""

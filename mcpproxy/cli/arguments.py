@@ -1,4 +1,4 @@
-"""What every command shares: how arguments are refused, and which name was probably meant."""
+"""Shared by all commands: argument parsing, its errors, and suggestions for misspelt names."""
 
 import argparse
 from typing import Final, NoReturn
@@ -21,7 +21,7 @@ HELP_COLUMNS: Final = 100
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that refuses in one line, as the rest of mcpproxy does."""
+    """An argument parser that reports errors in one line, as the rest of mcpproxy does."""
 
     def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
         super().__init__(
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help of one width: measuring the terminal would import a sixth of what a command needs."""
+    """Help of fixed width: measuring the terminal would add a sixth to the imports of a command."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=HELP_COLUMNS)
@@ -57,13 +57,13 @@ def seconds(text: str) -> float:
         found = float(text)
     except ValueError:
         found = -1
-    if not 0 < found <= 86_400:  # which no NaN is either
+    if not 0 < found <= 86_400:  # false for NaN as well
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return found
 
 
 def header(text: str) -> tuple[str, str]:
-    """An argparse type: name and value of a header. A value may be a credential: it is not repeated."""
+    """An argparse type: name and value of a header. Errors omit the value: it may be a credential."""
     name, colon, value = text.partition(":")
     if not colon or not name.strip() or "\n" in text:
         raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is no header such as 'Name: value'")
@@ -71,7 +71,7 @@ def header(text: str) -> tuple[str, str]:
 
 
 def url(text: str) -> str:
-    """An argparse type: where a server is reached over HTTP."""
+    """An argparse type: the URL of an HTTP server."""
     if not text.startswith(("http://", "https://")):
         example = "http://127.0.0.1:3000/mcp"
         raise argparse.ArgumentTypeError(f"{text!r} is no URL such as {example} (put -- before a command)")
@@ -79,6 +79,6 @@ def url(text: str) -> str:
 
 
 def split_command(argv: list[str]) -> tuple[list[str], list[str]]:
-    """What stands before ``--``, and the command behind it."""
+    """Return the arguments before ``--``, and the command after it."""
     at = argv.index("--") if "--" in argv else len(argv)
     return argv[:at], argv[at + 1 :]

@@ -1,4 +1,4 @@
-"""What runs asynchronously, from a command: a request to terminate ends it in order, like an interrupt."""
+"""Run an asynchronous function from a command: SIGTERM ends it cleanly, like an interrupt."""
 
 import asyncio
 import signal
@@ -10,16 +10,16 @@ T = TypeVar("T")
 
 
 def run_until_terminated(coroutine: Coroutine[None, None, T]) -> T:
-    """Run it and give what it gives.
+    """Run it and return its result.
 
     Raises:
-        KeyboardInterrupt: SIGINT or SIGTERM came, and it has put its things away.
+        KeyboardInterrupt: SIGINT or SIGTERM was received, and it has cleaned up.
     """
 
     async def main() -> T:
         task = asyncio.current_task()
         assert task is not None
-        with suppress(NotImplementedError, ValueError, RuntimeError):  # Windows, and threads
+        with suppress(NotImplementedError, ValueError, RuntimeError):  # on Windows and in threads
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await coroutine
 

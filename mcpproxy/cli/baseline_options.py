@@ -1,4 +1,4 @@
-"""The baseline of ``mcpproxy check`` and ``validate``: what is accepted, what is new, what is fixed."""
+"""The baseline of ``mcpproxy check`` and ``validate``: which findings are accepted, new or fixed."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def read(options: argparse.Namespace) -> "Baseline | None":
-    """The baseline that the arguments name, if any.
+    """Return the baseline that the arguments name, if any.
 
     Raises:
-        UsageError: it cannot be read, or not be written.
+        UsageError: it cannot be read or written.
     """
     if options.write_baseline and not options.baseline:
         raise UsageError("--write-baseline", "goes together with --baseline FILE", "name the file to write")
@@ -35,12 +35,14 @@ def read(options: argparse.Namespace) -> "Baseline | None":
 def compared(
     result: "Validation", accepted: "Baseline", known: Catalogue, options: argparse.Namespace
 ) -> "tuple[Validation, tuple[Entry, ...]]":
-    """The validation with what is known marked, and what is fixed; the file is written first if asked for.
+    """Return the validation with known findings marked, and the fixed entries.
+
+    The file is written first if that was requested.
 
     Raises:
         UsageError: it cannot be written.
     """
-    from mcpproxy.reports import validated  # of no use to a check of recordings
+    from mcpproxy.reports import validated  # not needed to check recordings
 
     found = validated.located(result.checks)
     judged = validated.judged(result, known.rules.__contains__)
@@ -55,7 +57,7 @@ def compared(
 
 
 def tell_fixed(path: str, fixed: "tuple[Entry, ...]") -> None:
-    """What the baseline in ``path`` has and did not come up."""
+    """Print the entries of the baseline in ``path`` that were not found."""
     for entry in fixed:
         tell(f"{path}: fixed: {entry.rule} {visible(entry.message)}")
     if fixed:

@@ -1,4 +1,4 @@
-"""Where the report of ``mcpproxy check`` goes: to stdout or into a file, in one of its formats."""
+"""Write the report of ``mcpproxy check`` to stdout or a file, in one of its formats."""
 
 import os
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from mcpproxy.reports.judged_traces import JudgedTraces
 def report(
     verdict: JudgedTraces, known: Catalogue, format: str, path: str | None, look: Style, *, streamed: bool
 ) -> None:
-    """Print the report, or write it to ``path``. ``streamed``: but for its end it is printed already.
+    """Print the report, or write it to ``path``. With ``streamed``, only its end is still to be printed.
 
     Raises:
         UsageError: the file cannot be written.

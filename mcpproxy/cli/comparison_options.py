@@ -1,4 +1,4 @@
-"""What ``mcpproxy diff`` and ``mcpproxy replay client`` share: what counts, and how it is reported."""
+"""Shared by ``mcpproxy diff`` and ``mcpproxy replay client``: comparison options and the report."""
 
 import argparse
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ exit codes: 0 all the same, 1 differences, 2 it could not be run
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRules:
-    """What counts: rules for values, and methods that are left out."""
+    """What is compared: rules for values, and methods that are left out."""
 
     rules: DiffRules
     leaves_out: tuple[str, ...] = ()
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of a comparison."""
+    """Add the options of a comparison."""
     add = parser.add_argument
     add(
         "--ignore",
@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def counting(options: argparse.Namespace) -> ComparisonRules:
-    """What the arguments say about it."""
+    """Return the comparison rules that the arguments give."""
     ignored: list[str] = options.ignore
     alike = tuple(dict.fromkeys(name for names in options.alike for name in names))
     rules = DiffRules(tuple(each for each in ignored if each.startswith("/")), alike)
@@ -64,7 +64,7 @@ def counting(options: argparse.Namespace) -> ComparisonRules:
 
 
 def sessions_of(material: ReplaySource) -> list[RecordedSession]:
-    """What was recorded, session by session; what came before a session had an id goes with the first."""
+    """Return the recording split into sessions; what precedes the first session id is in the first."""
     unnamed = material.unnamed
     if not material.sessions:
         return [unnamed] if unnamed.messages else []
@@ -77,7 +77,7 @@ def sessions_of(material: ReplaySource) -> list[RecordedSession]:
 
 
 def chosen(path: str, sessions: Sequence[RecordedSession], id: str) -> RecordedSession:
-    """The one of ``sessions`` whose name begins with ``id``; ``path`` is where they come from.
+    """Return the one of ``sessions`` whose name begins with ``id``; ``path`` is their file, for errors.
 
     Raises:
         UsageError: there is none, or more than one.
@@ -92,7 +92,7 @@ def compare(
     how: ComparisonRules,
     pairing: Pairing | None = None,
 ) -> None:
-    """Add the items of two sessions; ``None`` for one that is not there."""
+    """Add the items of two sessions; ``None`` for one that does not exist."""
     expected, found = expected or RecordedSession(), found or RecordedSession()
     pairing = pairing or pair_requests(expected, found, how.rules)
     name = expected.name or found.name
@@ -101,7 +101,7 @@ def compare(
 
 
 def report(comparison: Comparison, format: str) -> int:
-    """Print a comparison, its notes on stderr; the exit code."""
+    """Print a comparison, and its notes to stderr; return the exit code."""
     match format:
         case "json":
             emit(reports.as_json(comparison))

@@ -1,7 +1,7 @@
 """``--enforce RULE,...``: which rules are refused instead of only flagged, on ``run`` and on ``http``.
 
-Imported only when something is enforced, for all of the judge comes with it. A rule of the user's own is
-enforced like any other; where it fails, that is told, and requests pass it from then on.
+It is imported only if rules are enforced, because it imports all of the judge. A custom rule is enforced like
+any other; if it fails, a message says so, and from then on it refuses no request.
 """
 
 import sys
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def enforced(where: str, values: Iterable[str], terms: RuleOptions | None = None) -> frozenset[str]:
-    """The rules that the values of ``--enforce`` name: codes or names, comma-separated.
+    """Return the rules that the values of ``--enforce`` name: codes or names, comma-separated.
 
-    ``terms`` say by which rules the session is judged, where those are not the usual ones.
+    ``terms`` are the rules that the session is judged by, if they are not the default ones.
 
     Raises:
-        UsageError: a name that is no single rule, or a rule that cannot be enforced.
+        UsageError: a name is not that of a single rule, or a rule cannot be enforced.
     """
     rules, selection = (terms or RuleOptions()).resolve()
     known, possible = rules.catalogue, enforceable(rules.dispatch)
@@ -60,10 +60,10 @@ def enforced(where: str, values: Iterable[str], terms: RuleOptions | None = None
 def gated(
     where: str, values: Iterable[str], terms: RuleOptions | None = None
 ) -> "Callable[[Journal | None, Signals, float, bool], EnforcingRelay]":
-    """What makes the relay of a stdio session in which the rules in ``values`` are enforced.
+    """Return a factory of the relay for a stdio session that enforces the rules in ``values``.
 
     Raises:
-        UsageError: as ``enforced``, or where stdio is pumped by threads.
+        UsageError: as ``enforced``, or stdio is pumped by threads.
     """
     if sys.platform == "win32":
         raise UsageError(
@@ -85,7 +85,7 @@ def gated(
 def gated_http(
     where: str, values: Iterable[str], endpoint: str, terms: RuleOptions | None = None
 ) -> "Callable[[Settings, socket.socket, Journal | None], EnforcingProxy]":
-    """As ``gated``, for the proxy before an HTTP server.
+    """Return a factory like that of ``gated``, for the proxy before an HTTP server.
 
     Raises:
         UsageError: as ``enforced``.

@@ -1,4 +1,4 @@
-"""Finding recordings on disk: by path, in a folder, or the latest in the state directory."""
+"""Find recordings on disk: by path, in a folder, or the latest in the state directory."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ JOURNAL_SUFFIX = ".jsonl.journal"
 
 
 def expand(path: str) -> list[str]:
-    """The traces that ``path`` names: itself, or all below a folder, sorted.
+    """Return the traces that ``path`` names: itself, or all below a folder, sorted.
 
     A journal folder stands for its trace.
 
@@ -28,7 +28,7 @@ def expand(path: str) -> list[str]:
 
 
 def whole(paths: list[str]) -> list[str]:
-    """``paths`` with one for all files of a recording that was rotated: the first that is named."""
+    """Return ``paths`` with only one path, the first named, for each rotated recording."""
     named: dict[str, str] = {}
     for path in paths:
         named.setdefault(os.path.abspath(chain.first_of(path)), path)
@@ -45,7 +45,7 @@ def _below(folder: str) -> Iterator[str]:
 
 
 def recent(folder: str) -> list[str]:
-    """The traces directly in ``folder``, the latest first; their names sort by time.
+    """Return the traces directly in ``folder``, the latest first; their names sort by time.
 
     Raises:
         UsageError: ``folder`` cannot be read.

@@ -1,4 +1,4 @@
-"""One HTTP session out of a recording: what ``--session`` picks."""
+"""Select one HTTP session of a recording, for ``--session``."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
@@ -22,11 +22,11 @@ from mcpproxy.trace.session_labels import exchanges_of
 T = TypeVar("T")
 
 Shown: TypeAlias = Callable[[Event | Finding], bool]
-"""Whether an event or a finding is wanted. Asked in the order of the recording."""
+"""Whether an event or a finding is wanted. It is called in the order of the recording."""
 
 
 def only(trace: Trace, session: str, shown: Shown = lambda _: True) -> Shown:
-    """Of what is ``shown``, what belongs to the session whose name begins with ``session``.
+    """Restrict ``shown`` to the session whose name begins with ``session``.
 
     Raises:
         TraceError: the trace cannot be read.
@@ -59,7 +59,7 @@ def only(trace: Trace, session: str, shown: Shown = lambda _: True) -> Shown:
 
 
 def number_of(event: Event | Finding) -> int | None:
-    """The number of a head or a frame, or of the one that a finding is about."""
+    """Return the number of a head or a frame, or of the one that a finding is about."""
     match event:
         case Frame() | RequestHead() | ResponseHead():
             return event.seq
@@ -70,7 +70,9 @@ def number_of(event: Event | Finding) -> int | None:
 
 
 def called(path: str, id: str, known: Mapping[str, T]) -> T:
-    """What of ``known`` is of the session whose name begins with ``id``; ``path`` is where it was looked for.
+    """Return the value in ``known`` for the session whose name begins with ``id``.
+
+    ``path`` is the recording, for error messages.
 
     Raises:
         UsageError: there is no such session, or more than one.

@@ -1,8 +1,8 @@
-"""The ``mcpproxy`` command: finds out which command was meant and hands over to its module.
+"""The ``mcpproxy`` command: find the command that was meant and call its module.
 
-Wrapping a server comes first and imports nothing on the way, because every start of every wrapped
-server passes through here. The other commands are a table of names; only the one asked for is
-imported. Errors meant for people leave here as one line and exit code 2.
+Wrapping a server comes first and imports nothing beforehand, because every wrapped server starts here. The
+other commands are a table of names; only the requested one is imported. Errors meant for people are printed
+here as one line, with exit code 2.
 """
 
 import sys
@@ -66,17 +66,17 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _wraps(args: list[str]) -> bool:
-    """Whether ``args`` wrap a server, or were meant to: run knows best what is missing."""
+    """Whether ``args`` wrap a server, or were meant to: ``run`` reports best what is missing."""
     if not args or args[0] == "--" or not args[0].startswith("--"):
         return bool(args) and args[0] in ("run", "--")
-    from mcpproxy.cli.new_recording import OPTIONS  # which run needs anyway
+    from mcpproxy.cli.new_recording import OPTIONS  # ``run`` needs it anyway
 
     name = args[0].partition("=")[0]
     return name == "--grace" or any(name == option for option, _, _ in OPTIONS)
 
 
 def _command(args: list[str]) -> int:
-    """Everything but wrapping a server: output goes to a reader who may leave early."""
+    """Run any command except wrapping a server; the reader of its output may leave early."""
     sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] # a TextIO in name, a TextIOWrapper in fact
     try:
         code = _dispatch(args)
@@ -84,10 +84,10 @@ def _command(args: list[str]) -> int:
     except BrokenPipeError:
         import os
 
-        # The interpreter flushes once more on its way out; let that find an open door.
+        # The interpreter flushes stdout again at exit; that must not fail on the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + 13
-    except SystemExit as leaving:  # argparse, after --help
+    except SystemExit as leaving:  # raised by argparse after --help
         return leaving.code if isinstance(leaving.code, int) else 0
     return code
 
@@ -112,7 +112,7 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _imported(name: str) -> "Any":
-    """The module of a command, of which nothing will ever be garbage: that is not looked for."""
+    """Import the module of a command and exempt it from garbage collection: it never becomes garbage."""
     import gc
     from importlib import import_module
 
@@ -141,7 +141,7 @@ def _help() -> str:
 
 
 def _unknown(args: list[str]) -> Exception:
-    """What was probably meant: a server without ``--``, a misspelt command, or neither."""
+    """Return the error for an unknown command: a server without ``--``, a misspelt command, or neither."""
     import shutil
 
     from mcpproxy.cli.arguments import UsageError, nearest

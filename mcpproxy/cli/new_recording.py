@@ -1,7 +1,7 @@
 """A new recording: the options of ``run`` and ``http`` for it, its file name, its first journal record.
 
-A wrapped server waits for this, so nothing is imported here that takes time; argparse alone takes longer to
-import than Python takes to start.
+A wrapped server waits for this, so nothing slow is imported here; argparse alone takes longer to import than
+Python takes to start.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def help_text(text: str, label: str) -> str:
-    """The help of an option, with its default filled in; ``label`` is the default of ``--label``."""
+    """Return the help of an option with its default inserted; ``label`` is the default of ``--label``."""
     return text.format(folder=paths.state_dir(), label=label)
 
 
@@ -114,14 +114,14 @@ class RecordingOptions:
             self.terms = recording_rules.terms(self.where, *lists, app_errors=self.app_errors)
 
     def members(self) -> dict[str, str]:
-        """What the START record says of them; each value is written as JSON."""
+        """Return the members of the START record for these options; each value is JSON text."""
         judged_by = "null"
         if self.terms is not None:
             from mcpproxy.cli import recording_rules
 
             judged_by = recording_rules.member(self.terms)
         return {
-            "salt": quoted(os.urandom(32).hex()),  # of the masks; it is deleted with the journal
+            "salt": quoted(os.urandom(32).hex()),  # for the masks; it is deleted with the journal
             "rotate": self.rotate,
             "judged_by": judged_by,
         }
@@ -130,8 +130,8 @@ class RecordingOptions:
         """Begin the recording; ``label`` and ``members`` are as for the function ``begin``.
 
         Returns:
-            The path of the trace, its journal, and a sentence for stderr. On a full disk there is no journal:
-            the traffic comes first, and passes without being recorded.
+            The path of the trace, its journal, and a sentence for stderr. On a full disk there is no journal,
+            and the traffic passes without being recorded.
 
         Raises:
             UsageError: nothing can be written in the place that the options name.
@@ -148,14 +148,14 @@ class RecordingOptions:
 
 
 def refuse(where: str, fact: str, next_step: str) -> NoReturn:
-    """Raise a ``UsageError``, which is imported only then."""
+    """Raise a ``UsageError``, which is imported only here."""
     from mcpproxy.cli.arguments import UsageError
 
     raise UsageError(where, fact, next_step) from None
 
 
 def begin(trace: str, trace_dir: str, label: str, members: Mapping[str, str]) -> tuple[str, Journal]:
-    """Take a name that no recording has yet; creating the journal's folder reserves it.
+    """Choose an unused name for the recording; creating the journal's folder reserves it.
 
     Args:
         trace: the file to record into; a number is appended if it exists. Empty for a generated name.
@@ -187,9 +187,9 @@ def begin(trace: str, trace_dir: str, label: str, members: Mapping[str, str]) ->
 
 
 def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
-    """The payload of the START record: what the header of the trace and the recorder need.
+    """Return the payload of the START record: what the header of the trace and the recorder need.
 
-    ``members`` are what the command adds, ``transport`` and ``command`` among them; each value is JSON.
+    ``members`` are those of the command, including ``transport`` and ``command``; each value is JSON.
     """
     wall_ns = time.time_ns()
     started_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // 1_000_000_000))
@@ -208,7 +208,7 @@ def start_payload(label: str, now_ns: int, members: Mapping[str, str]) -> bytes:
 
 
 def _boot_id() -> str:
-    """The same as in ``mcpproxy.recorder.liveness``, which takes too long to import here."""
+    """Return the boot id, as in ``mcpproxy.recorder.liveness``, which takes too long to import here."""
     try:
         fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""Reports in files: a report is there as a whole, or what was there before is."""
+"""Write reports to files: a file holds either the whole report or its previous content."""
 
 import os
 import stat
@@ -14,10 +14,10 @@ _NEXT_STEP: Final = "name a file in a folder that you may write to"
 
 
 def check(path: str) -> None:
-    """Find out early that nothing can be written to ``path``.
+    """Check early that ``path`` can be written.
 
     Raises:
-        UsageError: its folder is not there, it is a folder itself, or a link.
+        UsageError: its folder does not exist, or it is a folder or a link.
     """
     _refuse_link(path)
     folder = os.path.dirname(path) or "."
@@ -28,7 +28,7 @@ def check(path: str) -> None:
 
 
 def write(path: str, lines: Iterable[str]) -> None:
-    """Put ``lines`` in the place of what ``path`` holds, at once; a device is written to.
+    """Replace the content of ``path`` by ``lines`` atomically; a device is written to directly.
 
     Raises:
         UsageError: it cannot be written, or is a link.
@@ -44,7 +44,7 @@ def write(path: str, lines: Iterable[str]) -> None:
 
 
 def append(path: str, lines: Iterable[str]) -> None:
-    """Put ``lines`` behind what ``path`` holds.
+    """Append ``lines`` to the file ``path``.
 
     Raises:
         UsageError: it cannot be written.
@@ -56,7 +56,7 @@ def append(path: str, lines: Iterable[str]) -> None:
 
 
 def deliver(path: str, report: Iterable[str], summary: Iterable[str]) -> None:
-    """Write ``report`` to ``path``, and its ``summary`` on stderr, for whoever watches.
+    """Write ``report`` to ``path``, and its ``summary`` to stderr for the user.
 
     Raises:
         UsageError: it cannot be written.
@@ -68,14 +68,14 @@ def deliver(path: str, report: Iterable[str], summary: Iterable[str]) -> None:
 
 
 def workspace() -> str:
-    """The folder that build servers name files from: the checkout, or else the current folder."""
+    """Return the folder that build servers resolve paths from: the checkout, or else the current folder."""
     return os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
 
 
 def add_to_step_summary(lines: Iterable[str]) -> None:
-    """Put ``lines`` on the summary page of a GitHub Actions step, where there is one.
+    """Append ``lines`` to the summary page of a GitHub Actions step, if there is one.
 
-    If it cannot be written, that is told: the log has the annotations.
+    If it cannot be written, a message says so: the log has the annotations.
     """
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:
@@ -90,23 +90,23 @@ def _fill(path: str, mode: str, lines: Iterable[str]) -> None:
 
 
 def _encoded(line: str) -> bytes:
-    # A surrogate that came with the name of a file is written as JSON spells it.
+    # A surrogate from a file name is written as a JSON escape.
     return f"{visible_lines(line)}\n".encode("utf-8", "backslashreplace")
 
 
 def _refuse_link(path: str) -> None:
-    """A checkout from elsewhere may hold links to any file of the user; in /dev they are the system's own."""
+    """Refuse a link: a stranger's checkout may link to any file of the user. Links in /dev are safe."""
     if os.path.islink(path) and not _is_of_system(path):
         raise UsageError(path, "is a symbolic link, which is not written through", "name what it points to")
 
 
 def _is_of_system(path: str) -> bool:
-    """Whether it lies in /dev, as /dev/stdout does."""
+    """Whether it is in /dev, as /dev/stdout is."""
     return os.path.realpath(os.path.dirname(os.path.abspath(path))).startswith(("/dev", "/proc/"))
 
 
 def _is_special(path: str) -> bool:
-    """Whether it is written to as it is: no regular file, or one that /dev/stdout is at the moment."""
+    """Whether it is written to directly: not a regular file, or a link such as /dev/stdout."""
     try:
         return os.path.islink(path) or not stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Several traces at once, on all the processors there are: judging is arithmetic, and one process has one.
+"""Process several traces in parallel, on all processors: judging is CPU-bound, and a process uses one.
 
-Where processes cannot be forked, one after another does it too.
+Where processes cannot be forked, traces are processed one after another.
 """
 
 import os
@@ -10,25 +10,25 @@ from typing import Final, TypeVar, cast
 R = TypeVar("R")
 
 WORTH_BYTES: Final = 4 << 20
-"""Less than this in all is read sooner than processes are started."""
+"""Traces smaller than this in total are read faster than processes start."""
 
 _work: Callable[[str], object] | None = None
 
 
 def each(work: Callable[[str], R], paths: Sequence[str]) -> Iterator[R]:
-    """What ``work`` makes of each path, in their order, as soon as that allows.
+    """Yield the result of ``work`` for each path, in the order of the paths, as soon as possible.
 
-    ``work`` does not raise for what is wrong with a path; its result can be pickled.
+    ``work`` must not raise for an error in a path, and its result must be picklable.
     """
     workers = min(len(paths), _processors())
     if workers < 2 or not hasattr(os, "fork") or not _is_worth_it(paths):
         yield from map(work, paths)
         return
-    # Not at the top: these cost every short reading a fifth of its time.
+    # Not at the top of the module: importing these takes a fifth of the time of a short reading.
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
-    global _work  # what a fork inherits needs no pickling
+    global _work  # a fork inherits it, so it is not pickled
     _work = work
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(workers, context, initializer=_ignore_interrupts) as pool:
@@ -49,7 +49,7 @@ def _run(path: str) -> object:
 
 
 def _ignore_interrupts() -> None:
-    """The terminal sends an interrupt to all; one of us is to speak of it."""
+    """Ignore SIGINT: the terminal sends it to all processes, and only the parent reports it."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)

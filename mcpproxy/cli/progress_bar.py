@@ -1,6 +1,6 @@
-"""How far a long reading has come: a bar on a terminal, for what takes longer than a second.
+"""Show the progress of reading files as a bar on a terminal, if it takes longer than a second.
 
-tqdm draws it. Nothing is drawn, and tqdm is not imported, where stderr is not a terminal.
+tqdm draws it. If stderr is not a terminal, nothing is drawn and tqdm is not imported.
 """
 
 import os
@@ -13,7 +13,7 @@ _DELAY_S: Final = 1.0
 
 
 class ReadProgress:
-    """Counts the bytes of several files; ``bar`` is what shows them, if anything does."""
+    """Counts the bytes read of several files; ``bar`` shows them, if there is one."""
 
     def __init__(self, bar: Any = None) -> None:
         self._bar = bar
@@ -21,24 +21,24 @@ class ReadProgress:
         self._done = 0
 
     def within(self, count: int) -> None:
-        """So many bytes of the file at hand are read. Only the process that draws says so."""
+        """Set how many bytes of the current file are read. Only the process that draws calls it."""
         if self._bar is not None and os.getpid() == self._pid:
             self._bar.update(self._done + count - self._bar.n)
 
     def done(self, path: str) -> None:
-        """The file is read."""
+        """Count the file as read."""
         self._done += _size(path)
         self.within(0)
 
     def clear(self) -> None:
-        """Make room for a line of output; the bar comes back with the next count."""
+        """Clear the bar for a line of output; the next count draws it again."""
         if self._bar is not None:
             self._bar.clear()
 
 
 @contextmanager
 def reading(paths: Sequence[str]) -> Generator[ReadProgress]:
-    """A bar for the reading of ``paths``."""
+    """Return the progress of reading ``paths``."""
     bar = _bar(sum(map(_size, paths))) if sys.stderr.isatty() else None
     try:
         yield ReadProgress(bar)
@@ -50,7 +50,7 @@ def reading(paths: Sequence[str]) -> Generator[ReadProgress]:
 def _bar(total: int) -> Any:
     from tqdm import tqdm
 
-    # ``leave`` would keep the bar among the results; the delay spares short readings the flicker.
+    # ``leave`` would keep the bar among the results; the delay avoids flicker in short readings.
     return tqdm(total=total, unit="B", unit_scale=True, delay=_DELAY_S, leave=False, file=sys.stderr)
 
 

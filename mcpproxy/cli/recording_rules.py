@@ -1,6 +1,6 @@
 """``--rules``, ``--select``, ``--extend-select``, ``--ignore`` and ``--app-errors`` of a recording.
 
-Imported only when one of them is given, for all of the judge comes with it: what is wrong with them is told
+It is imported only if one of them is given, because it imports all of the judge. Errors in them are reported
 before the server starts.
 """
 
@@ -21,14 +21,14 @@ def terms(
     *,
     app_errors: bool = False,
 ) -> RuleOptions:
-    """By which rules to judge, found to be possible; the lists are the values as they were given.
+    """Return the options that say which rules to judge by, checked; the lists are the values as given.
 
-    Rules of the user's own are code, which may print. From here on that goes to stderr: stdout may be a
-    peer's.
+    Custom rules are code, which may print. From here on that goes to stderr: stdout may be the connection to
+    a peer.
 
     Raises:
         CustomRuleError: what a folder holds cannot be used.
-        UsageError: something named is no rule.
+        UsageError: a name is not that of a rule.
     """
     if app_errors:
         extend = (*extend, "APP")
@@ -44,7 +44,7 @@ def terms(
 
 
 def member(terms: RuleOptions) -> str:
-    """``terms`` as JSON, for the START record."""
+    """Return ``terms`` as JSON, for the START record."""
     import json
 
     return json.dumps(terms.to_json())

@@ -1,7 +1,7 @@
-"""``--update``: a live server is recorded while a recording is played to it, and takes the recording's place.
+"""``--update``: record a live server while a recording is played to it, and replace that recording.
 
-The server is wrapped the way a user would wrap it. The old recording is replaced in one step, when the new
-one is whole; until then, and if it never is, nothing happens to it.
+The server is wrapped in the same way as by a user. The old recording is replaced atomically when the new one
+is complete. Until then, and if recording fails, it is unchanged.
 """
 
 import os
@@ -30,7 +30,7 @@ _LISTENING: Final = re.compile(r"listening on (http://\S+)")
 
 @dataclass(slots=True)
 class Renewal:
-    """Where the server is to be reached; ``keeps`` is set when what was recorded is to be kept."""
+    """How to reach the server; set ``keeps`` to keep what was recorded."""
 
     url: str
     command: Sequence[str]
@@ -39,7 +39,7 @@ class Renewal:
 
 @contextmanager
 def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted: bool) -> Generator[Renewal]:
-    """The same server, recorded if that is ``wanted``.
+    """Yield the same server, recorded if that is ``wanted``.
 
     Raises:
         McpProxyError: the recording cannot be replaced, or the server cannot be wrapped.
@@ -70,14 +70,14 @@ def renewing(recording: LoadedTrace, url: str, command: Sequence[str], *, wanted
             yield renewal
         if renewal.keeps:
             _await_recorder(new)
-            open_trace(new)  # finishes what a recorder may have left
+            open_trace(new)  # completes a trace that a recorder left unfinished
             os.replace(new, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_ours(path: str) -> bool:
-    """Whether it is a trace, and nothing that somebody else recorded."""
+    """Whether it is a trace of mcpproxy, not a recording of another program."""
     try:
         with open(path, "rb") as file:
             return file.read(len(_HEADER)) == _HEADER
@@ -87,7 +87,7 @@ def _is_ours(path: str) -> bool:
 
 @contextmanager
 def _standing_before(url: str, command: list[str]) -> Generator[str]:
-    """A proxy before ``url`` as long as it is needed; where it listens."""
+    """Run a proxy before ``url`` during the context; yield the URL it listens on."""
     command = [*command, "--upstream", url, "--listen", "127.0.0.1:0", "--live", "off"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -110,7 +110,7 @@ def _standing_before(url: str, command: list[str]) -> Generator[str]:
 
 
 def _await_recorder(trace: str) -> None:
-    """Until the recorder has written all: then the journal is gone."""
+    """Wait until the recorder has written everything and deleted the journal."""
     until = time.monotonic() + _DEADLINE_S
     while os.path.isdir(journal.folder(trace)) and time.monotonic() < until:
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The options of every report: its format, the file for it, the baseline that it is compared with."""
+"""The options of every report: its format, its file, and the baseline that it is compared with."""
 
 import argparse
 from typing import Final
@@ -10,16 +10,16 @@ FINDING_FORMATS: Final = ("text", "json", "sarif", "junit", "github")
 """The formats of ``check`` and ``validate``, which report findings."""
 
 LOCATED_FORMATS: Final = ("json", "sarif", "github")
-"""Those of them that say where in the file a frame is."""
+"""The formats among them that give the line of a frame in the file."""
 
 
 def add_format(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
-    """``--format``, which is all that a comparison has."""
+    """Add ``--format``, the only report option of a comparison."""
     parser.add_argument("--format", choices=formats, default="text", help="what to print (text)")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of a report of findings."""
+    """Add the options of a report of findings."""
     add_format(parser, FINDING_FORMATS)
     add = parser.add_argument
     add("-o", "--output", metavar="FILE", help="put the report there, the summary on stderr")

@@ -1,4 +1,4 @@
-"""``--rotate SIZE|DURATION``: how people write it, and how the START record says it."""
+"""``--rotate SIZE|DURATION``: convert what users write to what the START record holds."""
 
 import re
 
@@ -10,7 +10,7 @@ _LEAST_BYTES = 64 << 10
 
 
 def rotation_member(text: str, command: str) -> str:
-    """``100M`` or ``12h`` as JSON for the START record; ``null`` if nothing was asked for.
+    """Return ``100M`` or ``12h`` as JSON for the START record; ``null`` if no rotation was requested.
 
     Raises:
         UsageError: it is neither a size nor a duration.

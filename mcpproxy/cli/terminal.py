@@ -1,6 +1,6 @@
-"""Where commands print: standard output, in the style that its reader can take.
+"""Print the output of commands in a style that standard output supports.
 
-Whatever forgot to make the text of a peer visible: nothing but our own colours gets past here.
+Only our own colour sequences pass unescaped, even if a caller forgot to make a peer's text visible.
 """
 
 import os
@@ -16,7 +16,7 @@ _COLOUR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def style(*, colour: bool = True) -> Style:
-    """Colours and a width on a terminal, neither in a pipe or a file.
+    """Return a style with colours and a width for a terminal, and without them for a pipe or a file.
 
     ``NO_COLOR`` (https://no-color.org), a dumb terminal and ``colour=False`` turn colours off.
     """
@@ -37,7 +37,7 @@ def style(*, colour: bool = True) -> Style:
 
 
 def emit(lines: Iterable[str], *, flush: bool = False) -> None:
-    """Print ``lines``; ``flush`` hands each on at once, for readers who follow."""
+    """Print ``lines``; with ``flush``, each is written immediately, for readers who follow."""
     write = sys.stdout.write
     has_colours = sys.stdout.isatty()
     for line in lines:
@@ -47,7 +47,7 @@ def emit(lines: Iterable[str], *, flush: bool = False) -> None:
 
 
 def tell(message: str) -> None:
-    """One line about the run itself, on stderr, where it does not mix with the output."""
+    """Print one line about the run itself to stderr, so that it does not mix with the output."""
     sys.stdout.flush()
     sys.stderr.write(f"mcpproxy: {visible(message)}\n")
 

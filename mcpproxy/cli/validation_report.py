@@ -1,4 +1,4 @@
-"""Where the report of ``mcpproxy validate`` goes: to stdout or into a file, in one of its formats."""
+"""Write the report of ``mcpproxy validate`` to stdout or a file, in one of its formats."""
 
 import os
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def report(
 ) -> None:
     """Print the report, or write it to ``path``.
 
-    ``fixed`` are the entries of a baseline that did not come up, ``None`` where there is no baseline.
+    ``fixed`` are the entries of the baseline that were not found, ``None`` if there is no baseline.
 
     Raises:
         UsageError: the file cannot be written.

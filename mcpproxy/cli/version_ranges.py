@@ -6,8 +6,8 @@
     [any]
     host = "!=1.4.0"
 
-A table per protocol revision, or ``any``; in it, the name under which an implementation presents itself
-and a range as in Python requirements.
+There is a table per protocol revision, or ``any``. Its keys are the names that implementations give, and its
+values are ranges as in Python requirements.
 """
 
 import tomllib
@@ -23,10 +23,10 @@ _LIMIT_BYTES: Final = 1 << 20
 
 
 def read(path: str) -> Ranges:
-    """The ranges in a file.
+    """Return the ranges in a file.
 
     Raises:
-        UsageError: it cannot be read, or means nothing.
+        UsageError: it cannot be read, or is not a file of ranges.
     """
     try:
         tables = tomllib.loads(files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8"))
@@ -36,10 +36,10 @@ def read(path: str) -> Ranges:
 
 
 def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
-    """The ranges that ``tables`` mean; ``path`` is where they stand, for the error.
+    """Return the ranges in ``tables``; ``path`` is their file, for error messages.
 
     Raises:
-        UsageError: a table is no revision, or a range is none.
+        UsageError: the name of a table is not a revision, or a range is not valid.
     """
     found: dict[str, Mapping[str, Range]] = {}
     for revision, table in tables.items():

@@ -1,1 +1,1 @@
-"""What people and machines get to read: one output format per file, pure functions to lines of text."""
+"""The reports: one output format per file, written by pure functions that return lines of text."""

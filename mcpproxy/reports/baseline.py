@@ -1,8 +1,9 @@
-"""Findings that are accepted: a file of fingerprints, each with how often it may come up in one recording.
+"""A baseline: a file of accepted findings, each with how often it may occur in one recording.
 
-A baseline lets a project begin with the flaws that it has: they are known and count for nothing, a new one
-does. It is JSON for people: sorted, with the rule and the words of the finding, and a ``why`` that they may
-fill in and that stays when the file is written again.
+A baseline lets a project start with existing findings: these are known and do not count, new ones do.
+Findings are identified by their fingerprints. The file is sorted JSON that people can read. Each entry has
+the rule and the message of the finding, and a ``why`` that users may fill in. It is kept when the file is
+rewritten.
 """
 
 import json
@@ -29,8 +30,8 @@ _AGAIN: Final = "--write-baseline makes one"
 class Entry:
     """A finding that is accepted up to ``count`` times in one recording.
 
-    All else is for people: what it was when it was accepted, the ``trace`` that it was first seen in, and
-    ``why`` it is accepted, empty if nobody said.
+    The other fields are for people: the finding as it was when accepted, the ``trace`` it was first seen in,
+    and ``why`` it is accepted, empty if no reason was given.
     """
 
     fingerprint: str
@@ -52,7 +53,7 @@ class Baseline:
     entries: Mapping[str, Entry]
 
     def marked(self, found: Iterable[Located]) -> tuple[Located, ...]:
-        """The findings of one recording; those that are accepted are known, in the order they came up."""
+        """Return the findings of one recording in their order, with the accepted ones marked as known."""
         return tuple(self._marked(one) for one in found)
 
     def _marked(self, one: Located) -> Located:
@@ -62,14 +63,14 @@ class Baseline:
         return replace(one, is_known=True, why=entry.why)
 
     def fixed(self, found: Iterable[Located], judged: Callable[[str], bool]) -> tuple[Entry, ...]:
-        """The entries that did not come up at all, of rules that were ``judged``."""
+        """Return the entries that were not found, of the rules that were ``judged``."""
         seen = {one.fingerprint for one in found}
         return tuple(e for e in self.entries.values() if e.fingerprint not in seen and judged(e.rule))
 
     def renewed(self, found: Iterable[Located], judged: Callable[[str], bool]) -> "Baseline":
-        """A baseline that accepts all that was ``found``; what was not ``judged`` is accepted as before.
+        """Return a baseline that accepts all that was ``found``; entries not ``judged`` are kept.
 
-        What somebody wrote as ``why`` stays with its finding.
+        The ``why`` of a finding is kept.
         """
         entries = {print_: e for print_, e in self.entries.items() if not judged(e.rule)}
         for one in found:
@@ -83,13 +84,13 @@ class Baseline:
         return Baseline(self.path, {e.fingerprint: e for e in ordered})
 
     def lines(self) -> Iterator[str]:
-        """The file."""
+        """Return the lines of the file."""
         findings = [as_object(entry) for entry in self.entries.values()]
         yield json.dumps({_MARK: FORMAT, "findings": findings}, indent=2, ensure_ascii=False)
 
 
 def as_object(entry: Entry) -> dict[str, object]:
-    """An entry as the file has it."""
+    """Return an entry as it is written to the file."""
     return {
         "rule": entry.rule,
         "severity": entry.severity,
@@ -104,10 +105,10 @@ def as_object(entry: Entry) -> dict[str, object]:
 
 
 def read(path: str, *, may_be_missing: bool = False) -> Baseline:
-    """The baseline in ``path``; an empty one if it is not there and that ``may_be_missing``.
+    """Read the baseline in ``path``; return an empty one if there is no file and it ``may_be_missing``.
 
     Raises:
-        UsageError: it cannot be read, or is no baseline.
+        UsageError: it cannot be read, or is not a baseline.
     """
     try:
         text = files.read(path, _LIMIT_BYTES, follows=True)
@@ -140,7 +141,7 @@ def _entries(path: str, findings: JSON) -> dict[str, Entry]:
         except NotARecordError as fault:
             said = str(fault).replace("a record", "it is an entry")
             raise UsageError(f"{path}: finding {number}", said, f"mend it, or {_AGAIN}") from None
-        if (twice := entries.get(entry.fingerprint)) is not None:  # two branches that were merged
+        if (twice := entries.get(entry.fingerprint)) is not None:  # two branches were merged
             entry = replace(entry, count=max(entry.count, twice.count), why=twice.why or entry.why)
         entries[entry.fingerprint] = entry
     return entries

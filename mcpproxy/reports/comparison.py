@@ -1,6 +1,6 @@
-"""A comparison for people (text), for programs (json), and for build servers (junit).
+"""Report a comparison to people (text), programs (json) and build servers (junit).
 
-The text names what is not as it was; what is the same is counted. The other two hold every item.
+The text lists the items that differ and counts those that are the same. The other formats list every item.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _COLOURS: Final[dict[ItemVerdict, Colour]] = {
 
 
 def text(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
-    """One line for every item that differs or has a remark, its changes below it, and a line of counts."""
+    """Return a line for each item that differs or has a remark, with its changes below, then the counts."""
     told = [item for item in comparison.items if item.verdict != "same" or item.remark]
     for (session, verdict, what, remark, changes), items in groupby(told, _shown_alike):
         frames = [item.frame or item.found_frame for item in items]
@@ -48,7 +48,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def as_json(comparison: Comparison) -> Iterator[str]:
-    """One object: both sides, the counts, every item with its changes, the notes."""
+    """Return one object: both sides, the counts, every item with its changes, and the notes."""
     value = {
         "expected": comparison.expected,
         "found": comparison.found,
@@ -61,7 +61,7 @@ def as_json(comparison: Comparison) -> Iterator[str]:
 
 
 def junit(comparison: Comparison) -> Iterator[str]:
-    """A test suite in which every item is a test case that fails if it differs."""
+    """Return a test suite in which each item is a test case that fails if the item differs."""
     cases = tuple(_case(item) for item in comparison.items)
     yield from xml.lines([Suite(comparison.expected, cases, [*map(visible, comparison.notes)])])
 

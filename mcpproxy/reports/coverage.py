@@ -1,8 +1,7 @@
-"""The map of requirements: which rule speaks of each, and whether the wire can show a breach.
+"""The map of requirements: which rules cover each, and whether a recording can show a breach.
 
-A requirement is *decided* when a check reports it, *permission* when it only says MAY and keeps other
-rules quiet, *unobservable* when no recording could show that it was broken; then the reason stands
-beside it.
+A requirement is *decided* if a check reports it, *permission* if it only says MAY and limits other rules,
+and *unobservable* if no recording can show that it was broken. An unobservable requirement has a reason.
 """
 
 from collections import Counter
@@ -17,7 +16,7 @@ from mcpproxy.reports.text_table import table
 State = Literal["decided", "permission", "unobservable"]
 
 STRONGEST: Final[tuple[State, ...]] = ("decided", "unobservable", "permission")
-"""Of several rules that rest on one requirement, the one that does most for it counts."""
+"""If several rules rest on one requirement, the one that covers it best counts."""
 
 SERIES: Final = {
     "R": "of MCP",
@@ -25,14 +24,14 @@ SERIES: Final = {
     "A": "of ACP",
     "X": "of no specification, off by default",
 }
-"""What the numbers of requirements begin with."""
+"""The prefixes of requirement numbers."""
 
 COLOUR: Final[dict[str, Colour]] = {"decided": "green", "permission": "blue", "unobservable": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
 class RequirementRow:
-    """One requirement. ``rules`` are the codes that rest on it, ``why`` is empty unless unobservable."""
+    """One requirement. ``rules`` are the codes that rest on it; ``why`` is empty unless unobservable."""
 
     id: str
     rules: tuple[str, ...]
@@ -42,7 +41,7 @@ class RequirementRow:
 
 
 def rows(catalogue: Catalogue) -> tuple[RequirementRow, ...]:
-    """Every requirement once, in the order of its id, whatever number of rules rest on it."""
+    """Return every requirement once, sorted by id, however many rules rest on it."""
     by_id: dict[str, list[Requirement]] = {}
     for requirement in catalogue.requirements.values():
         by_id.setdefault(requirement.id, []).append(requirement)
@@ -50,7 +49,7 @@ def rows(catalogue: Catalogue) -> tuple[RequirementRow, ...]:
 
 
 def unaccounted(found: Iterable[RequirementRow]) -> tuple[str, ...]:
-    """The ids that are missing between the first and the last of a series (``R-001`` … ``R-277``)."""
+    """Return the ids that are missing between the first and the last of a series (``R-001`` … ``R-277``)."""
     numbers: dict[str, set[int]] = {}
     for row in found:
         series, _, number = row.id.rpartition("-")
@@ -64,7 +63,7 @@ def unaccounted(found: Iterable[RequirementRow]) -> tuple[str, ...]:
 
 
 def lines(found: tuple[RequirementRow, ...], style: Style = PLAIN) -> Iterator[str]:
-    """The map as a table, then its totals."""
+    """Return the map as a table, followed by the totals."""
     cells = [("ROW", "RULE", "STATE", "WHAT IT ASKS, OR WHY THE WIRE CANNOT SHOW IT")]
     cells += [(row.id, ", ".join(row.rules), row.state, row.why or row.text) for row in found]
     width = max(map(len, (row.id for row in found))) + max(len(", ".join(row.rules)) for row in found) + 18
@@ -88,7 +87,7 @@ def lines(found: tuple[RequirementRow, ...], style: Style = PLAIN) -> Iterator[s
 
 
 def as_objects(found: Iterable[RequirementRow]) -> list[dict[str, object]]:
-    """The map for machines."""
+    """Return the map as JSON values."""
     return [
         {"id": row.id, "rules": list(row.rules), "state": row.state, "text": row.text, "why": row.why or None}
         for row in found

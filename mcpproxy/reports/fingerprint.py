@@ -1,8 +1,8 @@
-"""What tells one flaw from another across recordings: a hash of all about a finding that does not vary.
+"""Fingerprints: hashes that identify the same flaw in different recordings.
 
-The same server, recorded again, shows the same flaw in another frame, under other ids and after other times.
-None of that goes into a fingerprint, nor does the trace. What does: the rule and the requirement, who is to
-blame, the method and what it was about, where in the message, and the sentence without what varies.
+When a server is recorded again, the same flaw has another frame number, other ids and other times. None of
+these are part of a fingerprint, and neither is the trace. A fingerprint covers the rule and the requirement,
+the peer at fault, the method and its subject, the place in the message, and the sentence without these parts.
 """
 
 import re
@@ -15,10 +15,10 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.session.frame import Finding
 
 NAME: Final = "mcpproxyFinding/v1"
-"""What these fingerprints are called; another way of computing them is another version."""
+"""The name of these fingerprints; a different computation gets a new version."""
 
 _NAMES: Final = ("name", "uri", "uriTemplate")
-"""The members that tell entries of a list apart."""
+"""The members that identify the entries of a list."""
 
 _VARYING: Final = pattern(
     r"""
@@ -39,9 +39,9 @@ _STANDING: Final = pattern(r"-32\d{3}|[1-5]\d\d(?<=status \d\d\d)|[1-5]\d\d(?<=w
 
 @slotted(frozen=True)
 class Subject:
-    """What a frame is about: the method, the tool, prompt or resource that was asked for, and its JSON value.
+    """The subject of a frame: the method, the requested tool, prompt or resource, and its JSON value.
 
-    All are empty where nothing is known of them.
+    A field is empty if its value is unknown.
     """
 
     method: str = ""
@@ -53,7 +53,7 @@ NOTHING: Final = Subject()
 
 
 def fingerprint(finding: Finding, subject: Subject = NOTHING) -> str:
-    """32 hexadecimal digits, the same for the same flaw in every recording of the same server."""
+    """Return 32 hexadecimal digits: the same for the same flaw in every recording of the same server."""
     parts = (
         finding.rule,
         finding.requirement,
@@ -64,24 +64,24 @@ def fingerprint(finding: Finding, subject: Subject = NOTHING) -> str:
         lasting(finding.message),
     )
     said = "\0".join(parts).encode("utf-8", "backslashreplace")
-    from hashlib import sha256  # It loads OpenSSL, which only findings with places need.
+    from hashlib import sha256  # It loads OpenSSL, which is needed for findings with places only.
 
     return sha256(said).hexdigest()[:32]
 
 
 def lasting(message: str) -> str:
-    """``message`` without what differs between recordings: numbers, ids, times, tokens.
+    """Return ``message`` without the parts that differ between recordings: numbers, ids, times, tokens.
 
-    Dates of protocol revisions stay, and so do error and status codes.
+    The dates of protocol revisions are kept, and so are error and status codes.
     """
     return _NUMBER.sub(_number, _VARYING.sub("*", message))
 
 
 def shape(pointer: str, value: JSON) -> str:
-    """``pointer`` with the name of an entry in the place of its position: ``/result/tools/[add]/name``."""
+    """Return ``pointer`` with names of list entries instead of indices: ``/result/tools/[add]/name``."""
     tokens = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
     if isinstance(value, list) and tokens and tokens[0].isdigit():
-        value, tokens = _entry(value, tokens[0]), tokens[1:]  # where in a batch a message stands varies too
+        value, tokens = _entry(value, tokens[0]), tokens[1:]  # the position in a batch varies too
     return "".join(f"/{token}" for token in _named(tokens, value))
 
 

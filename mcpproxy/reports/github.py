@@ -1,7 +1,7 @@
-"""Findings as annotations of GitHub Actions: workflow commands, one a line, in the log of a step.
+"""Findings as annotations of GitHub Actions: one workflow command per line, in the log of a step.
 
-GitHub shows ten errors and ten warnings of a step, so the worst come first and a flaw that comes up again and
-again is one annotation.
+GitHub shows at most ten errors and ten warnings of a step. So the worst findings come first, and repeated
+findings share one annotation.
 
 Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -14,7 +14,7 @@ from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports.located import Located, Remark, relative
 
 COMMAND: Final = {"error": "error", "warning": "warning", "info": "notice"}
-"""How GitHub calls a severity."""
+"""GitHub's names of the severities."""
 
 _WORST_FIRST: Final = tuple(COMMAND)
 
@@ -22,9 +22,9 @@ _WORST_FIRST: Final = tuple(COMMAND)
 def lines(
     found: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue, *, base: str
 ) -> Iterator[str]:
-    """A command for everything that was found and is not known, then for every remark.
+    """Return a command for each finding that is not known, then one for each remark.
 
-    Files are named from the folder ``base`` on, the root of the repository.
+    File paths are relative to ``base``, the root of the repository.
     """
     groups: dict[tuple[str, str], list[Located]] = {}
     for one in found:
@@ -51,15 +51,15 @@ def lines(
 
 
 def command(name: str, message: str, **properties: object) -> str:
-    """``::name key=value,key=value::message``, escaped so that nothing in it ends it."""
+    """Return ``::name key=value,key=value::message``, with the values and the message escaped."""
     told = ",".join(f"{key}={_property(visible(str(value)))}" for key, value in properties.items())
     return f"::{name} {told}::{_data(message)}" if told else f"::{name}::{_data(message)}"
 
 
 def harmless(line: str) -> str:
-    """A line for the log that the runner takes for no command, whatever a peer has put into it.
+    """Return ``text`` as a log line that the runner does not take for a command, whatever a peer put into it.
 
-    The older form (``##[name]``) counts anywhere in a line, the newer behind any spaces.
+    The older form (``##[name]``) is recognised anywhere in a line, the newer one after leading spaces.
     """
     line = visible(line).replace("##[", "# #[")
     return f"- {line}" if line.lstrip().startswith("::") else line

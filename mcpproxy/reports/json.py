@@ -1,4 +1,4 @@
-"""Findings as JSON: one object per run. The member names are a promise; add, never rename."""
+"""Findings as JSON: one object per run. Member names are stable: members may be added, never renamed."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from mcpproxy.trace.encode import finding_object, more_object
 
 
 def lines(verdict: JudgedTraces) -> Iterator[str]:
-    """The run as one indented JSON object."""
+    """Return the run as one indented JSON object."""
     yield json.dumps(
         {
             "traces": [trace_object(trace) for trace in verdict.traces],
@@ -33,7 +33,7 @@ def lines(verdict: JudgedTraces) -> Iterator[str]:
 
 
 def _baseline(verdict: JudgedTraces) -> dict[str, object]:
-    """What came of comparing with a baseline, where there is one; findings that are not known are new."""
+    """Return the result of the comparison with a baseline, if there is one; unknown findings are new."""
     if verdict.fixed is None:
         return {}
     return {
@@ -47,7 +47,7 @@ def _baseline(verdict: JudgedTraces) -> dict[str, object]:
 
 
 def trace_object(trace: JudgedTrace) -> dict[str, object]:
-    """One trace with its findings; those that a baseline accepts stand apart, as ``known``."""
+    """Return one trace with its findings; those that a baseline accepts are separate, as ``known``."""
     return {
         "path": trace.path,
         "complete": trace.complete,
@@ -67,6 +67,6 @@ def _findings(trace: JudgedTrace) -> list[dict[str, object]]:
 
 
 def _located(one: Located) -> dict[str, object]:
-    """A finding and its place: ``file`` and ``line`` of the frame's record, ``null`` where it has none."""
+    """Return a finding and its place: ``file`` and ``line`` of the frame's record, ``null`` if unknown."""
     place: dict[str, object] = {"file": one.path, "line": one.line or None, "fingerprint": one.fingerprint}
     return finding_object(one.finding) | place | ({"why": one.why} if one.is_known else {})

@@ -1,4 +1,4 @@
-"""What a check run found out, before anybody decides how to print it."""
+"""The result of a check run, independent of the output format."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 from mcpproxy.base.slotted import slotted
 from mcpproxy.session.frame import Finding, Repeated, Severity
 
-if TYPE_CHECKING:  # what most reports can do without
+if TYPE_CHECKING:  # most reports do not need it
     from mcpproxy.reports.baseline import Entry
     from mcpproxy.reports.located import Located, Remark
 
 
 @slotted(frozen=True)
 class JudgedTrace:
-    """One trace and its findings, in the order in which they came up.
+    """One trace and its findings, in the order in which they occurred.
 
-    ``complete`` is false for a recording that was cut or has gaps; ``notes`` says in words what is
-    missing. ``revision`` is the protocol revision in force at the end, ``None`` if none was settled.
-    ``located`` are the findings with their places, and those that a baseline accepts among them, which
-    ``findings`` leaves out; it is empty where nobody asked for places. ``more`` are the findings that were
-    counted and not given in full. ``unfolded`` says why the journal that a killed session left could not be
-    read, so that only a part was judged.
+    ``complete`` is false for a recording that was cut or has gaps; ``notes`` describes what is missing.
+    ``revision`` is the protocol revision in force at the end, ``None`` if none was negotiated. ``located``
+    are the findings with their places; it is empty if places were not requested. It includes the findings
+    that a baseline accepts, which ``findings`` leaves out. ``more`` are the findings that were counted but
+    not given in full. ``unfolded`` says why the journal of a killed session could not be read; then only a
+    part was judged.
     """
 
     path: str
@@ -37,13 +37,13 @@ class JudgedTrace:
 
     @property
     def known(self) -> "tuple[Located, ...]":
-        """The findings that a baseline accepts."""
+        """Return the findings that a baseline accepts."""
         return tuple(one for one in self.located if one.is_known)
 
 
 @slotted(frozen=True)
 class Unjudged:
-    """A trace that could not be read: where, and one line that says why and what to do."""
+    """A trace that could not be read: its path, and one line that says why and what to do."""
 
     path: str
     reason: str
@@ -51,9 +51,9 @@ class Unjudged:
 
 @dataclass(frozen=True)
 class JudgedTraces:
-    """A whole run: every trace in the order asked for.
+    """A whole run: every trace in the requested order.
 
-    ``fixed`` are the entries of a baseline that did not come up, ``None`` where there is no baseline.
+    ``fixed`` are the entries of the baseline that were not found, ``None`` if there is no baseline.
     """
 
     traces: tuple[JudgedTrace, ...]
@@ -63,7 +63,7 @@ class JudgedTraces:
 
     @cached_property
     def counts(self) -> Counter[Severity]:
-        """Findings per severity."""
+        """Return the number of findings per severity."""
         total: Counter[Severity] = Counter(
             finding.severity for trace in self.traces for finding in trace.findings
         )
@@ -78,17 +78,17 @@ class JudgedTraces:
 
     @property
     def located(self) -> "tuple[Located, ...]":
-        """All findings with their places, trace by trace."""
+        """Return all findings with their places, trace by trace."""
         return tuple(one for trace in self.traces for one in trace.located)
 
     @cached_property
     def known(self) -> int:
-        """How many findings a baseline accepts."""
+        """Return how many findings a baseline accepts."""
         return sum(len(trace.known) for trace in self.traces)
 
     @property
     def remarks(self) -> "tuple[Remark, ...]":
-        """What recordings lack, and which could not be judged."""
+        """Return remarks on incomplete recordings and on those that could not be judged."""
         from mcpproxy.reports.located import Remark
 
         lacking = (Remark(trace.path, note) for trace in self.traces for note in trace.notes)
@@ -103,12 +103,12 @@ class JudgedTraces:
 
     @property
     def exit_code(self) -> int:
-        """0 clean, 1 findings that count, 2 when a trace could not be judged."""
+        """Return 0 if clean, 1 if there are findings that count, 2 if a trace could not be judged."""
         if self.unjudged:
             return 2
         return 1 if self.counts["error"] or (self.strict and self.counts["warning"]) else 0
 
 
 def more_of(one: Repeated) -> str:
-    """How many findings of a cause there are beyond those that are told one by one."""
+    """Return how many findings of a cause there are beyond those that are listed."""
     return f"{one.count:,} more of {one.rule} {one.blame} ({one.severity}), like those before"

@@ -1,8 +1,8 @@
 """Test reports as JUnit XML, for build servers that show tests.
 
-There is no one schema. What is written here is valid by that of Jenkins and, unless a case is skipped, by
-that of Apache Ant's reports as Windy Road wrote it down: hence a property, a host and a time of each suite,
-and the empty elements at its end. What XML cannot say is among what is made visible.
+There is no single schema. The output is valid under the schema of Jenkins and, unless a case is skipped,
+under Windy Road's schema of Apache Ant's reports. The latter requires a property, a host and a time in each
+suite, and the empty elements at its end. Characters that XML does not allow are escaped by ``visible``.
 """
 
 from collections import Counter
@@ -22,10 +22,10 @@ _ELEMENT: Final[dict[Status, str]] = {"failed": "failure", "error": "error"}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test: ``classname`` and ``name`` are what a build server knows it by from run to run.
+    """One test: a build server identifies it across runs by ``classname`` and ``name``.
 
-    ``message`` is one line on why it did not pass, ``text`` all there is to say; ``kind`` says in a word
-    what it was that went wrong. ``seconds`` is how long it took.
+    ``message`` is one line that says why it did not pass, and ``text`` the full explanation. ``kind`` is one
+    word for what went wrong. ``seconds`` is how long it took.
     """
 
     classname: str
@@ -39,7 +39,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Tests that belong together; ``notes`` are lines about all of them."""
+    """A group of tests; ``notes`` are lines about all of them."""
 
     name: str
     cases: Sequence[Case]
@@ -47,7 +47,7 @@ class Suite:
 
 
 def lines(suites: Iterable[Suite], written_at: datetime | None = None) -> Iterator[str]:
-    """The document. ``written_at`` is now unless it is given."""
+    """Return the lines of the document. ``written_at`` defaults to now."""
     at = (written_at or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield "<testsuites>"
@@ -82,7 +82,7 @@ def _case(case: Case) -> Iterator[str]:
         return
     yield f"{head}>"
     if case.status == "skipped":
-        # The reason is text: the older schema has no attribute for it.
+        # The reason is written as text: the older schema has no attribute for it.
         yield f"<skipped>{_content(case.message or case.text)}</skipped>"
     else:
         element = _ELEMENT[case.status]

@@ -1,7 +1,7 @@
-"""Findings with their places: which line of which file holds the frame, and what makes each recognisable.
+"""Findings with their places (the file and line of the frame's record) and their fingerprints.
 
-Build servers show a finding beside a line of a file, and tell a new one from one they have seen before. Both
-take a second look at the recording, which is only had where something was found and a report wants it.
+Build servers show a finding beside a line of a file, and distinguish new findings from known ones. Both
+require that the recording is read again, so this is done only if there are findings and the report needs it.
 """
 
 import os
@@ -20,15 +20,15 @@ from mcpproxy.trace.reader import Trace
 __all__ = ["Located", "Place", "Remark", "locate", "relative"]
 
 _NAMES: Final = ("name", "uri")
-"""The params that say which tool, prompt or resource a request is about."""
+"""The params that name the tool, prompt or resource of a request."""
 
 
 @slotted(frozen=True)
 class Place:
     """The record of a frame: its number, its file, and its line there, counted from 1.
 
-    ``line`` is 0 where that is not known: in recordings of others, which have lines of their own. What
-    concerns the session as a whole (``frame`` 0) stands in the first line.
+    ``line`` is 0 if unknown: in recordings made by other programs, whose lines are different. A finding about
+    the whole session (``frame`` 0) is placed in the first line.
     """
 
     frame: int
@@ -38,11 +38,11 @@ class Place:
 
 @slotted(frozen=True)
 class Located:
-    """A finding, where its frame is recorded, and its fingerprint.
+    """A finding, the place of its frame, and its fingerprint.
 
-    ``occurrence`` counts from 1 how often this fingerprint came up in the recording so far. ``related`` are
-    the places of ``finding.related``. A finding that a baseline accepts ``is_known``, and ``why`` is the
-    reason given there.
+    ``occurrence`` counts, from 1, how often this fingerprint has occurred in the recording so far.
+    ``related`` are the places of ``finding.related``. ``is_known`` is set if a baseline accepts the finding,
+    and ``why`` is the reason given there.
     """
 
     finding: Finding
@@ -57,9 +57,9 @@ class Located:
 
 @slotted(frozen=True)
 class Remark:
-    """What is no finding: a recording is incomplete, or was not judged, which ``is_fatal``.
+    """A remark that is not a finding: a recording is incomplete, or was not judged (``is_fatal``).
 
-    ``is_count`` says how many findings there are beyond those that are given.
+    If ``is_count`` is set, it says how many findings there are beyond those that are given.
     """
 
     path: str
@@ -69,10 +69,10 @@ class Remark:
 
 
 def locate(trace: Trace, findings: Iterable[Finding]) -> tuple[Located, ...]:
-    """``findings`` of ``trace``, in their order, with their places. Reads it once more.
+    """Return the ``findings`` of ``trace`` with their places, in the same order. This reads the trace again.
 
     Raises:
-        TraceError: it cannot be read any more.
+        TraceError: it can no longer be read.
     """
     findings = tuple(findings)
     wanted = {number for finding in findings for number in (finding.frame, *finding.related)}
@@ -89,7 +89,7 @@ def locate(trace: Trace, findings: Iterable[Finding]) -> tuple[Located, ...]:
 
 
 def relative(path: str, base: str) -> str:
-    """``path`` from the folder ``base`` on, with ``/`` between its parts; whole if it lies elsewhere."""
+    """Return ``path`` relative to ``base``, separated by ``/``; unchanged if it is not inside ``base``."""
     whole = os.path.abspath(path)
     try:
         inside = os.path.commonpath([whole, os.path.abspath(base)]) == os.path.abspath(base)
@@ -103,24 +103,24 @@ def _place(places: Mapping[int, Place], number: int, trace: Trace) -> Place:
 
 
 def _has_lines(trace: Trace) -> bool:
-    return type(trace) is Trace  # what others recorded is read as if it were ours, but is no trace
+    return type(trace) is Trace  # recordings of other programs are read by a subclass
 
 
 @slotted(frozen=True)
 class _About:
-    """What the messages of a frame are about; more than one in a batch."""
+    """The subjects of the messages of a frame; a batch has more than one."""
 
     subjects: tuple[Subject, ...]
 
     def of(self, finding: Finding) -> Subject:
-        """The one that a finding points into; the first if it points nowhere."""
+        """Return the subject that a finding points into; the first if it has no pointer."""
         index = (finding.pointer or "").split("/")[1:2]
         at = int(index[0]) if len(self.subjects) > 1 and index and index[0].isdecimal() else 0
         return self.subjects[at] if at < len(self.subjects) else NOTHING
 
 
 def _subject(finding: Finding, abouts: Mapping[int, _About]) -> Subject:
-    """What a finding is about: a response under a wrong id is about the request that it is related to."""
+    """Return the subject of a finding; for a response with a wrong id, that of the related request."""
     subject = abouts.get(finding.frame, _UNKNOWN).of(finding)
     if not subject.method and finding.related:
         asked = abouts.get(finding.related[0], _UNKNOWN).subjects[0]
@@ -155,9 +155,9 @@ def _look(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict[int, _
 
 
 def _names(seq: int, turns: Iterable[Turn], named: dict[int, str]) -> Iterator[str]:
-    """What each message asks for by name, an answer what its request asked for.
+    """Return the name that each message requests; for a response, the name that its request has.
 
-    ``named`` keeps the names in open requests, by their frame.
+    ``named`` holds the names in open requests, by frame number.
     """
     for turn in turns:
         if turn.kind in ("response", "error"):
@@ -188,7 +188,7 @@ def _about(event: Frame | RequestHead | ResponseHead, turns: tuple[Turn, ...], n
 
 
 def _value(frame: Frame) -> JSON:
-    """The frame's message as JSON; ``None`` where it is none."""
+    """Return the frame's message as a JSON value; ``None`` if it is not JSON."""
     try:
         return read_object(b'{"value":%b}' % frame.raw).get("value")
     except NotARecordError:

@@ -1,6 +1,6 @@
 """Findings as Markdown: a table by rule, for the summary page of a build.
 
-What a peer wrote is escaped, so that it stays text: no link, no picture, no other table.
+Text from a peer is escaped, so that it cannot add links, images or tables.
 """
 
 import re
@@ -21,7 +21,7 @@ _WORST_FIRST: Final = ("error", "warning", "info")
 def lines(
     heading: str, found: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue
 ) -> Iterator[str]:
-    """A section: the heading, a row for each rule and who broke it, the remarks, and how many are known."""
+    """Return a section: heading, a row per rule and peer at fault, remarks, number of known findings."""
     found, remarks = tuple(found), tuple(remarks)
     yield f"## {escaped(heading)}"
     yield ""
@@ -41,7 +41,7 @@ def lines(
 
 
 def escaped(text: str) -> str:
-    """``text`` as Markdown that shows just that, on one line."""
+    """Return ``text`` as one line of Markdown that renders as exactly this text."""
     return _PUNCTUATION.sub(r"\\\1", visible(text))
 
 
@@ -64,5 +64,5 @@ def _rows(found: list[Located], catalogue: Catalogue) -> Iterator[str]:
 
 
 def _target(url: str) -> str:
-    """A URL that a link can hold."""
+    """Return a URL in a form that is valid in a link."""
     return re.sub(r"[\s<>()|\\]", lambda found: f"%{ord(found[0]):02X}", url)

@@ -1,4 +1,4 @@
-"""A file of pins: the tools that somebody has approved of, as they were then.
+"""A file of pins: the tools that a user has approved, as they were at that time.
 
     {
       "pins": 1,
@@ -16,8 +16,8 @@
       }
     }
 
-Members are sorted, and each has a line of its own, so that a change of one is a change of one. The hash is
-that of the definition in its canonical form (RFC 8785); a definition that was edited does not fit it.
+Members are sorted and each is on its own line, so that changing one member changes one line. The hash is that
+of the definition in canonical form (RFC 8785); it no longer matches if the definition is edited.
 """
 
 import json
@@ -49,9 +49,9 @@ _LIMIT_BYTES: Final = 64 << 20
 
 @dataclass(slots=True)
 class Gathered:
-    """What recordings show of servers. ``partial`` are those of which no whole list was seen.
+    """What recordings show about servers. ``partial`` are the servers of which no complete list was seen.
 
-    ``contradictions`` say, a line each, what is defined in two ways.
+    ``contradictions`` are lines, one for each thing that is defined in two ways.
     """
 
     pins: dict[str, Approved] = field(default_factory=dict[str, Approved])
@@ -59,7 +59,7 @@ class Gathered:
     contradictions: list[str] = field(default_factory=list[str])
 
     def add(self, other: "Gathered", where: str) -> None:
-        """Take in what another recording, called ``where``, shows; it may tell of more tools."""
+        """Add what another recording, called ``where``, shows; it may have more tools."""
         for server, approved in other.pins.items():
             known = self.pins.get(server)
             if known is None:
@@ -74,13 +74,13 @@ class Gathered:
 
 
 def gather(trace: Trace) -> Gathered:
-    """What a recording shows: the tools of all pages of all lists, and the instructions.
+    """Return what a recording shows: the tools on all pages of all lists, and the instructions.
 
     Raises:
-        TraceError: it cannot be read, lists no tools, does not show whose they are, or has masked a part.
+        TraceError: it cannot be read, lists no tools, does not name their server, or has a part masked.
     """
     seen: list[Seen] = []
-    # The collector comes first: a page is known as what it is until it is written down.
+    # The collector comes first: it must see a page before the tools family updates its state.
     dispatch = Dispatch([collected(seen.append), tools.FAMILY])
     observer = Observer(catalogue.load(), dispatch, joined_late=trace.joined_late, redacted=trace.redacted)
     for event in trace.events():
@@ -136,9 +136,9 @@ def _contradictions(server: str, was: Approved, now: Approved) -> list[str]:
 
 
 def differences(was: Pins, now: Pins, partial: frozenset[str] = frozenset()) -> list[str]:
-    """What ``now`` has that ``was`` has not, and the other way round, one line each.
+    """Return one line for each difference between ``was`` and ``now``.
 
-    Servers that ``now`` does not speak of do not count, nor tools missing from a ``partial`` list.
+    Servers that are not in ``now`` are ignored, and so are tools missing from a ``partial`` list.
     """
     found: list[str] = []
     for server, approved in sorted(now.items()):
@@ -173,7 +173,7 @@ def _server(name: str) -> str:
 
 
 def updated(was: Pins, now: Pins, partial: frozenset[str] = frozenset()) -> Pins:
-    """``was`` with the servers in ``now`` as they are there; of a ``partial`` one the tools not seen stay."""
+    """Return ``was`` updated by the servers in ``now``; unseen tools of a ``partial`` server are kept."""
     found = dict(was)
     for server, approved in now.items():
         before = was.get(server)
@@ -189,10 +189,10 @@ def updated(was: Pins, now: Pins, partial: frozenset[str] = frozenset()) -> Pins
 
 
 def dumps(pins: Pins) -> str:
-    """The text of a file of pins. What cannot be seen in it is written as an escape.
+    """Return the text of a file of pins. Invisible characters are written as escapes.
 
     Raises:
-        UsageError: a definition nests too deep to be read again.
+        UsageError: a definition is nested too deeply to be read back.
     """
     servers: JSONObject = {name: _server_table(approved) for name, approved in pins.items()}
     document: JSONObject = {"pins": VERSION, "servers": servers}
@@ -216,10 +216,10 @@ def _server_table(approved: Approved) -> JSONObject:
 
 
 def read(path: str) -> Pins:
-    """The pins in a file.
+    """Return the pins in a file.
 
     Raises:
-        UsageError: it cannot be read, is no file of pins, or was edited.
+        UsageError: it cannot be read, is not a file of pins, or was edited.
     """
     try:
         text = files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8")
@@ -232,10 +232,10 @@ def read(path: str) -> Pins:
 
 
 def loads(text: str, path: str) -> Pins:
-    """The pins in the text of a file; ``path`` is where it stands, for the error.
+    """Return the pins in the text of a file; ``path`` is its path, for error messages.
 
     Raises:
-        UsageError: it is no such text, or was edited.
+        UsageError: it is not the text of a file of pins, or was edited.
     """
     try:
         document: JSON = json.loads(text)

@@ -1,8 +1,8 @@
-"""A glance at a JSON value: its beginning as compact JSON, without writing out the rest.
+"""Preview a JSON value: return its beginning as compact JSON without serialising the rest.
 
-A result may be megabytes long and its first eighty characters are all that a line has room for, so
-the text is produced piece by piece and given up once there is enough of it. What is known to be short is
-written out at once, which takes a fifth of the time.
+A result may be megabytes long, and a line has room for about eighty characters of it. So the text is produced
+in pieces until there is enough of it. A value known to be short is serialised at once, which takes a fifth
+of the time.
 """
 
 import json
@@ -12,15 +12,15 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON
 
 SHORT_BYTES: Final = 2048
-"""As much JSON as is sooner written than looked through."""
+"""Up to this size, serialising a value at once is faster than in pieces."""
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def preview(value: JSON, limit: int, *, is_short: bool = False) -> str:
-    """Compact JSON of ``value``, at least its first ``limit`` characters; longer if that was easy.
+    """Return compact JSON of ``value``: at least its first ``limit`` characters, more if that is cheaper.
 
-    ``is_short`` says that there are not more than ``SHORT_BYTES`` of it.
+    ``is_short`` says that the JSON has at most ``SHORT_BYTES`` bytes.
     """
     if is_short:
         try:

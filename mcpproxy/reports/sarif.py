@@ -1,9 +1,9 @@
 """Findings as SARIF 2.1.0, which code hosts and editors read.
 
-A log has one run. Its rules are those that something was found of: all of them with their texts would be the
-larger part of every report, and what else was judged ``mcpproxy rules`` tells. A result stands at the line of
-the trace that records its frame. Against a baseline, each says whether it is new, unchanged or absent, and
-what is accepted is suppressed, with the reason.
+A log has one run. It lists only the rules that have findings: the texts of all rules would be the larger part
+of every report, and ``mcpproxy rules`` lists the others. The location of a result is the line of the trace
+that records its frame. With a baseline, each result says whether it is new, unchanged or absent, and accepted
+findings are suppressed, with the reason.
 
 Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
@@ -24,10 +24,10 @@ from mcpproxy.reports.located import Located, Place, Remark, relative
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 INFORMATION: Final = "https://modelcontextprotocol.io/specification/versioning"
-"""Where to read about what is judged."""
+"""The page that describes the rules."""
 
 LEVEL: Final = {"error": "error", "warning": "warning", "info": "note"}
-"""How SARIF calls a severity."""
+"""SARIF's names of the severities."""
 
 _PROBLEM: Final = {"error": "error", "warning": "warning", "info": "recommendation"}
 _ROOT: Final = "%SRCROOT%"
@@ -50,10 +50,10 @@ def lines(
     exit_code: int,
     fixed: Sequence[Entry] | None = None,
 ) -> Iterator[str]:
-    """The log as one indented JSON object.
+    """Return the log as one indented JSON object.
 
-    Paths are relative to the folder ``base`` where they lie in it. ``fixed`` are the entries of a baseline
-    that did not come up, ``None`` where there is no baseline.
+    Paths inside the folder ``base`` are relative to it. ``fixed`` are the entries of the baseline that were
+    not found, ``None`` if there is no baseline.
     """
     found, remarks = tuple(found), tuple(remarks)
     cited = {one.finding.rule: one.finding.source for one in reversed(found)}
@@ -93,7 +93,7 @@ def lines(
 
 
 class _Log:
-    """What results refer to: the rules and the traces by their places in the run."""
+    """The rules and traces that results refer to, by their index in the run."""
 
     def __init__(self, codes: list[str], paths: list[str], base: str, *, is_compared: bool) -> None:
         self._codes: Final = codes
@@ -102,7 +102,7 @@ class _Log:
         self._is_compared: Final = is_compared
 
     def artifact(self, path: str) -> dict[str, object]:
-        """Where a trace is."""
+        """Return the location of a trace."""
         within = relative(path, self._base)
         place: dict[str, object]
         if os.path.isabs(within):
@@ -112,7 +112,7 @@ class _Log:
         return place | ({"index": self._paths[path]} if path in self._paths else {})
 
     def result(self, one: Located) -> dict[str, object]:
-        """One finding."""
+        """Return the result for one finding."""
         finding = one.finding
         location: dict[str, object] = {"physicalLocation": self._physical(one.path, one.line)}
         frame = f"frame {finding.frame}" if finding.frame else "session"
@@ -140,7 +140,7 @@ class _Log:
             "source": finding.source,
         }
         if self._is_compared:
-            # Of all results or of none: one without would be neither suppressed nor not suppressed.
+            # All results have it or none: a viewer cannot tell whether one without it is suppressed.
             accepted = {"kind": "external", "status": "accepted"}
             accepted |= {"justification": one.why} if one.why else {}
             result["baselineState"] = "unchanged" if one.is_known else "new"
@@ -148,7 +148,7 @@ class _Log:
         return result
 
     def absent(self, entry: Entry) -> dict[str, object]:
-        """What a baseline has and nobody found."""
+        """Return the result for an entry of the baseline that was not found."""
         return {
             "ruleId": entry.rule,
             "ruleIndex": self._codes.index(entry.rule),
@@ -161,7 +161,7 @@ class _Log:
         }
 
     def notification(self, remark: Remark) -> dict[str, object]:
-        """What a recording lacks, or why it was not judged."""
+        """Return the notification that a recording is incomplete or was not judged."""
         return {
             "descriptor": {"id": _id(remark)},
             "level": "error" if remark.is_fatal else "warning",
@@ -185,7 +185,7 @@ def _id(remark: Remark) -> str:
 
 
 def _descriptor(code: str, catalogue: Catalogue, cited: str) -> dict[str, object]:
-    """A rule with its texts and the page that was ``cited``; one that is gone has its code alone."""
+    """Return a rule with its texts and the ``cited`` page; a rule that no longer exists has only its code."""
     rule = catalogue.rules.get(code)
     if rule is None:
         return {"id": code}
@@ -208,7 +208,7 @@ def _descriptor(code: str, catalogue: Catalogue, cited: str) -> dict[str, object
 
 
 def _strongest(rule: Rule) -> tuple[Level, str]:
-    """The level of a rule in the newest version that has it, and the page that says so there."""
+    """Return the level of a rule in the newest revision that has it, and the page of that revision."""
     for version in (*reversed(REVISIONS), *reversed(ACP)):
         for keyword in rule.keywords(version):
             severity = SEVERITY[keyword]

@@ -1,8 +1,8 @@
-"""A check run as tests: a suite for each recording, a case for each rule that something was found of.
+"""A check run as tests: a suite for each recording, a case for each rule that has findings.
 
-A case goes by the name of its rule, so that a build server follows it from run to run. It fails when the rule
-was broken in a way that counts; what does not count (warnings unless strict, notes, what a baseline accepts)
-is told beside the cases. A recording in which nothing was found has one case, and it passes.
+A case has the name of its rule, so that a build server can follow it across runs. It fails if the rule has
+findings that count. Findings that do not count (warnings unless strict, notes, accepted findings) are listed
+beside the cases. A recording without findings has one case, which passes.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from mcpproxy.session.frame import Finding
 
 
 def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
-    """The suites, in the order of the recordings; those that could not be judged come last, as errors."""
+    """Return the suites in the order of the recordings; those not judged come last, as errors."""
     for trace in verdict.traces:
         yield Suite(trace.path, tuple(_cases(trace, verdict, catalogue)), tuple(_notes(trace, verdict)))
     for unjudged in verdict.unjudged:
@@ -70,5 +70,5 @@ def _notes(trace: JudgedTrace, verdict: JudgedTraces) -> Iterator[str]:
 
 
 def _classname(path: str) -> str:
-    """Without the suffix: what stands behind the last full stop would be taken for the name of a class."""
+    """Return the path without its suffix, which would be taken for the name of a class."""
     return path.removesuffix(".jsonl")

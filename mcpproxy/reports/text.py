@@ -9,14 +9,14 @@ from mcpproxy.session.frame import Finding
 
 
 def lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
-    """The whole run: every trace, then the summary."""
+    """Return the lines of the whole run: every trace, then the summary."""
     for trace in verdict.traces:
         yield from trace_lines(trace, style)
     yield from summary_lines(verdict, style)
 
 
 def trace_lines(trace: JudgedTrace, style: Style = PLAIN) -> Iterator[str]:
-    """Findings of one trace, each with its source, then what the recording lacks."""
+    """Return the findings of one trace, each with its source, then what is missing from the recording."""
     for finding in trace.findings:
         yield from finding_lines(trace.path, finding, style)
     path = visible(trace.path)
@@ -27,7 +27,7 @@ def trace_lines(trace: JudgedTrace, style: Style = PLAIN) -> Iterator[str]:
 
 
 def finding_lines(path: str, finding: Finding, style: Style = PLAIN) -> Iterator[str]:
-    """One finding with its place in the recording ``path``, and what proves it."""
+    """Return the lines of one finding: its place in the recording ``path``, and its evidence."""
     path = visible(path)
     where = style.paint(f"{path}:{finding.frame}:" if finding.frame else f"{path}:", "bold")
     yield f"{where} {finding_line(finding, style)}"
@@ -36,20 +36,20 @@ def finding_lines(path: str, finding: Finding, style: Style = PLAIN) -> Iterator
 
 
 def finding_line(finding: Finding, style: Style = PLAIN) -> str:
-    """One finding without its place: severity, rule, who is to blame, what happened."""
+    """Return one finding without its place: severity, rule, peer at fault, what happened."""
     message = visible(finding.message)
-    # Most messages begin with who did it; those need no second mention.
+    # Most messages begin with the peer at fault, which is then not repeated.
     words = message if message.startswith(f"{finding.blame} ") else f"{finding.blame}: {message}"
     return f"{finding_head(finding, style)} {words}"
 
 
 def finding_head(finding: Finding, style: Style = PLAIN) -> str:
-    """How bad it is, and the rule."""
+    """Return the severity and the rule."""
     return f"{style.severity(finding.severity)} {style.paint(visible(finding.rule), 'bold')}"
 
 
 def _evidence(finding: Finding) -> str:
-    """Where in the message, together with which frames, and which sentence says so."""
+    """Return the place in the message, the related frames, and the sentence of the specification."""
     parts = [f"at {visible(finding.pointer)}"] if finding.pointer else []
     if finding.related:
         noun = "frame" if len(finding.related) == 1 else "frames"
@@ -60,7 +60,7 @@ def _evidence(finding: Finding) -> str:
 
 
 def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
-    """What was judged, what was found, and the next step where there is one."""
+    """Return what was judged, what was found, and the next step if there is one."""
     found = tally(verdict.counts["error"], verdict.counts["warning"], verdict.counts["info"])
     if verdict.known:
         found += f", {verdict.known} known"

@@ -1,4 +1,4 @@
-"""Columns that line up: every column as wide as its widest cell, the first row in bold."""
+"""Text tables: each column is as wide as its widest cell, and the first row is bold."""
 
 from collections.abc import Callable, Container, Sequence
 
@@ -12,7 +12,7 @@ def table(
     right: Container[int] = (),
     paint: Callable[[int, str, str], str] | None = None,
 ) -> list[str]:
-    """``rows`` as lines; the columns in ``right`` are aligned to the right.
+    """Return ``rows`` as lines; the columns in ``right`` are aligned to the right.
 
     ``paint`` may colour a cell of the body: it gets the column, the cell and the padded text.
     """

@@ -1,11 +1,11 @@
-"""A session as people read it: one line per frame, findings under the frame, stderr in between.
+"""A session as text for people: one line per frame, with its findings below, and stderr in between.
 
-Columns of fixed width come first (frame number, seconds since the start, time an answer took, size),
-then the arrow and the words, so that everything lines up without knowing what is still to come.
-A finding that does not follow its frame names it.
+Columns of fixed width come first (frame number, seconds since the start, time a response took, size), then
+the arrow and the text. So lines are aligned without knowing what follows. A finding that does not directly
+follow its frame names the frame.
 
-Over HTTP the heads are lines as well, and ``#7`` in front of the words is the exchange. How a connection
-began and ended is shown with ``full`` alone.
+Over HTTP, heads have lines as well, and ``#7`` before the text is the number of the exchange. The beginning
+and end of a connection are shown only with ``full``.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ from mcpproxy.trace.conversation import Conversation, Turn
 
 INDENT: Final = " " * 34
 PAYLOAD_COLUMNS: Final = 160
-"""How much of a payload is shown where no terminal says how much fits."""
+"""How much of a payload is shown if the output is not a terminal."""
 
 HEADING: Final = f"{'frame':>5} {'seconds':>9} {'took':>8} {'size':>8}"
 
@@ -45,7 +45,7 @@ HEADING: Final = f"{'frame':>5} {'seconds':>9} {'took':>8} {'size':>8}"
 class Transcript:
     """Turns events into lines, in order; one per session.
 
-    ``full`` shows every payload whole, on a line of its own.
+    ``full`` shows each payload completely, on its own line.
     """
 
     def __init__(self, style: Style = PLAIN, *, full: bool = False) -> None:
@@ -55,11 +55,11 @@ class Transcript:
         self._frames: Final[Counter[str]] = Counter()
         self._found: Final[Counter[str]] = Counter()
         self._last_frame = 0
-        self._asked_ns: Final[dict[int, int]] = {}  # exchange -> when it was asked
+        self._asked_ns: Final[dict[int, int]] = {}  # exchange -> time of its request
         self._other: Final[set[int]] = set()  # exchanges whose bodies need not be messages
 
     def lines(self, event: Event | Finding) -> list[str]:
-        """What to print for ``event``."""
+        """Return the lines to print for ``event``."""
         match event:
             case RequestHead() | ResponseHead() | ExchangeEnd() | Opaque() | Note():
                 return self._http(event)
@@ -123,7 +123,7 @@ class Transcript:
                 return [self._line(at_ns, "mcpproxy", self._cut(words, 10))]
 
     def _head(self, event: RequestHead | ResponseHead, sender: str, took: str, words: str, said: str) -> str:
-        """The line of a head; with ``full`` its fields follow."""
+        """Return the line of a head; with ``full``, its fields follow."""
         style = self._style
         head = style.paint(f"{event.seq:>5} {_seconds(event.observed_at_ns)} {took:>8} {'':>8}", "dim")
         line = (
@@ -148,7 +148,7 @@ class Transcript:
         return [f"{line}  {self._style.paint(payload, 'dim')}" if payload else line]
 
     def _words(self, frame: Frame, turns: tuple[Turn, ...]) -> tuple[str, str]:
-        """The painted words of a frame and as much of its payload as the line still holds."""
+        """Return the coloured text of a frame, and as much of its payload as fits on the line."""
         if isinstance(frame.message, Batch):
             plain = f"batch of {len(turns)}: " + ", ".join(_named(turn)[0] for turn in turns)
             return self._cut(plain, 2), ""
@@ -172,11 +172,11 @@ class Transcript:
         is_bad = turn.kind == "error" or (not is_message and name == turn.flaw)
         colour = "red" if is_bad else "bold"
         words = self._style.paint(name, colour) + self._style.paint(id, "dim")
-        # A narrow terminal has no use for the beginning of a beginning.
+        # A narrow terminal has no room for a useful part.
         return words, self._style.shorten(payload, room) if room >= 8 else ""
 
     def _event_words(self, frame: Frame, name: str, id: str, *, is_message: bool) -> tuple[str, str]:
-        """What an SSE event is called, and what it has beside its data."""
+        """Return the name of an SSE event, and its fields other than data."""
         event = frame.event
         assert event is not None
         if not frame.raw:
@@ -198,7 +198,7 @@ class Transcript:
         return [f"{INDENT}{mark} {painted}", *(f"{INDENT}  {line}" for line in rest)]
 
     def _wrap(self, text: str) -> list[str]:
-        """``text`` broken to the terminal beside the columns, one line elsewhere."""
+        """Return ``text`` wrapped to the terminal's width beside the columns; one line if not a terminal."""
         columns = max(self._room(2), 40)
         if self._style.width is None or len(text) <= columns:
             return [text]
@@ -229,25 +229,25 @@ class Transcript:
         ]
 
     def _line(self, at_ns: int, word: str, text: str) -> str:
-        """An event that is no frame: no number, no size, a word instead of the arrow."""
+        """Return the line of an event that is not a frame: no number or size, a word instead of the arrow."""
         head = self._style.paint(f"{'':>5} {_seconds(at_ns)} {'':>8} {'':>8}", "dim")
         return f"{head} {self._style.paint(word, 'dim')} {text}"
 
     def _room(self, taken: int) -> int:
-        """Columns left on the line after the fixed ones and ``taken`` more."""
+        """Return the columns left on the line after the fixed ones and ``taken`` more."""
         if self._style.width is None:
             return PAYLOAD_COLUMNS
         return self._style.width - len(INDENT) - taken
 
     def _cut(self, text: str, taken: int) -> str:
-        """``text`` shortened to the terminal, whole elsewhere and with ``full``."""
+        """Return ``text`` shortened to the terminal's width; unchanged if not a terminal or with ``full``."""
         if self._full or self._style.width is None:
             return text
         return self._style.shorten(text, max(self._room(taken), 20))
 
 
 def ended(close: Close) -> str:
-    """How a recording ended, in words."""
+    """Return in words how a recording ended."""
     match close.ending:
         case "exited":
             return f"the server exited with {close.exit_code}"
@@ -270,7 +270,7 @@ def _seconds(ns: int) -> str:
 
 
 def _named(turn: Turn) -> tuple[str, str]:
-    """What a message is called, and its id as JSON has it: 7 and "7" are two ids."""
+    """Return the name of a message, and its id as JSON: 7 and "7" are different ids."""
     id = "" if isinstance(turn.id, Absent) else f" id {_id(turn.id)}"
     match turn.kind:
         case "request" | "notification":

@@ -1,10 +1,10 @@
-"""A session for machines: one JSON object per line, in the order of the trace.
+"""A session as JSON: one object per line, in the order of the trace.
 
 Every object has a ``kind``: ``header``, one of the message kinds, ``batch``, ``stderr``, ``eof``,
 ``signal``, ``gap``, ``finding``, ``close`` or ``note``; over HTTP also ``http-request``, ``http-response``,
-``end``, ``opaque`` and ``proxy`` (what mcpproxy did). ``t`` is nanoseconds since the start. A frame
-carries the findings that were recorded right behind it; later ones are lines of their own. While
-following nothing is held back, so there every finding is a line of its own.
+``end``, ``opaque`` and ``proxy`` (what mcpproxy did). ``t`` is in nanoseconds since the start. A frame
+contains the findings that were recorded directly after it; later findings have their own lines. With
+``follow`` no frame is delayed, so every finding has its own line.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -42,7 +42,7 @@ def lines(
     follow: bool = False,
     shown: Callable[[Event | Finding], bool] = lambda _: True,
 ) -> Iterator[str]:
-    """One object per event that is ``shown``.
+    """Yield one object per event that is ``shown``.
 
     ``full`` adds each frame's text, ``follow`` never waits for findings.
     """
@@ -60,7 +60,7 @@ def lines(
             record = http_object(event, conversation)
         elif not isinstance(event, Frame):
             record = event_object(event)
-        else:  # also when it is not shown: answers need their questions
+        else:  # also when it is not shown: responses need their requests
             record = frame_object(event, conversation, findings, full=full)
         if not shown(event):
             continue
@@ -74,7 +74,7 @@ def lines(
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A frame that waits for the findings behind it; ``findings`` is the list inside ``record``."""
+    """A frame that waits for the findings after it; ``findings`` is the list inside ``record``."""
 
     seq: int
     record: dict[str, object]
@@ -84,7 +84,7 @@ class _Held:
 def frame_object(
     frame: Frame, conversation: Conversation, findings: list[dict[str, object]], *, full: bool
 ) -> dict[str, object]:
-    """A frame: what it is, what it answers, and what was found in it."""
+    """Return a frame: its kind, the request it answers, and its findings."""
     turns = conversation.turns(frame)
     head: dict[str, object] = {"seq": frame.seq, "t": frame.observed_at_ns, "from": frame.sender}
     if frame.exchange:
@@ -105,7 +105,7 @@ def frame_object(
 
 
 def turn_object(turn: Turn) -> dict[str, object]:
-    """One message. ``answers`` is the frame number of the request, ``method`` that request's."""
+    """Return one message. ``answers`` is the frame number of its request, ``method`` the request's method."""
     shape: dict[str, object] = {
         "kind": turn.kind,
         "method": turn.method,
@@ -117,7 +117,7 @@ def turn_object(turn: Turn) -> dict[str, object]:
 
 
 def http_object(event: HttpEvent, conversation: Conversation) -> dict[str, object]:
-    """What HTTP has around its bodies."""
+    """Return an HTTP event other than a body."""
     session = conversation.look(event) or None
     head: dict[str, object] = {"t": event.observed_at_ns, "connection": event.connection}
     if isinstance(event, RequestHead | ResponseHead):
@@ -145,7 +145,7 @@ def http_object(event: HttpEvent, conversation: Conversation) -> dict[str, objec
 
 
 def event_object(event: Stderr | Eof | Signal | Gap | Close | Finding) -> dict[str, object]:
-    """Everything that is no frame."""
+    """Return an event that is not a frame."""
     match event:
         case Stderr(raw=raw, observed_at_ns=t):
             return {

@@ -1,6 +1,6 @@
-"""A validation in the terms of the reports for build servers: findings with places, suites of cases.
+"""Convert a validation for the reports to build servers: findings with places, suites of cases.
 
-A check that failed or was warned of is a finding. One that rests on no rule goes by the name of the check.
+A check that failed or gave a warning is a finding. If it rests on no rule, it has the name of the check.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,12 +21,12 @@ _SEVERITY: Final[dict[Status, Severity]] = {"failed": "error", "warning": "warni
 
 
 def is_bad(check: CheckResult) -> bool:
-    """Whether a check is something to report."""
+    """Whether a check is to be reported."""
     return check.status in _SEVERITY
 
 
 def located(checks: tuple[CheckResult, ...]) -> tuple[Located, ...]:
-    """The bad ones of ``checks``, in their order, as findings with places."""
+    """Return those of ``checks`` that are bad as findings with places, in the same order."""
     bad = [check for check in checks if is_bad(check)]
     found: dict[int, Located] = {}
     for path in dict.fromkeys(check.trace for check in bad):
@@ -37,7 +37,7 @@ def located(checks: tuple[CheckResult, ...]) -> tuple[Located, ...]:
 
 
 def marked(validation: Validation, accepted: Baseline) -> Validation:
-    """The validation, in which what is ``accepted`` is known."""
+    """Return the validation with the ``accepted`` findings marked as known."""
     plain = tuple(replace(check, is_known=False) for check in validation.checks)
     known = iter(accepted.marked(located(plain)))
     checks = tuple(
@@ -47,19 +47,19 @@ def marked(validation: Validation, accepted: Baseline) -> Validation:
 
 
 def judged(validation: Validation, is_rule: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Whether a rule, or a check that rests on none, was tried: what was not cannot be fixed."""
+    """Whether a rule, or a check without a rule, was tried: only then can it be fixed."""
     tried = {code for check in validation.checks if check.status != "skipped" for code in check.rules}
     names = {check.name for check in validation.checks if check.status != "skipped"}
     return lambda code: code in tried if is_rule(code) else code in names
 
 
 def remarks(validation: Validation) -> tuple[Remark, ...]:
-    """What is to be said of the recordings."""
+    """Return the remarks on the recordings."""
     return tuple(Remark(validation.traces[0].path, note) for note in validation.notes if validation.traces)
 
 
 def suites(validation: Validation) -> Iterator[Suite]:
-    """A suite for each revision, a case for each check; warnings that do not count are told beside them."""
+    """Return a suite per revision and a case per check; warnings that do not count are listed beside them."""
     server = str(validation.server.get("name") or validation.target)
     for revision in dict.fromkeys(check.revision for check in validation.checks):
         checks = [check for check in validation.checks if check.revision == revision]
@@ -108,5 +108,5 @@ def _located(path: str, findings: list[Finding]) -> tuple[Located, ...]:
         try:
             return locate(open_trace(path), findings)
         except TraceError:
-            pass  # its place is not known, and it is told all the same
+            pass  # its place is unknown; it is reported without
     return tuple(Located(finding, path or ".", 0, fingerprint=finding.rule) for finding in findings)

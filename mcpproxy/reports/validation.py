@@ -1,4 +1,4 @@
-"""A validation for people: checks by category, a mark for each, and the verdict below."""
+"""A validation as text: the checks by category, each with a mark, followed by the verdict."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -18,7 +18,7 @@ _NAMES: Final[dict[Status, str]] = {"warning": "warnings"}
 
 
 def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
-    """The whole run."""
+    """Return the lines of the whole run."""
     info = validation.server
     server = f"{info.get('name', 'a server without name')} {info.get('version', '')}".strip()
     yield f"{style.paint(visible(server), 'bold')}  {visible(validation.target)}"
@@ -34,7 +34,7 @@ def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
 
 
 def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
-    """The counts, the verdict, and where to look further."""
+    """Return the counts, the verdict, and where to find more."""
     counted = ", ".join(f"{validation.counts[one]} {_NAMES.get(one, one)}" for one in STATUSES)
     yield f"Summary: {counted}{f', {validation.known} known' if validation.known else ''}"
     if validation.is_valid:
@@ -57,7 +57,7 @@ def _by_category(checks: Sequence[CheckResult], style: Style) -> Iterator[str]:
 
 
 def check_lines(check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
-    """One check: its mark and name, what it came to; what broke it has its evidence below."""
+    """Return one check: its mark, name and result, followed by the evidence if it failed."""
     mark, colour = ("know", "blue") if check.is_known else _MARKS[check.status]
     took = f" ({check.duration_ms:.0f} ms)" if check.duration_ms >= 1000 else ""
     name = visible(check.name)

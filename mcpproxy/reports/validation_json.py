@@ -1,4 +1,4 @@
-"""A validation as JSON: one object. The member names are a promise; add, never rename."""
+"""A validation as one JSON object. Member names are stable: members may be added, never renamed."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from mcpproxy.validate.outcome import CheckResult, Validation
 
 
 def lines(validation: Validation) -> Iterator[str]:
-    """The run as one indented JSON object."""
+    """Return the run as one indented JSON object."""
     counts = validation.counts
     yield json.dumps(
         {

@@ -1,1 +1,1 @@
-"""The rules and checks that a recording is judged by, custom rules included."""
+"""The rules and checks that a recording is judged by, including custom rules."""

@@ -2,7 +2,7 @@
 
 They are TOML files: in a checkout in ``rules/`` beside the package, in an installed package in
 ``mcpproxy/_rules``. Parsing all of them takes longer than starting Python and a command. So a file is read
-when a rule of its family is first asked for; a session without findings reads none.
+when a rule of its family is first requested. A session without findings reads none.
 """
 
 import os
@@ -34,7 +34,7 @@ def rules_folder() -> str:
 def load() -> Catalogue:
     """Return the built-in catalogue.
 
-    Asking it for a rule raises ``RuleError`` if the table of that family is broken.
+    Looking up a rule in it raises ``RuleError`` if the table of that family is invalid.
     """
     return read(rules_folder())
 
@@ -75,7 +75,7 @@ class _Tables:
 
 
 def _parsed(file: str) -> Mapping[str, object]:
-    import tomllib  # A session without findings needs no parser either.
+    import tomllib  # A session without findings does not need the parser.
 
     try:
         with open(file, "rb") as opened:

@@ -1,7 +1,7 @@
 """Load custom rules from folders of the user.
 
-A folder holds tables (``*.toml``, as in ``rules/``) and modules of checks (``*.py``), each of which ends with
-a ``FAMILY`` as the modules of ``mcpproxy.checks`` do.
+A folder holds tables (``*.toml``, as in ``rules/``) and modules of checks (``*.py``). Each module ends with a
+``FAMILY``, as the modules of ``mcpproxy.checks`` do.
 """
 
 import importlib.util
@@ -90,7 +90,7 @@ def _refuse_twice(folder: Path, found: Mapping[str, object], known: Iterable[str
 
 
 def _refuse_loose_ends(own: Catalogue, families: Iterable[RuleFamily]) -> None:
-    """Refuse a check that reports a rule without table, and a rule that no check reports."""
+    """Refuse a check that reports a rule missing from the tables, and a rule that no check reports."""
     decided = Dispatch(families).rules
     if unknown := sorted(decided - own.rules.keys()):
         raise CustomRuleError(unknown[0], "a check reports it, but no table describes it", "add its table")

@@ -21,21 +21,21 @@ P = ParamSpec("P")
 
 
 class CustomRuleError(McpProxyError):
-    """A custom rule that cannot be used: where, what is wrong, and what to do next."""
+    """A custom rule cannot be used: the place, what is wrong, and what to do next."""
 
     def __init__(self, where: str, fact: str, next_step: str) -> None:
         super().__init__(f"{where}: {fact}; {next_step}")
 
 
 OnFault: TypeAlias = Callable[[tuple[str, ...], CustomRuleError], None]
-"""Called once per mistake, with the codes of the rules that are left out from now on, and the error."""
+"""Called once per mistake, with the codes of the rules left out from now on, and the error."""
 
 
 def guarded(family: RuleFamily, own: Catalogue, on_fault: OnFault | None = None) -> RuleFamily:
     """Return ``family`` with guarded functions: they report only requirements of ``own``.
 
-    On a mistake they raise ``CustomRuleError`` and nothing else. With ``on_fault`` they do not raise: that is
-    called with the error, and the rule is left out.
+    On a mistake they raise ``CustomRuleError`` and nothing else. With ``on_fault`` they do not raise: they
+    call ``on_fault`` with the error, and the rule is left out.
     """
     every = tuple(dict.fromkeys(code for row in _rows(family) for code in row.rules))
     left_out: set[str] = set()
@@ -48,14 +48,14 @@ def guarded(family: RuleFamily, own: Catalogue, on_fault: OnFault | None = None)
 
     def write(row: StateUpdate) -> StateUpdate:
         noted = _guard_update(row.write)
-        # All rules of a family may rest on what it remembers, so a failed update leaves all of them out.
+        # All rules of a family may depend on its state, so a failed update leaves all of them out.
         return replace(
             row, write=noted if on_fault is None else _sparing_update(noted, every, left_out, on_fault)
         )
 
     return replace(
         family,
-        # ``unless`` only saves time, and it is one more function that could fail: it is not used here.
+        # ``unless`` only saves time and could fail as well, so it is not used here.
         checks=tuple(replace(row, check=check(row, row.check), unless=None) for row in family.checks),
         http=tuple(replace(row, check=check(row, row.check)) for row in family.http),
         events=tuple(replace(row, check=check(row, row.check)) for row in family.events),
@@ -68,7 +68,7 @@ def _rows(family: RuleFamily) -> tuple[Check | HttpCheck | EventCheck, ...]:
 
 
 def _guard(check: Callable[P, Iterable[Violation]], own: Catalogue) -> Callable[P, Iterator[Violation]]:
-    """Return ``check`` so that its mistakes raise ``CustomRuleError`` with the line of the function."""
+    """Wrap ``check`` so that its mistakes raise ``CustomRuleError`` with the line of the function."""
     where = _place(check)
 
     @wraps(check)
@@ -101,7 +101,7 @@ def _guard_update(write: Callable[P, None]) -> Callable[P, None]:
 def _sparing(
     check: Callable[P, Iterator[Violation]], rules: tuple[str, ...], left_out: set[str], on_fault: OnFault
 ) -> Callable[P, Iterator[Violation]]:
-    """Return ``check`` so that a mistake leaves its rules out; then it yields nothing more."""
+    """Wrap ``check`` so that after a mistake its rules are left out and it yields nothing more."""
 
     @wraps(check)
     def spared(*args: P.args, **kwargs: P.kwargs) -> Iterator[Violation]:
@@ -137,7 +137,7 @@ def _sparing_update(
 
 
 def _refuse_nonsense(where: str, violation: Violation, own: Catalogue) -> None:
-    """Raise unless the violation can be recorded and reported: no type checker has seen custom rules."""
+    """Raise unless the violation can be recorded and reported: custom rules may not be type-checked."""
     if f"{violation.rule}/{violation.requirement}" not in own.requirements:
         said = f"it reported {violation.rule} {violation.requirement}, which no table describes"
         raise CustomRuleError(where, said, "report a requirement of its own rule")

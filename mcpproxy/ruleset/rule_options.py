@@ -1,4 +1,4 @@
-"""The options that say by which rules a session is judged while it is recorded.
+"""The options that select the rules a session is judged by while it is recorded.
 
 They are stored in the START record and in the checkpoint of the journal, so that a later recovery judges as
 the recorder did. Custom rules are code, and a journal is a file that may come from a stranger: recovery runs
@@ -27,7 +27,7 @@ _KEY: Final = "journal.key"
 _KEY_BYTES: Final = 32
 _FAULT_CHARACTERS: Final = 400
 _FAULTS: Final = 16
-"""How many rules that were left out the trace names."""
+"""The maximum number of left-out rules that the trace names."""
 
 
 class UnfitRuleOptionsError(McpProxyError):
@@ -57,7 +57,7 @@ class RuleOptions:
         return replace(options, seal=options.expected_seal(may_make_key=True))
 
     def resolve(self, on_fault: "OnFault | None" = None) -> "tuple[Ruleset, Selection]":
-        """Return the rules, and which of them are wanted. With ``folders``, this runs the user's code.
+        """Return the rules and the selection of wanted ones. With ``folders``, this runs the user's code.
 
         ``on_fault`` is as for ``mcpproxy.ruleset.ruleset.load``.
 
@@ -65,7 +65,7 @@ class RuleOptions:
             CustomRuleError: what a folder holds cannot be used.
             UsageError: a name is not that of a rule.
         """
-        # Not at the top of the module: a broken rule table must stop only the judging.
+        # Not at the top of the module: an invalid rule table must stop only the judging.
         from mcpproxy.ruleset import ruleset
         from mcpproxy.ruleset.selection import Selection
 
@@ -77,7 +77,7 @@ class RuleOptions:
         """Refuse to run the rules that a journal names, unless this user named them and they are unchanged.
 
         Raises:
-            UnfitTermsError: the rules are gone, are others by now, or were named by somebody else.
+            UnfitTermsError: the rules no longer exist, have changed, or were named by another user.
         """
         if not self.folders:
             return
@@ -94,7 +94,7 @@ class RuleOptions:
             raise UnfitRuleOptionsError(f"the rules in {named} have changed since")
 
     def expected_seal(self, *, may_make_key: bool = False) -> str:
-        """Return the seal that only this user can make of these options; empty without a key."""
+        """Return the seal of these options, which only this user can compute; empty without a key."""
         import hmac
 
         key = _key(may_make_key)
@@ -151,7 +151,7 @@ class FilteredObserver:
 
     @property
     def forgot(self) -> str:
-        """What was forgotten, see ``Observer.forgot``."""
+        """What the observer forgot, see ``Observer.forgot``."""
         return self._observer.forgot
 
     @property
@@ -181,7 +181,7 @@ def _digest(folders: Iterable[str]) -> str:
 
 
 def _key(may_make: bool) -> bytes:
-    """Return the user's key, made first if ``may_make`` is set and there is none; empty if there is none."""
+    """Return the user's key, or empty if there is none. ``may_make`` creates a missing key."""
     path = os.path.join(paths.state_dir(), _KEY)
     for _ in range(2):
         try:

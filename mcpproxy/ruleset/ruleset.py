@@ -1,6 +1,6 @@
 """A ruleset: the catalogue of rules, and the checks that report them.
 
-It holds the built-in rules that are on by default, the opt-in rules that were asked for, and custom rules.
+It holds the built-in rules that are on by default, the requested opt-in rules, and custom rules.
 """
 
 import os
@@ -56,8 +56,8 @@ def _opted_in(wanted: Container[str]) -> Iterator[RuleFamily]:
 def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | None = None) -> Ruleset:
     """Return the built-in rules and the custom rules in ``folders``.
 
-    A custom check that fails raises ``CustomRuleError`` while it judges. With ``on_fault``, that is called
-    instead, and judging continues without the rule.
+    A custom check that fails raises ``CustomRuleError`` during judging. With ``on_fault``, that function is
+    called instead, and judging continues without the rule.
 
     Raises:
         CustomRuleError: a folder holds no rules, or something in it cannot be used.

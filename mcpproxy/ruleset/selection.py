@@ -71,7 +71,7 @@ def family(code: str) -> str:
 
 
 def resolve(known: Catalogue, named: str) -> frozenset[str]:
-    """Return the codes that a code, a rule name or a family stands for; empty if it is none of these."""
+    """Return the rule codes for a code, a rule name or a family; empty if it is none of these."""
     code = named.strip().upper()
     if _CODE.fullmatch(code) and code in known.rules:
         return frozenset((code,))  # found without reading the tables of other families

@@ -1,1 +1,1 @@
-"""One command in each file; the file has the name of the command."""
+"""One command per file, which has the name of the command."""

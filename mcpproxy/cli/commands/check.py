@@ -1,7 +1,7 @@
 """``mcpproxy check``: judge recordings again, from their frames alone.
 
-Findings that were recorded are not read: whoever records with an older mcpproxy gets the findings of
-this one, and nobody has to trust a trace about itself.
+Recorded findings are not read. So recordings of an older mcpproxy get the findings of this version, and
+findings written in a trace need not be trusted.
 """
 
 import argparse
@@ -102,7 +102,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
-    """What to judge by."""
+    """Return the rules to judge by."""
     rules = ruleset.load(options.rules)
     extend = [*(options.extend_select or ()), *(["APP"] if options.app_errors else ())]
     families: list[RuleFamily] = []
@@ -129,7 +129,7 @@ def _compared(
     selection: Selection,
     options: argparse.Namespace,
 ) -> JudgedTraces:
-    """The verdict against the baseline, which is written first if that was asked for."""
+    """Return the verdict against the baseline, which is written first if that was requested."""
 
     def judged(code: str) -> bool:
         if options.session or verdict.unjudged or (rule := known.rules.get(code)) is None:
@@ -156,7 +156,7 @@ def _compared(
 def _marked(judged: JudgedTrace, accepted: "Baseline") -> JudgedTrace:
     located = accepted.marked(judged.located)
     findings = tuple(one.finding for one in located if not one.is_known)
-    # What is only counted is known where all of its cause that is told is known.
+    # Findings that are only counted are known if all listed findings of the same cause are known.
     new = {(finding.rule, finding.severity, finding.blame, finding.requirement) for finding in findings}
     more = tuple(one for one in judged.more if (one.rule, one.severity, one.blame, one.requirement) in new)
     return replace(judged, located=located, findings=findings, more=more)
@@ -173,9 +173,9 @@ def judge_all(
     located: bool = False,
     accepted: "Baseline | None" = None,
 ) -> JudgedTraces:
-    """Judge all, in their order; ``each`` gets a trace as soon as it is judged.
+    """Judge all traces in their order; ``each`` is called with a trace as soon as it is judged.
 
-    Findings are ``located`` if that is asked for; then those that are ``accepted`` are known.
+    With ``located``, findings have places, and those that are ``accepted`` are marked as known.
     """
 
     def attempt(path: str) -> JudgedTrace | Unjudged:
@@ -197,7 +197,7 @@ def judge_all(
                 judged.append(_marked(result, accepted) if accepted else result)
                 shown.clear()
                 each(judged[-1])
-                if result.unfolded:  # what is in the journal was not judged
+                if result.unfolded:  # the content of the journal was not judged
                     sentence = f"{path}: {result.unfolded}; the trace was judged without it"
                     tell(sentence)
                     unjudged.append(Unjudged(path, sentence))
@@ -213,10 +213,10 @@ def judge(
     located: bool = False,
     progress: ReadProgress | None = None,
 ) -> JudgedTrace:
-    """Judge the frames of one trace, as they were judged when they passed.
+    """Judge the frames of one trace in the same way as during the session.
 
-    With ``session``, what is found elsewhere is not reported, nor what concerns no frame. ``located`` reads
-    a trace once more if something was found in it.
+    With ``session``, only findings about frames of that session are reported. With ``located``, a trace that
+    has findings is read again.
 
     Raises:
         TraceError: the trace cannot be read.

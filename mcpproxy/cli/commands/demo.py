@@ -1,7 +1,7 @@
-"""``mcpproxy demo``: the real thing on a small scale, to watch.
+"""``mcpproxy demo``: record and show a small session.
 
-A bundled client starts a bundled server through the same command that any host would use. What is
-printed comes from the trace while it is written, exactly as ``mcpproxy show --follow`` does it.
+A bundled client starts a bundled server with the same command that any host would use. The output is read
+from the trace while it is written, exactly as by ``mcpproxy show --follow``.
 """
 
 import os
@@ -24,7 +24,7 @@ SERVER: Final = [sys.executable, "-m", "mcpproxy.demo.server"]
 
 
 def run(argv: list[str]) -> int:
-    """Record a conversation, print it as it happens, and say what to try next."""
+    """Record a session, print it while it runs, and say what to try next."""
     Parser("demo", "Watch mcpproxy record and judge a small server with three faults.").parse_args(argv)
     folder = paths.state_dir()
     try:
@@ -36,7 +36,7 @@ def run(argv: list[str]) -> int:
     look = style()
     emit(_opening(look), flush=True)
     with _wrapped_server(trace) as server:
-        # Whatever goes wrong, nobody is left waiting.
+        # The timer ends the demo if anything hangs.
         watchdog = threading.Timer(DEADLINE_S, server.kill)
         watchdog.daemon = True
         watchdog.start()
@@ -58,7 +58,7 @@ def run(argv: list[str]) -> int:
 
 
 def _wrapped_server(trace: str) -> subprocess.Popen[bytes]:
-    """The command in a host's configuration, with ``mcpproxy --`` before the server's own."""
+    """Return the command as in a host's configuration: ``mcpproxy --``, then the server's command."""
     proxy = [sys.executable, "-m", "mcpproxy", "--trace", trace, "--label", "demo", "--quiet", "--"]
     return subprocess.Popen(
         [*proxy, *SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -70,11 +70,11 @@ def _converse(server: subprocess.Popen[bytes], failures: list[str]) -> None:
         converse(server)
     except (EOFError, OSError) as error:
         failures.append(str(error))
-        server.terminate()  # in order, so that the recording is closed as well
+        server.terminate()  # a clean end, so that the recording is closed as well
 
 
 def _await_trace(trace: str, server: subprocess.Popen[bytes]) -> None:
-    """Until the recorder has opened the trace.
+    """Wait until the recorder has opened the trace.
 
     Raises:
         UsageError: the proxy ended first.
@@ -100,7 +100,7 @@ def _opening(look: Style) -> list[str]:
 
 
 def _closing(trace: str, look: Style) -> list[str]:
-    # The exact path, for whoever records more in the meantime.
+    # The exact path, because the user may record other sessions at the same time.
     steps = (
         ("the findings and their sources", f"mcpproxy check {trace}"),
         ("every message whole", f"mcpproxy show --full {trace}"),

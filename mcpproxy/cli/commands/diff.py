@@ -1,4 +1,4 @@
-"""``mcpproxy diff A B``: what a server did in two recordings, compared."""
+"""``mcpproxy diff A B``: compare what a server did in two recordings."""
 
 from itertools import zip_longest
 from typing import Final
@@ -21,10 +21,10 @@ EPILOG: Final = f"""\
 
 
 def run(argv: list[str]) -> int:
-    """Compare two recordings; 1 if they differ.
+    """Compare two recordings; return 1 if they differ.
 
     Raises:
-        McpProxyError: the arguments cannot be followed, or a trace cannot be read.
+        McpProxyError: the arguments are not valid, or a trace cannot be read.
     """
     parser = Parser("diff", DESCRIPTION, EPILOG)
     parser.add_argument("a", metavar="A", help="the recording that is right")
@@ -54,7 +54,7 @@ def run(argv: list[str]) -> int:
 
 
 def _counterpart(path: str, sessions: list[RecordedSession], ids: list[str]) -> RecordedSession:
-    """The session of B: the one that was named for it, else its only one, else the one called as in A."""
+    """Return the session of B: the one named, else its only one, else the one with the same name as in A."""
     return (
         sessions[0] if len(ids) == 1 == len(sessions) else comparison_options.chosen(path, sessions, ids[-1])
     )

@@ -1,4 +1,4 @@
-"""``mcpproxy explain``: one rule, told to whoever has just been shown its code."""
+"""``mcpproxy explain``: describe a rule to a user who has seen its code in a finding."""
 
 import textwrap
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ PROSE_COLUMNS = 96
 
 
 def run(argv: list[str]) -> int:
-    """Explain each rule named."""
+    """Explain each named rule."""
     parser = Parser("explain", "Explain a rule: what it means, why it matters, what to do instead.")
     parser.add_argument("rules", nargs="+", metavar="RULE", help="a code (PROTO-007) or a name")
     parser.add_argument(
@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int:
 
 
 def lines(rule: Rule, look: Style = PLAIN) -> Iterator[str]:
-    """The page on ``rule``."""
+    """Return the page on ``rule``."""
     columns = min(look.width or PROSE_COLUMNS, PROSE_COLUMNS)
     yield f"{look.paint(rule.code, 'bold')} {look.paint(rule.name, 'bold')}"
     yield ""
@@ -65,9 +65,9 @@ def lines(rule: Rule, look: Style = PLAIN) -> Iterator[str]:
 
 
 def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
-    """Runs of revisions that are equally strict: first, last, level, the words they use.
+    """Return ranges of equally strict revisions: first, last, level, and their wording.
 
-    A protocol that the rule does not speak of at all is left out.
+    A protocol that the rule does not cover is left out.
     """
     spans: list[tuple[str, str, str | None, str]] = []
     for versions in (REVISIONS, ACP):
@@ -83,7 +83,7 @@ def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
 
 
 def _requirement(requirement: Requirement, columns: int, look: Style) -> Iterator[str]:
-    """Its sentence, who is bound by it, and every page that says so, the newest first."""
+    """Return its sentence, the peer that it binds, and every page that states it, the newest first."""
     bound = "both peers" if requirement.blame == "either" else f"the {requirement.blame}"
     yield from _prose(f"{requirement.id} (binds {bound}): {requirement.text}", columns)
     if requirement.unobservable:
@@ -100,7 +100,7 @@ def _heading(text: str, look: Style) -> Iterator[str]:
 
 
 def _prose(text: str, columns: int, indent: str = "  ") -> list[str]:
-    """``text`` wrapped; blank lines in it keep paragraphs apart."""
+    """Return ``text`` wrapped; blank lines separate paragraphs."""
     wrapped: list[str] = []
     for number, paragraph in enumerate(text.split("\n\n")):
         wrapped += [""] * bool(number)

@@ -1,6 +1,6 @@
-"""``mcpproxy http --upstream URL [OPTION...]``: stand before an HTTP server.
+"""``mcpproxy http --upstream URL [OPTION...]``: run a proxy before an HTTP server.
 
-Reads the options, binds the port, begins the recording, and hands over to the relay.
+It reads the options, binds the port, begins the recording, and starts the relay.
 """
 
 import argparse
@@ -41,7 +41,7 @@ _PLAIN: Final = re.compile(r"[\x21-\x7e]*")
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """What the arguments say."""
+    """The values of the arguments."""
 
     recording: RecordingOptions
     upstream: Upstream | None
@@ -61,10 +61,10 @@ class HttpOptions:
 
 
 def run(argv: list[str]) -> int:
-    """Serve until told to stop.
+    """Serve until terminated.
 
     Raises:
-        McpProxyError: the arguments cannot be followed, the port is taken, or nothing can be written
+        McpProxyError: the arguments are not valid, the port is taken, or nothing can be written
             where the recording should go.
     """
     options = parse(argv)
@@ -90,7 +90,7 @@ def run(argv: list[str]) -> int:
 
 
 def prepare(options: HttpOptions) -> tuple[proxy.Settings, socket.socket, str]:
-    """What the relay needs: its settings, the listening socket, and its address as ``host:port``.
+    """Return what the relay needs: its settings, the listening socket, and its address as ``host:port``.
 
     Raises:
         UsageError: the port is taken, or a certificate cannot be read.
@@ -115,7 +115,7 @@ def parse(argv: list[str]) -> HttpOptions:
     """Read the arguments.
 
     Raises:
-        UsageError: they cannot be followed.
+        UsageError: they are not valid.
     """
     args = _parser().parse_args(argv)
     if args.forward == bool(args.upstream):
@@ -165,7 +165,7 @@ def _recording(args: argparse.Namespace) -> RecordingOptions:
 
 
 def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
-    """Host without brackets and port of ``HOST:PORT``.
+    """Return the host, without brackets, and the port of ``HOST:PORT``.
 
     Raises:
         UsageError: it is something else.
@@ -181,7 +181,7 @@ def split_listen(text: str, option: str = "--listen") -> tuple[str, int]:
 
 
 def _check_admin(host: str, port: int) -> None:
-    """Refuse now what the recorder could only complain about later."""
+    """Refuse now what the recorder could only report later."""
     try:
         proxy.listen(host, port).close()
     except OSError as error:
@@ -205,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
         help="path of the MCP endpoint here; default: %(default)s",
     )
     for name, value, text in OPTIONS:
-        text = help_text(text, "its host").replace("%", "%%")  # a folder may be called so
+        text = help_text(text, "its host").replace("%", "%%")  # a folder name may contain it
         if value:
             add(name, metavar=value, action="append", default=[], help=text)
         else:
@@ -312,7 +312,7 @@ def _address(options: HttpOptions, here: str) -> str:
 
 
 def _shown(upstream: Upstream, endpoint: str) -> str:
-    """Upstream's endpoint as a URL; a query may hold a secret and is left out."""
+    """Return the upstream endpoint as a URL without its query, which may hold a secret."""
     return upstream.origin + (upstream.path or endpoint)
 
 
@@ -337,7 +337,7 @@ def _warnings(options: HttpOptions, host: str) -> list[str]:
 
 
 def start_members(options: HttpOptions, here: str) -> dict[str, str]:
-    """What the START record says of a proxy."""
+    """Return the members of the START record for a proxy."""
     scheme = "https" if options.cert else "http"
     upstream = _shown(options.upstream, options.endpoint) if options.upstream else ""
     return {

@@ -1,4 +1,4 @@
-"""``mcpproxy import``: a recording that somebody else made, as a trace."""
+"""``mcpproxy import``: convert a recording of another program to a trace."""
 
 import os
 

@@ -1,7 +1,7 @@
-"""``mcpproxy list``: the recordings in a folder, the latest first.
+"""``mcpproxy list``: list the recordings in a folder, the latest first.
 
-Only the head and the tail of each file are read: the header says what was recorded, the close record
-how it ended. A recording without a close record is running or was cut.
+Only the head and the tail of each file are read: the header says what was recorded, and the close record
+says how it ended. A recording without a close record is still running or was cut.
 """
 
 import json
@@ -30,7 +30,7 @@ _RECORD: Final = re.compile(rb'^\{"type":"\w+",(?:"seq":(\d{1,18}),)?"t":(\d{1,1
 
 @dataclass(frozen=True, slots=True)
 class RecordingSummary:
-    """One line of the list. Counts are ``None`` where only the whole file could tell."""
+    """One line of the list. Counts are ``None`` if only reading the whole file would give them."""
 
     path: str
     started_at: str
@@ -44,7 +44,7 @@ class RecordingSummary:
 
 
 def run(argv: list[str]) -> int:
-    """List the state directory, or the folder named."""
+    """List the state directory, or the named folder."""
     parser = Parser("list", "List recordings, the latest first.")
     parser.add_argument(
         "folder", nargs="?", metavar="DIR", help="where to look; without it the state directory"
@@ -76,7 +76,7 @@ def run(argv: list[str]) -> int:
 
 
 def summarise(path: str) -> RecordingSummary:
-    """What head and tail of the file ``path`` say. Never raises for what is in it."""
+    """Return what the head and tail of the file ``path`` say. It never raises for their content."""
     try:
         head, tail = _ends(path)
     except OSError as error:
@@ -133,7 +133,7 @@ def summarise(path: str) -> RecordingSummary:
 
 
 def as_object(recording: RecordingSummary) -> dict[str, object]:
-    """For machines; times in nanoseconds, ``null`` for what is not known."""
+    """Return it as JSON; times are in nanoseconds, and unknown values are ``null``."""
     return {
         "path": recording.path,
         "transport": recording.transport or None,
@@ -148,7 +148,7 @@ def as_object(recording: RecordingSummary) -> dict[str, object]:
 
 
 def as_table(recordings: list[RecordingSummary], style: Style) -> list[str]:
-    """For people."""
+    """Return the list as a table for people."""
     rows = [("STARTED (UTC)", "LABEL", "DURATION", "FRAMES", "FINDINGS", "ENDED", "TRACE")]
     for r in recordings:
         found = r.findings
@@ -175,7 +175,7 @@ def _ends(path: str) -> tuple[bytes, bytes]:
 
 
 def _record(line: bytes, kind: str) -> dict[str, object] | None:
-    """``line`` as a trace record of the type ``kind``, ``None`` if it is something else."""
+    """Return ``line`` as a trace record of the type ``kind``, or ``None`` if it is something else."""
     if not line.startswith(b'{"type":"%s"' % kind.encode()):
         return None
     try:
@@ -195,8 +195,8 @@ def _ended(close: dict[str, object]) -> str:
 
 
 def _unfinished(path: str) -> str:
-    """A recorder holds the lock of the journal while it lives, and nobody does after a kill."""
-    # Not at the top: most recordings are over.
+    """Return the state: a running recorder holds the lock of the journal, a killed one does not."""
+    # Not at the top of the module: most recordings have ended.
     from mcpproxy.recorder.lock import is_held
 
     try:

@@ -1,7 +1,7 @@
-"""``mcpproxy pin``: approve of the tools of a server as they are now.
+"""``mcpproxy pin``: approve the tools of a server as they are now.
 
-What is approved is a file that people keep, read and review; ``check --pins`` holds recordings to it. It is
-never changed by the way: where something is not as approved, that is told, and written only if asked for.
+The approved tools are in a file that people keep, read and review; ``check --pins`` judges recordings by it.
+If something is not as approved, it is reported; the file is changed only if that is requested.
 """
 
 import argparse
@@ -42,14 +42,14 @@ exit codes: 0 pinned, or nothing has changed, 1 something has changed and --upda
 STDOUT: Final = "-"
 
 _LISTINGS: Final = 5
-"""So often the tools are listed again if the server says that they have changed meanwhile."""
+"""How often the tools are listed again if the server announces a change meanwhile."""
 
 
 def run(argv: list[str]) -> int:
-    """Pin the tools of a server; 1 if they are not as they were pinned before.
+    """Pin the tools of a server; return 1 if they differ from the existing pins.
 
     Raises:
-        McpProxyError: the arguments cannot be followed, a recording shows no tools, or the server fails.
+        McpProxyError: the arguments are not valid, a recording shows no tools, or the server fails.
     """
     options, command = _arguments(argv)
     where, found = _found(options, command)
@@ -99,7 +99,7 @@ def _save(path: str, approved: Pins) -> None:
 
 
 def _found(options: argparse.Namespace, command: list[str]) -> tuple[str, Gathered]:
-    """What recordings or the server show, and how people call them."""
+    """Return the name to use in messages, and what the recordings or the server show."""
     named: list[str] = options.paths
     urls = [one for one in named if one.startswith(("http://", "https://"))]
     if bool(command) + bool(urls) + bool(set(named) - set(urls)) != 1 or len(urls) > 1:
@@ -142,7 +142,7 @@ def _live(command: list[str], url: str, options: argparse.Namespace) -> tuple[st
 
 
 def _is_refusal(fault: McpProxyError) -> bool:
-    """Whether the server may speak another revision than the one it was asked in."""
+    """Whether the server may support another revision than the one that was requested."""
     from mcpproxy.validate.errors import HttpStatusError, RefusedError, UnsupportedVersionError
 
     return isinstance(fault, HttpStatusError | RefusedError | UnsupportedVersionError)
@@ -161,7 +161,7 @@ def _client(
 
 
 async def _list(connection: "AbstractAsyncContextManager[Client]") -> None:
-    """List the tools, again if they change meanwhile; what is said is recorded."""
+    """List the tools, again if they change meanwhile; the messages are recorded."""
     async with connection as client:
         await client.connect()
         capabilities = client.server.get("capabilities")
@@ -175,7 +175,7 @@ async def _list(connection: "AbstractAsyncContextManager[Client]") -> None:
 
 
 def _announced(client: "Client") -> int:
-    """How many changes of the list the server has announced."""
+    """Return how many changes of the list the server has announced."""
     return sum(b"notifications/tools/list_changed" in frame.raw for frame in client.unsolicited)
 
 

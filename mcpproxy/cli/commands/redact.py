@@ -1,4 +1,4 @@
-"""``mcpproxy redact``: a copy of a recording that may be shown around."""
+"""``mcpproxy redact``: make a copy of a recording that can be shared."""
 
 import argparse
 import re

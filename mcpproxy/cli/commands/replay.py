@@ -1,4 +1,4 @@
-"""``mcpproxy replay server``: a recording stands in for the server. ``replay client`` is beside it."""
+"""``mcpproxy replay server``: a recording replaces the server. See ``replay_client`` for the other half."""
 
 import argparse
 import os
@@ -40,7 +40,7 @@ nearest recorded request, told on stderr, and the exit code is 1 in the end.
 
 
 def run(argv: list[str]) -> int:
-    """Hand over to one of the two halves."""
+    """Run ``replay server`` or ``replay client``."""
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
         parser = Parser("replay", "A recording stands in for the server, or for the client.", _parts())
@@ -61,7 +61,7 @@ def run(argv: list[str]) -> int:
 
 
 def serve(argv: list[str]) -> int:
-    """Serve one recording; 1 if a request was missed.
+    """Serve one recording; return 1 if a request was missed.
 
     Raises:
         McpProxyError: the arguments cannot be followed, the trace cannot be read, or the port is taken.
@@ -91,7 +91,7 @@ def serve(argv: list[str]) -> int:
 
 
 def _all_of(recordings: Sequence[LoadedTrace]) -> ReplaySource:
-    """What can be replayed of them, and what cannot is told."""
+    """Return what can be replayed of them, and report what cannot."""
     found = [replay_source(recording) for recording in recordings]
     for recording, each in zip(recordings, found, strict=True):
         if not each.unnamed.messages and not each.sessions:
@@ -108,7 +108,7 @@ def _all_of(recordings: Sequence[LoadedTrace]) -> ReplaySource:
 
 
 def ended(engines: Sequence[ReplayEngine], passed: int) -> int:
-    """Say how it went; the exit code."""
+    """Print the outcome; return the exit code."""
     tell(summary(engines, passed))
     return 1 if any(engine.misses for engine in engines) else 0
 
@@ -116,7 +116,7 @@ def ended(engines: Sequence[ReplayEngine], passed: int) -> int:
 def _over_http(where: str, found: ReplaySource, how: ReplayOptions, command: Sequence[str]) -> int:
     host, port = split_listen(where, "--http")
     from mcpproxy.replay.server.http_server import (
-        HttpReplayServer,  # a web server, which stdio has no use for
+        HttpReplayServer,  # a web server, which stdio does not need
     )
 
     try:

@@ -1,4 +1,4 @@
-"""``mcpproxy replay client``: a recording stands in for the client, and a live server is compared."""
+"""``mcpproxy replay client``: a recording replaces the client, and a live server is compared with it."""
 
 import argparse
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ EPILOG: Final = f"""\
 
 
 def run(argv: list[str]) -> int:
-    """Play one recording; 1 if the server differs from the recorded one.
+    """Play one recording; return 1 if the server differs from the recorded one.
 
     Raises:
-        McpProxyError: the arguments cannot be followed, the trace cannot be read, or the server cannot be
-            reached or says nothing at all.
+        McpProxyError: the arguments are not valid, the trace cannot be read, or the server cannot be reached
+            or sends nothing.
     """
     options, command = _arguments(argv)
     path = find_traces.expand(options.trace)[0]
@@ -61,7 +61,7 @@ def _play_all(
     url: str,
     command: Sequence[str],
 ) -> bool:
-    """Play every session; whether all came to their end."""
+    """Play every session; return whether all were completed."""
     found = replay_source(recording)
     sessions = comparison_options.sessions_of(found)
     if options.session:
@@ -85,7 +85,7 @@ def _play_all(
 
 
 def _http(url: str, session: RecordedSession, headers: Sequence[tuple[str, str]]) -> Link:
-    from mcpproxy.replay.client.http_link import HttpLink  # httpx, which stdio has no use for
+    from mcpproxy.replay.client.http_link import HttpLink  # imports httpx, which stdio does not need
 
     return HttpLink(url, session, headers)
 

@@ -66,18 +66,18 @@ def _coverage(known: Catalogue, *, as_json: bool) -> int:
 
 
 def level(rule: Rule, revision: str) -> Level | None:
-    """The gravest level that a breach of ``rule`` can have in ``revision``."""
+    """Return the most severe level that a breach of ``rule`` can have in ``revision``."""
     keywords = rule.keywords(revision)
     return SEVERITY[keywords[0]] if keywords else None
 
 
 def level_word(rule: Rule, revision: str) -> str | None:
-    """The level as people read it; a permission has none, but is worth a word."""
+    """Return the word for a level; a permission has no level but has a word."""
     return level(rule, revision) or ("allowed" if rule.keywords(revision) else None)
 
 
 def as_table(rules: Iterable[Rule], look: Style) -> list[str]:
-    """Code, name and a column per revision of each protocol that one of ``rules`` speaks of."""
+    """Return code, name and a column per revision of each protocol that ``rules`` cover."""
     rules = tuple(rules)
     spoken = [v for versions in (REVISIONS, ACP) if _speak_of(rules, versions) for v in versions]
     rows = [("RULE", "NAME", *spoken)]
@@ -94,7 +94,7 @@ def _speak_of(rules: Iterable[Rule], versions: Iterable[str]) -> bool:
 
 
 def as_object(rule: Rule) -> dict[str, object]:
-    """One rule for machines. ``levels`` has a member for every revision, ``null`` where it is silent."""
+    """Return one rule as JSON. ``levels`` has a member per revision, ``null`` if it has no level there."""
     return {
         "code": rule.code,
         "name": rule.name,

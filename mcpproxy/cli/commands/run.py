@@ -1,6 +1,6 @@
 """``mcpproxy [run] [OPTION...] -- COMMAND [ARG...]``: wrap a stdio server.
 
-Everything here happens before the server starts, so nothing is imported that is not needed for that. The
+Everything here runs before the server starts, so only what is needed to start it is imported. The
 options are parsed without argparse, which takes longer to import than Python takes to start.
 """
 
@@ -40,7 +40,7 @@ _SWITCHES = tuple(name for name, value, _ in new_recording.OPTIONS if not value)
 
 
 class RunOptions(new_recording.RecordingOptions):
-    """What the arguments say; ``command`` is empty when only help was asked for."""
+    """The values of the arguments; ``command`` is empty if only help was requested."""
 
     def __init__(self) -> None:
         super().__init__("run")
@@ -52,7 +52,7 @@ def run(argv: list[str]) -> int:
     """Wrap the server that ``argv`` names and return its exit code.
 
     Raises:
-        McpProxyError: the arguments cannot be followed, or nothing can be written where the
+        McpProxyError: the arguments are not valid, or nothing can be written where the
             recording should go. The server has not been started.
     """
     options = parse(argv)
@@ -105,7 +105,7 @@ def run(argv: list[str]) -> int:
 
 
 def usage() -> str:
-    """The help of ``run``."""
+    """Return the help of ``run``."""
     lines: list[str] = []
     for name, value, text in _OPTIONS:
         words = new_recording.help_text(text, "taken from COMMAND").split(" ")
@@ -130,7 +130,7 @@ def parse(argv: list[str]) -> RunOptions:
     """Read the arguments.
 
     Raises:
-        UsageError: they cannot be followed.
+        UsageError: they are not valid.
     """
     options = RunOptions()
     rest = list(argv[1:] if argv[:1] == ["run"] else argv)

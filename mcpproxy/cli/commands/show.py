@@ -26,7 +26,7 @@ with --follow, one that only later events give away stands where it came up and 
 
 
 def run(argv: list[str]) -> int:
-    """Print one trace. Without a name the latest in the state directory."""
+    """Print one trace; without a name, the latest in the state directory."""
     parser = Parser("show", "Print the conversation in a recording.", EPILOG)
     parser.add_argument("trace", nargs="?", metavar="TRACE", help="the recording; without it the latest one")
     parser.add_argument("-f", "--follow", action="store_true", help="go on while the session is running")
@@ -56,7 +56,7 @@ def _text(path: str, shown: Shown, transcript: Transcript, *, following: bool) -
     trace = open_trace(path)
     yield from header_lines(path, trace.header)
     for event in follow(path) if following else in_place(trace):
-        lines = transcript.lines(event)  # also when out of sight: answers need their questions
+        lines = transcript.lines(event)  # also if it is not shown: responses need their requests
         if shown(event):
             yield from lines
     if not following:
@@ -85,10 +85,10 @@ def _json(path: str, shown: Shown, *, full: bool, following: bool) -> Iterator[s
 
 
 def in_place(trace: Trace) -> Iterator[Event | Finding]:
-    """The events with every finding right behind the frame that it is about.
+    """Yield the events with each finding directly after the frame that it is about.
 
-    Some are recorded later: what a line lacks may show in the next one. So the trace is read twice,
-    first for its findings alone.
+    Some findings are recorded later, when a later frame reveals them. So the trace is read twice, first for
+    its findings only.
     """
     waiting: dict[int, list[Finding]] = {}
     for finding in trace.findings():
@@ -103,14 +103,14 @@ def in_place(trace: Trace) -> Iterator[Event | Finding]:
 
 
 def header_lines(path: str, header: Header) -> list[str]:
-    """Which recording this is, and the heading of the columns."""
+    """Return lines that identify the recording, and the column headings."""
     command = visible(" ".join(header.command) or header.upstream or header.mode)
     started = header.started_at[:19].replace("T", " ")
     return [visible(path), f"{visible(header.label)}, {visible(started)} UTC: {command}", "", HEADING]
 
 
 def _shown_in(span: tuple[int, int | None]) -> Shown:
-    """Whether an event lies in ``span``; without a span everything does."""
+    """Whether an event is in ``span``; without a span every event is."""
     first, last = span
 
     def shown(event: Event | Finding) -> bool:
@@ -123,7 +123,7 @@ def _shown_in(span: tuple[int, int | None]) -> Shown:
 
 
 def _span(text: str) -> tuple[int, int | None]:
-    """``3-9``, ``12``, ``40-`` or ``-20`` as first and last frame."""
+    """Parse ``3-9``, ``12``, ``40-`` or ``-20`` into the first and last frame."""
     import argparse
 
     first, dash, last = text.partition("-")

@@ -1,4 +1,4 @@
-"""``mcpproxy trim``: the smallest part of a recording that still replays."""
+"""``mcpproxy trim``: extract the smallest part of a recording that can still be replayed."""
 
 import argparse
 

@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int:
     """Validate one server.
 
     Raises:
-        McpProxyError: the arguments cannot be followed, or there is no server.
+        McpProxyError: the arguments are not valid, or there is no server.
     """
     options, command = _arguments(argv)
     probes = chosen(options.only, options.skip)
@@ -60,7 +60,7 @@ def run(argv: list[str]) -> int:
 
 
 def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
-    """What to judge by: the built-in rules, and the pins."""
+    """Return the rules to judge by: the built-in rules and the pins."""
     rules = ruleset.load()
     if not options.pins:
         return rules
@@ -90,24 +90,24 @@ def _run(
 
 
 class _Showing:
-    """A line that says what is being done, on a terminal only."""
+    """A line that shows the current check, on a terminal only."""
 
     def __init__(self) -> None:
         self._is_on = sys.stderr.isatty()
         self._done = 0
 
     def begins(self, name: str) -> None:
-        """A check begins."""
+        """Show that a check begins."""
         if self._is_on:
             sys.stderr.write(f"\r\033[K{self._done} checks, now {name}")
             sys.stderr.flush()
 
     def ends(self, _: CheckResult) -> None:
-        """A check is done."""
+        """Count a check as done."""
         self._done += 1
 
     def clear(self) -> None:
-        """The line goes."""
+        """Remove the line."""
         if self._is_on:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()

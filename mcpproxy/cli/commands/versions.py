@@ -1,4 +1,4 @@
-"""``mcpproxy versions``: which implementation spoke which protocol revision, gathered from recordings."""
+"""``mcpproxy versions``: list from recordings which implementation used which protocol revision."""
 
 import json
 from collections import defaultdict
@@ -32,11 +32,11 @@ a file, one table per revision (or any), and let check read it:
 
 Key = tuple[str, str, str]
 Matrix = Mapping[Key, Mapping[str, int]]
-"""(name, version, role) -> revision -> in how many recordings."""
+"""(name, version, role) -> revision -> number of recordings."""
 
 
 def run(argv: list[str]) -> int:
-    """Print the matrix of the recordings named, or of the state directory."""
+    """Print the matrix of the named recordings, or of those in the state directory."""
     parser = Parser("versions", "List which implementation spoke which protocol revision.", EPILOG)
     parser.add_argument("paths", nargs="*", metavar="TRACE-or-folder", help="recordings, or folders of them")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (text)")
@@ -51,7 +51,7 @@ def run(argv: list[str]) -> int:
 
 
 def gather(named: list[str]) -> tuple[Matrix, int]:
-    """The matrix of these recordings, and how many could not be read."""
+    """Return the matrix of these recordings, and how many could not be read."""
     matrix: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     unreadable = 0
     for path in named:
@@ -67,7 +67,7 @@ def gather(named: list[str]) -> tuple[Matrix, int]:
 
 
 def implementations(path: str) -> set[Spoken]:
-    """Everyone who speaks in one recording.
+    """Return the implementations that take part in one recording.
 
     Raises:
         TraceError: it cannot be read.
@@ -81,7 +81,7 @@ def implementations(path: str) -> set[Spoken]:
 
 
 def as_table(matrix: Matrix, look: Style) -> Iterator[str]:
-    """A line per implementation, a column per revision."""
+    """Return a line per implementation, with a column per revision."""
     if not matrix:
         yield "no implementation presented itself in these recordings"
         return
@@ -93,7 +93,7 @@ def as_table(matrix: Matrix, look: Style) -> Iterator[str]:
 
 
 def as_json(matrix: Matrix) -> list[str]:
-    """The same for machines; revisions that were not spoken are left out."""
+    """Return the same as JSON; revisions that were not used are left out."""
     listed = [
         {"name": name, "version": version, "role": role, "revisions": dict(sorted(spoken.items()))}
         for (name, version, role), spoken in sorted(matrix.items())
