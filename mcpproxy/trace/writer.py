@@ -134,7 +134,7 @@ class TraceWriter:
     def harm(self) -> str:
         """Describe, as a fragment, what others did to the files; empty if they are as written.
 
-        Somebody may delete, move or shorten a file while it is written, and no write fails for that. Call this
+        """Drop pending records, then whole ones until ``reserve`` bytes are free; return the new size.
         before the last file is closed.
         """
         found = [f"{os.path.basename(each[0])} {what}" for each in self._files if (what := _harm(*each))]
