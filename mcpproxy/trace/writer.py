@@ -134,7 +134,7 @@ class TraceWriter:
     def harm(self) -> str:
         """Describe, as a fragment, what others did to the files; empty if they are as written.
 
-        """Drop pending records, then whole ones until ``reserve`` bytes are free; return the new size.
+        Somebody may delete, move or shorten a file during writing, and no write fails for that. Call this
         before the last file is closed.
         """
         found = [f"{os.path.basename(each[0])} {what}" for each in self._files if (what := _harm(*each))]

@@ -1,4 +1,4 @@
-"""Does a value fit the JSON Schema that was promised for it?
+"""Check values against the JSON Schemas that were declared for them.
 
 Arguments against a tool's ``inputSchema``, structured content against its ``outputSchema``, the content
 of a form against the schema that was asked for. In doubt the answer is that it does: a schema that is
@@ -34,7 +34,7 @@ T = TypeVar("T")
 __all__ = ["LIMIT", "Contract", "Mismatch", "breaks", "contract"]
 
 LIMIT: Final = 20
-"""No more mismatches than this are told of one value."""
+"""The maximum number of mismatches reported for one value."""
 
 MAX_SCHEMA_BYTES: Final = 128 * 1024
 MAX_NODES: Final = 50_000

@@ -37,7 +37,7 @@ from mcpproxy.protocol.shapes.types import TYPES
 __all__ = ["LIMIT", "Expected", "Part", "ShapeViolation", "expected", "extras", "violations"]
 
 LIMIT: Final = 20
-"""No more violations than this are told of one value."""
+"""The maximum number of violations reported for one value."""
 
 Part: TypeAlias = Literal["params", "result"]
 
