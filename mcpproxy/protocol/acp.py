@@ -195,7 +195,7 @@ def opens(params: object) -> bool:
 
 
 def opens_midway(method: str, sender: str) -> bool:
-    """Whether a first message with this method shows that the protocol is ACP: no MCP revision defines it."""
+    """Whether a first message with this method shows that the protocol is ACP: MCP never defines it."""
     found = _methods().get((method, FIRST)) or _methods().get((method, SECOND))
     return method.startswith("session/") and found is not None and found.sender == sender
 
@@ -224,7 +224,7 @@ def gate(name: str, version: str) -> str | None:
 
 
 def declares(declared: JSONObject, path: str) -> bool:
-    """Whether ``declared`` has the capability at ``path``. An absent, null or mistyped value does not count."""
+    """Whether ``declared`` has the capability at ``path``. Absent, null or mistyped values do not count."""
     found: JSON = declared
     for name in path.split("."):
         if not isinstance(found, dict):

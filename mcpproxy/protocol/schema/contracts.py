@@ -113,7 +113,7 @@ class _Reading:
 
 
 class Contract:
-    """A schema against which values are held."""
+    """A schema prepared for checking values."""
 
     def __init__(self, readings: tuple[_Reading, ...], plainly: Callable[[JSON], bool] | None) -> None:
         self._readings = readings
@@ -129,7 +129,7 @@ class Contract:
         return validator.is_valid if validator is not None else lambda _: False
 
     def _fits_plainly(self, value: JSON, text: bytes | None) -> bool:
-        """Whether that is seen without the library."""
+        """Whether the value is seen to fit without the library."""
         self._asked += 1
         if self._plainly is None or self._asked > PLAIN:
             self._plainly = None
@@ -234,7 +234,7 @@ def _size(level: list[JSON]) -> int:
 
 
 def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -> tuple[Mismatch, ...]:
-    """Where ``value`` does not fit, as far as that is found out in time."""
+    """Return where ``value`` does not fit, as far as the work limit allows."""
     if work <= MAX_EXPLAINED:
         errors = _guarded(lambda: list(islice(validator.iter_errors(value), LIMIT)))
     elif not effort.choices:

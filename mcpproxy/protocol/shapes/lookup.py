@@ -1,4 +1,4 @@
-"""Do params and results have the members and types that their method has in this revision?
+"""Check that params and results have the members and types of their method in a revision.
 
 Shapes are built once per revision, on first use, from the tables in ``shapes.types``, ``shapes.input_types``
 and ``shapes.messages``. Members that no table lists are lawful. Of several variants the one is reported
