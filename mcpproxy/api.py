@@ -8,9 +8,9 @@
     report = mcpproxy.check("session.jsonl", ignore="EXT")
     assert report.ok, report
 
-The names in ``__all__``, which ``mcpproxy`` itself has too, stay as they are within a major version, and
-so do the members documented here. Times and durations are nanoseconds; a time counts from the start of
-the recording. Whatever cannot be done raises an ``McpProxyError``, whose text is one line.
+The names in ``__all__``, also available from ``mcpproxy``, are stable within a major version. So are the
+members documented here. Times and durations are in nanoseconds; times count from the start of the
+recording. Every failure raises an ``McpProxyError``, whose text is one line.
 """
 
 import os
@@ -54,12 +54,12 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request and the answer to it, in either direction: ``sender`` is who asked.
+    """A request and its answer, in either direction. ``sender`` is the peer that sent the request.
 
-    ``params`` are ``None`` if it has none. ``result`` and ``error`` are what the answer holds, as JSON reads
-    in Python; an answer has one of them. ``is_error`` is true for an error and for a tool result with
-    ``isError``. ``frame`` and ``answer_frame`` are frame numbers, as ``mcpproxy show`` prints them.
-    ``at_ns`` is when it was asked. ``answer_frame`` and ``latency_ns`` are ``None`` while there is no answer.
+    ``params`` is ``None`` if the request has none. ``result`` and ``error`` are parsed JSON; an answer has
+    one of them. ``is_error`` is true for an error and for a tool result with ``isError``. ``frame`` and
+    ``answer_frame`` are frame numbers, as ``mcpproxy show`` prints them. ``at_ns`` is the time of the
+    request. ``answer_frame`` and ``latency_ns`` are ``None`` while there is no answer.
     """
 
     sender: Sender
@@ -76,12 +76,12 @@ class Call:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the recording holds an answer to it."""
+        """Whether the recording holds an answer."""
         return self.answer_frame is not None
 
     @property
     def name(self) -> str | None:
-        """The tool or prompt that it names, or else the URI of a resource."""
+        """The name of the tool or prompt, or the URI of the resource."""
         params: JSON = self.params
         if not isinstance(params, dict):
             return None
@@ -93,8 +93,8 @@ class Call:
 class Session:
     """One MCP session of a recording.
 
-    ``name`` is what ``mcpproxy show --session`` takes; it is empty on stdio and for what came over HTTP
-    without a session id. ``frames`` are the numbers of its frames. ``exchanges`` are those over HTTP.
+    ``name`` is the argument for ``mcpproxy show --session``; it is empty on stdio and for HTTP traffic
+    without a session id. ``frames`` holds its frame numbers. ``exchanges`` holds its HTTP exchanges.
     """
 
     name: str
@@ -104,10 +104,10 @@ class Session:
 
 
 class Trace:
-    """A recording that was opened; see ``open_trace``.
+    """An open recording; see ``open_trace``.
 
-    ``for frame in trace`` and ``frames()`` read the file as they go, in constant memory. All else needs the
-    conversation as a whole: it is read once, when first asked for, and kept.
+    ``for frame in trace`` and ``frames()`` stream the file in constant memory. All other members
+    need the whole conversation: it is read once, on first use, and kept.
     """
 
     def __init__(self, opened: reader.Trace) -> None:
@@ -122,17 +122,17 @@ class Trace:
 
     @property
     def path(self) -> str:
-        """The file, as it was named."""
+        """The path of the file, as the caller gave it."""
         return self._trace.path
 
     @property
     def header(self) -> Header:
-        """What was known before the first byte: transport, command, label, when it started."""
+        """What was known before the first byte: transport, command, label and start time."""
         return self._trace.header
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is known to be missing. If something is, ``notes`` say what.
+        """Whether nothing is known to be missing; if something is, ``notes`` says what.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -141,7 +141,7 @@ class Trace:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is missing, or was left out by these methods: one sentence fragment each.
+        """What is missing, or what these methods left out: one sentence fragment each.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -149,7 +149,7 @@ class Trace:
         return tuple(self._recording.notes)
 
     def frames(self) -> Iterator[Frame]:
-        """Every frame, in the order in which they passed; ``frame.message`` is what it says.
+        """Iterate over all frames in the order they passed; ``frame.message`` is the parsed message.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -157,7 +157,7 @@ class Trace:
         return (event for event in self._trace.events() if isinstance(event, Frame))
 
     def sessions(self) -> tuple[Session, ...]:
-        """The sessions, in the order in which they began; over stdio there is one.
+        """Return the sessions in the order they began; on stdio there is one.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -165,9 +165,9 @@ class Trace:
         return tuple(_session(one) for one in self._recording.sessions)
 
     def calls(self, method: str | None = None) -> tuple[Call, ...]:
-        """Every request with its answer, in the order in which they were asked; of one ``method``, if given.
+        """Return every request with its answer, in request order; only those of ``method``, if given.
 
-        What mcpproxy itself refused or answered is not among them.
+        Requests that mcpproxy itself refused or answered are left out.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -176,7 +176,7 @@ class Trace:
         return tuple(sorted((c for c in found if method in (None, c.method)), key=lambda call: call.frame))
 
     def exchanges(self) -> tuple[Exchange, ...]:
-        """Every HTTP exchange, in the order in which they began; none on stdio.
+        """Return every HTTP exchange in the order they began; none on stdio.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -193,11 +193,11 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What judging one recording has found; ``str(report)`` is what ``mcpproxy check`` prints.
+    """The findings of one recording; ``str(report)`` is what ``mcpproxy check`` prints.
 
-    ``findings`` are in the order in which they came up, ``revision`` is the protocol revision that was
-    settled, ``frames`` counts what was judged. Where ``complete`` is false, ``notes`` say what is missing:
-    what was not recorded was not judged.
+    ``findings`` are in the order they arose. ``revision`` is the negotiated protocol revision. ``frames``
+    counts the judged frames. If ``complete`` is false, ``notes`` says what is missing: only what was
+    recorded is judged.
     """
 
     path: str
@@ -208,26 +208,26 @@ class Report:
     notes: tuple[str, ...]
     _text: str = field(repr=False)
     more: tuple[Repeated, ...] = ()
-    """Findings of causes that came up often, counted beyond the first hundred of each."""
+    """Counts of repeated findings beyond the first hundred of each cause."""
 
     @property
     def ok(self) -> bool:
-        """Whether there are no errors. Warnings and notes are no errors."""
+        """Whether there are no errors. Warnings and notes do not count."""
         return self.errors == 0
 
     @property
     def errors(self) -> int:
-        """How many findings break a MUST."""
+        """The number of findings that break a MUST."""
         return self._counts["error"]
 
     @property
     def warnings(self) -> int:
-        """How many findings break a SHOULD."""
+        """The number of findings that break a SHOULD."""
         return self._counts["warning"]
 
     @property
     def infos(self) -> int:
-        """How many findings are of something that is allowed, but worth knowing."""
+        """The number of findings about something allowed but worth knowing."""
         return self._counts["info"]
 
     def __str__(self) -> str:
@@ -242,10 +242,10 @@ class Report:
 
 
 def open_trace(path: StrPath) -> Trace:
-    """Open a recording; one that was cut off is finished first from the journal beside it.
+    """Open a recording. If it was cut off, it is first completed from the journal beside it.
 
     Raises:
-        TraceError: there is no trace there, or none that can be read.
+        TraceError: the file does not exist, or is not a readable trace.
     """
     return Trace(opening.open_trace(path))
 
@@ -256,18 +256,18 @@ def check(
     select: str | Iterable[str] | None = None,
     ignore: str | Iterable[str] | None = None,
 ) -> Report:
-    """Judge a recording, from its frames alone, as ``mcpproxy check`` does.
+    """Judge a recording by its frames alone, as ``mcpproxy check`` does.
 
     Args:
         path: the recording.
-        rules: a folder with rules of your own, or several, to be judged by beside the built-in ones.
-        select: judge by these rules only; codes, names and families, each text one or several with commas.
-        ignore: leave these rules out; written alike.
+        rules: one or more folders with your own rules, applied in addition to the built-in ones.
+        select: apply only these rules: codes, names or families; each string may list several with commas.
+        ignore: leave out these rules, in the same notation.
 
     Raises:
-        TraceError: there is no trace there, or none that can be read.
+        TraceError: the file does not exist, or is not a readable trace.
         UsageError: ``select`` or ``ignore`` names no rule.
-        CustomRuleError: a folder of rules cannot be used, or a check in it failed.
+        CustomRuleError: a rule folder cannot be used, or one of its checks failed.
     """
     folders = [rules] if isinstance(rules, str | os.PathLike) else (rules or ())
     known = ruleset.load(Path(folder) for folder in folders)

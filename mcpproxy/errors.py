@@ -1,43 +1,43 @@
-"""What a caller of mcpproxy may have to catch.
+"""The exceptions that mcpproxy raises.
 
     McpProxyError
-    ├── TraceError                  a recording that cannot be read, or not from here on
-    │   └── ForeignJournalError     a recording that is not to be completed where it lies
-    ├── UsageError                  something was asked for that cannot be done as asked
-    ├── RuleError                   a rule table that cannot be used
-    ├── CustomRuleError             rules of the user's own that cannot be used
-    ├── UnfitRuleOptionsError       a session that cannot be judged as it was to be
-    ├── NotARecordError             a line of a recording that is not a record; its reader says where
+    ├── TraceError                  a recording, or the rest of it, cannot be read
+    │   └── ForeignJournalError     a recording must not be completed in place
+    ├── UsageError                  the arguments cannot be followed
+    ├── RuleError                   a rule table cannot be used
+    ├── CustomRuleError             the user's own rules cannot be used
+    ├── UnfitRuleOptionsError       a session cannot be judged by the rules asked for
+    ├── NotARecordError             a line of a recording is not a record; the reader says where
     ├── WithheldError               a replayed message needs a name that the live server has not given
-    └── ValidateError               a server does not do what a probe or a pin needs of it
-        ├── CouldNotStartError      the command cannot be run, or nobody listens at the URL
+    └── ValidateError               a server does not do what a probe or a pin needs
+        ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
         ├── GoneError               the server ended, or closed the connection
-        ├── TimedOutError           no answer in time
-        ├── NotInitializedError     the session was not opened yet
-        ├── AlreadyInitializedError it was opened before
-        ├── UnsupportedVersionError the server speaks no revision that we do
-        ├── IdMismatchError         an answer came, with the id of no request
-        ├── MalformedAnswerError    what came is not an answer
-        ├── RefusedError            an answer, but an error
-        ├── HttpStatusError         a status instead of an answer
-        └── ToolFailedError         the tool ran, and says that it failed
-            └── ToolNotFoundError   there is no such tool
+        ├── TimedOutError           the answer did not come in time
+        ├── NotInitializedError     the session is not open yet
+        ├── AlreadyInitializedError the session is already open
+        ├── UnsupportedVersionError the server supports none of our revisions
+        ├── IdMismatchError         the id of an answer matches no request
+        ├── MalformedAnswerError    the message received is not an answer
+        ├── RefusedError            the server answered with an error
+        ├── HttpStatusError         the server sent an HTTP status instead of an answer
+        └── ToolFailedError         the tool ran and reported a failure
+            └── ToolNotFoundError   the server has no such tool
 
-Each stands in the package that raises it. What a peer does wrong is never an exception: that is a finding.
+Each is defined in the package that raises it. A peer's mistake is never an exception: it is a finding.
 """
 
 from collections.abc import Iterable
 
 
 class McpProxyError(Exception):
-    """The base of every error that is meant for people; its text is one line."""
+    """The base of all mcpproxy errors. The text is one line, written for people."""
 
 
 class TraceError(McpProxyError):
     """A trace that cannot be used.
 
-    ``line`` counts from 1; it is ``None`` when the file as a whole is the trouble. The text gives
-    place, fact and next step: ``s.jsonl:118: not a trace record; the 117 records before it are whole``.
+    ``line`` counts from 1; it is ``None`` when the problem is the whole file. The text gives the place,
+    the fact and the next step: ``s.jsonl:118: not a trace record; the 117 records before it are whole``.
     """
 
     def __init__(self, path: str, line: int | None, fact: str, next_step: str) -> None:
@@ -53,14 +53,14 @@ class TraceError(McpProxyError):
 
 
 class UsageError(McpProxyError):
-    """Arguments that cannot be followed: where, what is wrong, and what to do instead."""
+    """Arguments that cannot be followed. The text says where, what is wrong, and what to do instead."""
 
     def __init__(self, where: str, fact: str, next_step: str) -> None:
         super().__init__(f"{where}: {fact}; {next_step}")
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that ``name`` was probably meant to be."""
+    """Return the name that the user probably meant by ``name``."""
     from difflib import get_close_matches
 
     by_fold = {known.casefold(): known for known in names}

@@ -1,7 +1,7 @@
-"""Judging a recording again, from its frames alone: for the command, the Python API and the pytest plugin.
+"""Judge a recording again by its frames alone, for the command, the Python API and the pytest plugin.
 
-Findings that were recorded are not read: whoever recorded with an older mcpproxy gets the findings of
-this one, and nobody has to trust a trace about itself.
+Recorded findings are ignored. A recording made by an older mcpproxy gets the findings of this version,
+and no trace has to be trusted about itself.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from mcpproxy.session.frame import Event, Finding, Frame
 from mcpproxy.trace.reader import Trace
 
 _OFTEN: Final = 2048
-"""Frames from one word on the progress to the next: some hundredths of a second."""
+"""Frames between two progress reports: some hundredths of a second."""
 
 
 def judge(
@@ -24,16 +24,16 @@ def judge(
     shown: Callable[[Event | Finding], bool] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> JudgedTrace:
-    """Judge the frames of one trace, as they were judged when they passed.
+    """Judge the frames of one trace in the same way as while recording.
 
-    With ``shown``, all is judged, but only frames and findings for which it is true are counted; it is asked
-    in the order of the recording. ``progress`` is told now and then how many bytes are read.
+    All frames are judged. If ``shown`` is given, only frames and findings for which it returns true are
+    counted; it is called in recording order. ``progress`` is called now and then with the bytes read so far.
 
     Raises:
         TraceError: the trace cannot be read.
-        CustomRuleError: a rule of the user's own failed.
+        CustomRuleError: one of the user's own rules failed.
     """
-    # Where only a part is shown, what is beyond a bound could be all of that part.
+    # If only a part is shown, the findings beyond a bound could be all of that part.
     observer = rules.observer(
         joined_late=trace.joined_late, redacted=trace.redacted, lists_all=shown is not None
     )
@@ -41,7 +41,7 @@ def judge(
     frames = 0
     findings: list[Finding] = []
     for event in trace.events():
-        # Nearly all are frames, and nearly all of those are as they should be.
+        # Nearly all events are frames, and nearly all frames are correct.
         if type(event) is Frame:
             frames += shown is None or shown(event)
             if progress is not None and event.seq % _OFTEN == 0:

@@ -1,6 +1,6 @@
-"""Open any recording: complete it from its journal where a session was killed, import it where it is foreign.
+"""Open any recording: complete it from its journal if the session was killed, import it if it is foreign.
 
-``mcpproxy.trace.reader`` reads a file as it stands. What a user names goes through here.
+``mcpproxy.trace.reader`` reads a file as it is. Paths that a user gives go through this module.
 """
 
 import os
@@ -19,12 +19,12 @@ from mcpproxy.trace.short_lines import Lines
 
 
 def open_trace(path: str | os.PathLike[str]) -> Trace:
-    """Open a trace; a journal that a killed session left beside it is recovered first.
+    """Open a trace, after recovering the journal that a killed session may have left beside it.
 
-    A recording in a format of others is read as if it were a trace (see ``mcpproxy.importers.detect``).
+    A recording in a foreign format is read as if it were a trace (see ``mcpproxy.importers.detect``).
 
     Raises:
-        TraceError: there is no trace there, or none that this mcpproxy can read.
+        TraceError: the file does not exist, or this mcpproxy cannot read it.
     """
     name = os.fspath(path)
     first = chain.first_of(name)
@@ -38,18 +38,18 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     except TraceError as fault:
         if fault.fact == NOT_OURS[0] and (found := _foreign(name)):
             return found
-        if trouble and not os.path.lexists(name):  # all that there is of it is the journal
+        if trouble and not os.path.lexists(name):  # only the journal exists
             raise TraceError(name, None, trouble, "nothing of it can be read") from None
         raise
 
 
 def _recovered(first: str) -> tuple[str, str]:
-    """Finish a recording from the journal beside it, or a copy of both where they are not ours to change.
+    """Complete a recording from its journal, or complete a copy of both if we may not change them.
 
     Returns:
-        The first file of the copy, if one was made, and what there is to say of the journal.
+        The first file of the copy, if one was made, and a note on the journal.
     """
-    # Not at the top: few traces need it.
+    # Imported here because few traces need it.
     from mcpproxy.recorder.foreign_journals import ForeignJournalError
     from mcpproxy.recorder.recovery import recover, recover_copy
 
@@ -76,9 +76,9 @@ def _foreign(name: str) -> Trace | None:
 
 
 def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:
-    """The recording from its beginning, then what is added, until it is closed or nobody adds any more.
+    """Yield the recording from its start, then what is added, until it is closed or its writer is gone.
 
-    ``poll_s`` is how long to wait before looking again, in seconds.
+    ``poll_s`` is the polling interval in seconds.
 
     Raises:
         TraceError: as ``open_trace`` and ``Trace.events``.
@@ -86,11 +86,11 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
     name = os.fspath(path)
     first = chain.first_of(name)
     trace = _wait_for_trace(first, poll_s)
-    if type(trace) is not Trace or trace.is_copy:  # nobody goes on with it
+    if type(trace) is not Trace or trace.is_copy:  # nobody appends to it
         yield from trace.events()
         return
     files = [first]
-    for name in files:  # it grows on the way
+    for name in files:  # the list grows during iteration
         for record in _follow_file(name, first, trace, poll_s):
             if isinstance(record, Continued):
                 following = os.path.join(os.path.dirname(first), record.file)
@@ -103,7 +103,7 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
 
 def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator[Event | Finding | Continued]:
     while not os.path.exists(name) and _is_under_way(first):
-        time.sleep(poll_s)  # its name is known a moment before it is there
+        time.sleep(poll_s)  # the name is known a moment before the file exists
     with open_file(name) as file:
         number = 0
         line = b""
@@ -139,11 +139,11 @@ def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator
             elif _is_under_way(first):
                 time.sleep(poll_s)
             else:
-                is_over = True  # the journal goes when the trace is closed: look once more
+                is_over = True  # closing the trace removes the journal: look once more
 
 
 def _wait_for_trace(name: str, poll_s: float) -> Trace:
-    """The trace, as soon as the recorder that is starting has written its header."""
+    """Wait until the starting recorder has written the header, and open the trace."""
     while True:
         try:
             return open_trace(name)
@@ -154,10 +154,10 @@ def _wait_for_trace(name: str, poll_s: float) -> Trace:
 
 
 def _is_under_way(first: str) -> bool:
-    """Whether somebody records into it; what was left behind by a recorder that was killed is completed.
+    """Whether a recorder is still writing it; what a killed recorder left is completed.
 
     Raises:
-        TraceError: that cannot be done.
+        TraceError: it cannot be completed.
     """
     if not os.path.isdir(journal.folder(first)):
         return False

@@ -1,12 +1,12 @@
-"""The pytest plugin: MCP recordings as fixtures, in the way of VCR.
+"""The pytest plugin: MCP recordings as fixtures, in the style of VCR.
 
     @pytest.mark.mcp_recording("weather", command=["python", "weather.py"])
     def test_forecast(mcp_recording, mcp_findings):
         with Client(mcp_recording.command) as client:
             assert client.call_tool("forecast", {"city": "Oslo"})
 
-The first run records the server, later ones replay it. pytest loads this in every run, so nothing of
-mcpproxy is imported before a test asks for a fixture.
+The first run records the server; later runs replay it. pytest loads this module in every run, so nothing
+of mcpproxy is imported before a test requests a fixture.
 """
 
 import os
@@ -26,7 +26,7 @@ MODES: Final = ("once", "none", "all", "new")
 LEVELS: Final = ("error", "warning", "info")
 
 _RECORDED: Final = pytest.StashKey[set[Path]]()
-"""The recordings that this run has written: a second test that shares one adds to it."""
+"""The recordings written by this run. A second test that shares one adds to it."""
 _RECORDING: Final = pytest.StashKey["McpRecording"]()
 _FINDINGS: Final = pytest.StashKey["McpFindings"]()
 _JUDGED: Final = pytest.StashKey[bool]()
@@ -34,7 +34,7 @@ _OUTSIDE_A_NAME: Final = re.compile(r"[^\w.\[\]=,+-]+")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--mcp-record``, and where recordings lie."""
+    """Add ``--mcp-record`` and the setting for the recordings folder."""
     group = parser.getgroup("mcpproxy", "MCP recordings")
     group.addoption(
         "--mcp-record",
@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marks."""
+    """Register the marks."""
     config.stash[_RECORDED] = set()
     for line in (
         "mcp_recording(name=None, *, command=None, url=None): the recording of this test, and the server to "
@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def mcp_recording(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> "Generator[McpRecording]":
-    """A recording that stands in for a server: ``.command`` and ``.url`` are for any client."""
+    """A recording that replaces a server. ``.command`` and ``.url`` work with any client."""
     from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import McpRecording, does
 
@@ -95,7 +95,7 @@ def mcp_recording(
 
 @pytest.fixture
 def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") -> "McpFindings":
-    """Fails the test if what its client and its server said breaks a rule of the protocol."""
+    """Fail the test if its client or its server breaks a rule of the protocol."""
     from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import McpFindings
 
@@ -111,7 +111,7 @@ def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """A test fails itself if its sessions are over by then; else the end of its fixtures fails."""
+    """Fail the test itself if its sessions have ended by then; otherwise fixture teardown fails."""
     recording = item.stash.get(_RECORDING, None)
     try:
         result = yield
@@ -125,7 +125,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _trouble(item: pytest.Item, recording: "McpRecording") -> str:
-    """All that was wrong, told once."""
+    """Return all problems, each reported once."""
     from mcpproxy.errors import McpProxyError
 
     if item.stash.get(_JUDGED, False):
@@ -141,7 +141,7 @@ def _trouble(item: pytest.Item, recording: "McpRecording") -> str:
 
 
 def _path(node: pytest.Item, name: str | None) -> Path:
-    """Where the recording of a test lies; its own name is that of its module and its function."""
+    """Return the path of a test's recording; the default name is made of its module and function."""
     if not name:
         within = node.nodeid.partition("::")[2].replace("::", ".")
         name = f"{node.path.stem}/{_OUTSIDE_A_NAME.sub('-', within)}"
@@ -152,7 +152,7 @@ def _path(node: pytest.Item, name: str | None) -> Path:
 def _marked(
     node: pytest.Item, mark: str, positional: tuple[str, ...], named: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The arguments of a mark: those at the test before those at its class and its module."""
+    """Return the arguments of a mark; those on the test override those on its class and module."""
     found: dict[str, Any] = {}
     for one in node.iter_markers(mark):
         given: dict[str, Any] = {**dict(zip(positional, one.args, strict=False)), **one.kwargs}

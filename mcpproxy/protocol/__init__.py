@@ -1,6 +1,6 @@
 """The protocol as data and pure functions: messages, revisions, methods, shapes, rules.
 
-For people who register tools or answer calls, these are at hand without knowing the modules:
+For code that registers tools or answers calls, these functions can be imported from here:
 ``extensions``, ``validate_server_info``, ``validate_tool_call``, ``validate_tool_result``.
 """
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # Not imported before somebody asks: every wrapped server's start passes through this package.
+    # Imported on first use, because every wrapped server imports this package at its start.
     if name in __all__:
         from mcpproxy.protocol import registration
 

@@ -1,8 +1,8 @@
-"""The Agent Client Protocol as data: how it opens, its methods, what each must have been offered.
+"""The Agent Client Protocol as data: its handshake, its methods, the capability each method needs.
 
 ACP is a second protocol on JSON-RPC and newline-delimited stdio: an editor (the client) starts an agent
 (the server of the connection) and hands it a list of MCP servers. Version 1 is stable, version 2 a draft.
-A method that only the unstable part of a version has is known here, so that nobody is accused of it.
+Methods of the unstable part of a version are listed here too, so that their use is not reported.
 
 Source: https://agentclientprotocol.com/protocol/v1/overview
 """
@@ -19,7 +19,7 @@ Kind = Literal["request", "notification"]
 
 FIRST, SECOND = ACP
 
-# The columns 1 and 2: "yes", "-" for a version without it, "draft" for one that may get it.
+# The columns 1 and 2: "yes", "-" if the version lacks it, "draft" if it may get it.
 _METHODS: Final = """
 method                      sender  kind          1      2
 
@@ -57,9 +57,9 @@ $/cancel_request            both    notification  yes    yes
 """
 
 DRAFT_PREFIXES: Final = ("providers/", "nes/", "document/", "mcp/", "_", "$/")
-"""Names that are never unknown: unstable parts of the protocol, extensions, optional notifications."""
+"""Names never reported as unknown: unstable parts of the protocol, extensions, optional notifications."""
 
-# Methods that the receiver must have offered, by the path of the capability.
+# Methods that need a capability of the receiver, with the path of that capability.
 _GATES: Final = """
 method                  1                            2
 
@@ -96,7 +96,7 @@ _FLAGS: Final = frozenset(
         "terminal",
     }
 )
-"""Capabilities that are declared as ``true``. All others are objects, empty ones included."""
+"""Capabilities declared as ``true``. All others are objects, which may be empty."""
 
 TRANSPORTS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
@@ -104,7 +104,7 @@ TRANSPORTS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         SECOND: {"stdio": "session.mcp.stdio", "http": "session.mcp.http"},
     }
 )
-"""Per version, the transports to an MCP server that need a capability of the agent, and which.
+"""Per version, the transports to an MCP server that need a capability of the agent, with that capability.
 
 stdio needs none in version 1; version 2 has no SSE.
 """
@@ -123,7 +123,7 @@ CONTENT: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         },
     }
 )
-"""Per version, the types of content block in a prompt that need a capability, and which."""
+"""Per version, the prompt content block types that need a capability, with that capability."""
 
 DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
     {FIRST: "sessionCapabilities.additionalDirectories", SECOND: "session.additionalDirectories"}
@@ -140,7 +140,7 @@ USES_SESSION: Final = (
     "session/set_config_option",
     "session/close",
 )
-"""What a client may only send for a session that is open."""
+"""Messages that a client may send only for an open session."""
 
 STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 
@@ -155,7 +155,7 @@ REQUIRED: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
         (SECOND, "session/prompt"): ("sessionId", "prompt"),
     }
 )
-"""Members without which a request about a session means nothing."""
+"""Members that a request about a session cannot do without."""
 
 PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -169,20 +169,20 @@ PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "session/update": ("update/locations/*/path", "update/content/*/path"),
     }
 )
-"""Where the params of a method name a file or a folder; ``*`` is each element of a list."""
+"""Paths in the params of a method that hold a file or folder name; ``*`` is each element of a list."""
 
 
 class AcpMethod(NamedTuple):
-    """Who sends it, as what."""
+    """The sender of a method and the kind of message."""
 
     sender: str  # "client", "server" or "both"
     kind: Kind
 
 
 def opens(params: object) -> bool:
-    """Whether the params of an ``initialize`` are those of ACP: a version that is a small integer.
+    """Whether the params of ``initialize`` are those of ACP: the version is a small integer.
 
-    An MCP client that writes its version as a number gives itself away by the members it sends beside.
+    An MCP client that writes its version as a number is recognised by its other members.
     """
     if not isinstance(params, dict):
         return False
@@ -195,36 +195,36 @@ def opens(params: object) -> bool:
 
 
 def opens_midway(method: str, sender: str) -> bool:
-    """Whether a first message with this method tells ACP from MCP: no revision of MCP has the name."""
+    """Whether a first message with this method shows that the protocol is ACP: MCP never defines it."""
     found = _methods().get((method, FIRST)) or _methods().get((method, SECOND))
     return method.startswith("session/") and found is not None and found.sender == sender
 
 
 def named(version: JSON) -> tuple[str, ...]:
-    """The versions that ``protocolVersion`` may mean: the one it names, all if it is no number.
+    """Return the versions that ``protocolVersion`` may mean: the named one, or all if it is no number.
 
-    A version that nobody has published yet has a name and no requirements.
+    An unpublished version has a name and no requirements.
     """
     return (f"acp-{version}",) if type(version) is int else ACP
 
 
 def method(name: str, version: str) -> AcpMethod | None:
-    """``name`` as ``version`` defines it, drafts included; ``None`` if it does not."""
+    """Return ``name`` as ``version`` defines it, drafts included; ``None`` if it does not."""
     return _methods().get((name, version))
 
 
 def owners(name: str) -> tuple[str, ...]:
-    """The versions that define ``name``."""
+    """Return the versions that define ``name``."""
     return tuple(version for version in ACP if (name, version) in _methods())
 
 
 def gate(name: str, version: str) -> str | None:
-    """The capability that the receiver of method ``name`` must have declared, if it needs one."""
+    """Return the capability that the receiver of method ``name`` must have declared, if any."""
     return _gates().get((name, version))
 
 
 def declares(declared: JSONObject, path: str) -> bool:
-    """Whether ``declared`` holds what ``path`` names. What is absent, null or of another type is not."""
+    """Whether ``declared`` has the capability at ``path``. Absent, null or mistyped values do not count."""
     found: JSON = declared
     for name in path.split("."):
         if not isinstance(found, dict):
@@ -236,7 +236,7 @@ def declares(declared: JSONObject, path: str) -> bool:
 
 
 def reach(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
-    """Each value that ``path`` leads to, with its JSON Pointer below ``value``."""
+    """Yield each value at ``path`` with its JSON Pointer relative to ``value``."""
     name, _, rest = path.partition("/")
     if name == "*":
         found = list(enumerate(value)) if isinstance(value, list) else []
@@ -250,7 +250,7 @@ def reach(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
 
 
 def is_absolute(path: str) -> bool:
-    """Whether ``path`` is absolute on a Unix or a Windows machine; we cannot know which it is."""
+    """Whether ``path`` is absolute on Unix or Windows; we cannot know which one the peer uses."""
     drive = len(path) > 2 and path[0].isalpha() and path[1] == ":" and path[2] in "\\/"
     return path.startswith(("/", "\\\\")) or drive
 

@@ -1,17 +1,15 @@
 """JSON-RPC 2.0 messages as MCP sends them: bytes in, one of six shapes out.
 
-Parsing accuses nobody. A request whose id is a list is still the request it was meant to be; the
-checks say what is wrong with it. Only what cannot be told apart (a method *and* a result, no member
-at all) is ``Malformed``.
+Parsing reports no faults. A request whose id is a list is still parsed as a request; the checks report
+the fault. Only an ambiguous object (a method *and* a result, no member at all) is ``Malformed``.
 
-The bytes are the truth: orjson reads integers beyond 64 bits as floats and folds repeated member
-names, so an id that came out as a float is read again exactly.
+The bytes are authoritative: orjson reads integers beyond 64 bits as floats and merges repeated member
+names, so an id that was parsed as a float is read again exactly.
 
-The shapes that every message makes are not frozen, although nobody changes them: freezing would
-treble the time it takes to make one. A message is ``regular`` if the members around its contents are as
-they should be (the version, the id, params or a result that is an object), which most are, and it ``repeats``
-unless it is certain that no object in its text holds one name twice. Who looks for faults there can pass by
-the others.
+The message classes are not frozen, although no code changes them: freezing would triple the time to create
+one. A message is ``regular`` if its envelope is correct (the version, the id, params or a result that is an
+object), as most are. It ``repeats`` unless it is certain that no object in its text has a name twice.
+Checks for such faults can skip all other messages.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#messages
 """
@@ -33,7 +31,7 @@ RequestId: TypeAlias = int | str
 
 
 class Absent(Enum):
-    """The value of a member that is not there, which is not the same as null."""
+    """The value of an absent member, which differs from null."""
 
     ABSENT = "absent"
 
@@ -45,7 +43,7 @@ ABSENT: Final = Absent.ABSENT
 
 
 class Flaw(Enum):
-    """Why bytes are no JSON-RPC message."""
+    """Why bytes are not a JSON-RPC message."""
 
     EMPTY = "the frame is empty"
     NOT_JSON = "the frame is not JSON"
@@ -59,7 +57,7 @@ class Flaw(Enum):
 
 @slotted()
 class Request:
-    """A method with an id. ``id`` is ``None`` when the member is no string and no integer."""
+    """A method with an id. ``id`` is ``None`` if the member is neither a string nor an integer."""
 
     value: JSONObject
     method: str
@@ -71,7 +69,7 @@ class Request:
 
 @slotted()
 class Notification:
-    """A method that asks for no answer. A stray ``id`` stays visible in ``value``."""
+    """A method without an answer. A stray ``id`` stays visible in ``value``."""
 
     value: JSONObject
     method: str
@@ -114,7 +112,7 @@ Single: TypeAlias = Request | Notification | Response | ErrorResponse | Malforme
 
 @slotted(frozen=True)
 class Batch:
-    """A JSON array; each element parsed for itself."""
+    """A JSON array; each element is parsed separately."""
 
     items: tuple[Single, ...]
 
@@ -122,13 +120,13 @@ class Batch:
 Message: TypeAlias = Single | Batch
 
 _MAX_ID_DIGITS: Final = 1_000
-"""A longer number is no id: ``1e999999999`` would take hours to write out."""
+"""A longer number is not an id: ``1e999999999`` would take hours to write out."""
 
 Kind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
 
 
 def parse(raw: bytes) -> Message:
-    """Read one frame. Never raises, whatever the bytes."""
+    """Parse one frame. Never raises, for any bytes."""
     try:
         value: JSON = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -137,12 +135,12 @@ def parse(raw: bytes) -> Message:
             return Malformed(reread)
         return _shape(reread[0], raw)
     if type(value) is dict:
-        # Most peers write as orjson does: then nothing was lost, no digit and no name.
+        # Most peers write JSON as orjson does: then no digit and no name was lost.
         try:
             if orjson.dumps(value) == raw:
                 return classify(value, value, repeats=False)
         except orjson.JSONEncodeError:
-            pass  # it nests deeper than is written
+            pass  # nested deeper than orjson can write
     if raw.translate(_DIGITS).find(_TWENTY) >= 0:
         reread = _reread(raw)
         return _shape(value if isinstance(reread, Flaw) else reread[0], raw)
@@ -151,7 +149,7 @@ def parse(raw: bytes) -> Message:
 
 _TWENTY: Final = b"0" * 20
 _DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
-"""Every digit as 0 and all else as a space: twenty digits are found in a tenth of a regex's time."""
+"""Maps digits to 0 and all else to a space: this finds twenty digits in a tenth of a regex's time."""
 
 
 def _shape(value: JSON, raw: bytes) -> Message:
@@ -173,14 +171,14 @@ def _shape(value: JSON, raw: bytes) -> Message:
 
 
 def _is_rounded(value: JSON) -> bool:
-    """Whether the id is a number that a float may have changed."""
+    """Whether the id is a number that conversion to float may have changed."""
     id = value.get("id") if type(value) is dict else None
     return type(id) is float and abs(id) >= 2**53
 
 
 def _exact(raw: bytes) -> Any:
-    """The frame read once more, with numbers as they were written."""
-    from decimal import Decimal  # a third of a megabyte, for ids that hardly anybody writes
+    """Parse the frame again, with numbers as they were written."""
+    from decimal import Decimal  # a third of a megabyte, for ids that hardly any peer writes
 
     try:
         return json.loads(raw, parse_float=Decimal)
@@ -189,10 +187,10 @@ def _exact(raw: bytes) -> Any:
 
 
 def parse_leniently(raw: bytes) -> Message | None:
-    """Read what is no proper JSON text the way forgiving peers do.
+    """Parse invalid JSON text in the way that lenient peers do.
 
-    Bytes that are not UTF-8 are replaced, NaN and Infinity are numbers. ``None`` if even that makes
-    no object or array.
+    Bytes that are not UTF-8 are replaced, NaN and Infinity are numbers. ``None`` if the result is
+    still not an object or array.
     """
     try:
         value: JSON = json.loads(raw.decode("utf-8", "replace"), parse_int=integer)
@@ -202,7 +200,7 @@ def parse_leniently(raw: bytes) -> Message | None:
 
 
 def _reread(raw: bytes) -> tuple[JSON] | Flaw:
-    """What orjson refused, read by a more patient parser: a lone surrogate escape is JSON too."""
+    """Parse what orjson rejected with a more lenient parser: a lone surrogate escape is JSON too."""
     if not raw.strip(b" \t\r\n"):
         return Flaw.EMPTY
     try:
@@ -218,7 +216,7 @@ def _reread(raw: bytes) -> tuple[JSON] | Flaw:
 
 
 def integer(digits: str) -> int | float:
-    """A whole number; one of absurd length, which int() may refuse, as a float like orjson's."""
+    """Parse a whole number; a very long one, which int() may reject, becomes a float as in orjson."""
     return int(digits) if len(digits) <= _MAX_ID_DIGITS else float(digits)
 
 
@@ -227,9 +225,9 @@ def _refuse_constant(name: str) -> None:
 
 
 def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
-    """Tell by its members which kind of message an object is.
+    """Determine from its members which kind of message an object is.
 
-    ``exact`` is the same object with its id as it was written, where that matters. ``repeats``: see above.
+    ``exact`` is the same object with its id as written, where that matters. ``repeats``: see the module.
     """
     method = value.get("method", ABSENT)
     regular = value.get("jsonrpc") == "2.0"
@@ -252,7 +250,7 @@ def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
         regular = False
     if id is ABSENT:
         return Notification(value, method, params, regular, repeats)
-    # A notification name with an id is a notification with one member too many: nobody answers it.
+    # A notification name with an id is a notification with one extra member: no peer answers it.
     if method.startswith("notifications/"):
         return Notification(value, method, params, False, repeats)
     if type(id) is int or type(id) is str:
@@ -265,9 +263,9 @@ def _id_in(exact: Any) -> Any:
 
 
 def request_id(value: "JSON | Decimal") -> RequestId | None:
-    """``value`` as a request id, ``None`` if it is neither a string nor a whole number.
+    """Return ``value`` as a request id, ``None`` if it is neither a string nor a whole number.
 
-    ``1`` and ``1.0`` are the same JSON number; ``1`` and ``"1"`` are two ids.
+    ``1`` and ``1.0`` are the same JSON number; ``1`` and ``"1"`` are different ids.
     """
     if type(value) is int or type(value) is str:
         return value

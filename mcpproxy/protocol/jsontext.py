@@ -1,4 +1,4 @@
-"""What only the text of a frame shows, and a parser hides: repeated names, JSON that stops halfway.
+"""Faults visible only in the text of a frame, not in the parsed value: repeated names, truncated JSON.
 
 Source: RFC 8259 section 4, the names within an object should be unique.
 """
@@ -15,14 +15,14 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import token
 
 LIMIT: Final = 20
-"""No more repeated names than this are told of one frame."""
+"""The maximum number of repeated names reported for one frame."""
 
 PREFIX_BYTES: Final = 1 << 20
-"""A longer text is not looked at to see whether it stops halfway."""
+"""Longer texts are not checked for truncation."""
 
 
 def written(value: JSON) -> bytes:
-    """``value`` as JSON without spaces, so that equal ones are equal to the letter; empty if it has none."""
+    """Return ``value`` as compact JSON, so that equal values give equal bytes; empty if that fails."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -30,7 +30,7 @@ def written(value: JSON) -> bytes:
 
 
 def unescaped(inside: str) -> str:
-    """What stands between the quotes of a JSON string, as it is meant; as it stands if that is no JSON."""
+    """Unescape the text between the quotes of a JSON string; return it unchanged if it is not valid JSON."""
     if "\\" not in inside:
         return inside
     try:
@@ -40,26 +40,26 @@ def unescaped(inside: str) -> str:
 
 
 def may_repeat(raw: bytes, value: JSON) -> bool:
-    """Whether ``repeated_names`` may find any, told in a fraction of its time."""
+    """Whether ``repeated_names`` may find any, in a fraction of its time."""
     try:
-        # A repeated name costs the parsed value a colon, and nothing gives it one but an escape.
+        # A repeated name removes a colon from the parsed value; only an escape can add one.
         if raw.count(b":") != orjson.dumps(value).count(b":"):
             return True
     except orjson.JSONEncodeError:
-        return True  # a number or a nesting that only the other parser knows
+        return True  # a number or a nesting depth that only the other parser accepts
     return raw.find(b"\\u003") >= 0 and (b"\\u003a" in raw or b"\\u003A" in raw)
 
 
 def repeated_names(raw: bytes, value: JSON) -> list[str]:
-    """JSON Pointers of the members whose name occurs more than once in their object.
+    """Return JSON Pointers of the members whose name occurs more than once in their object.
 
-    ``value`` is what ``raw`` parsed to, where the last of the members with one name has won. Empty
-    for text that cannot be read as JSON after all.
+    ``value`` is the parsed ``raw``, in which the last member of a name wins. The list is empty for text
+    that is not JSON.
     """
     if not may_repeat(raw, value):
         return []
     try:
-        # Numbers only have to be swallowed: int() refuses those with thousands of digits.
+        # The numbers do not matter, and int() rejects those with thousands of digits.
         tree: object = json.loads(raw, object_pairs_hook=_Members, parse_int=float)
     except (ValueError, RecursionError):
         return []
@@ -67,7 +67,7 @@ def repeated_names(raw: bytes, value: JSON) -> list[str]:
 
 
 class _Members(list["tuple[str, object]"]):
-    """An object with every member that was written, in order."""
+    """An object with every member in its written order."""
 
 
 _Open: TypeAlias = "tuple[str, object]"
@@ -112,7 +112,7 @@ _SPACE: Final = pattern(r"[ \t\r\n]*")
 
 
 def several_texts(raw: bytes) -> bool:
-    """Whether ``raw`` is more than one JSON text, one after the other, of which two are objects."""
+    """Whether ``raw`` is several consecutive JSON texts, at least two of them objects."""
     if not raw.lstrip().startswith(b"{") or len(raw) > PREFIX_BYTES:
         return False
     decoder, objects, position = json.JSONDecoder(parse_int=float), 0, 0
@@ -132,11 +132,11 @@ _CLOSES: Final = {b"}": b"{", b"]": b"["}
 
 
 def unclosed(text: bytes) -> bool:
-    """Whether ``text`` begins a JSON object or array and ends before it does.
+    """Whether ``text`` begins a JSON object or array but ends before its end.
 
-    True of the first line of pretty-printed JSON, false of a whole value, of a log line that happens
-    to begin with a bracket and of text longer than ``PREFIX_BYTES``. Looks at tokens and brackets
-    alone: whether commas and colons stand where they should is not asked.
+    True for the first line of pretty-printed JSON. False for a whole value, for a log line that happens
+    to begin with a bracket and for text longer than ``PREFIX_BYTES``. Only tokens and brackets are
+    checked, not the places of commas and colons.
     """
     if len(text) > PREFIX_BYTES:
         return False

@@ -3,21 +3,21 @@
 Theory
 ======
 
-A stateful session has one machine with two players. The client opens (``initialize``), the server
-answers, the client confirms (``notifications/initialized``); from then on both may ask anything.
+A stateful session has one state machine for both peers. The client opens (``initialize``), the server
+answers, the client confirms (``notifications/initialized``); after that both may send any request.
 The specification restricts *requests* before that point, exempts pings both ways, and leaves other
-notifications alone, so only these things are inputs here. Everything else passes without a step.
+notifications alone, so only these are inputs here. Everything else changes no state.
 
-We watch; we cannot refuse. The table is therefore total: every input in every state has a step, and
-a forbidden one says which requirement it breaks *and where to carry on*, chosen so that one mistake
-is told once. A client that skips the handshake breaks one requirement with its first request, not
-one with each: it moves to ``SKIPPED``, where requests are as they are.
+The proxy observes and cannot refuse. The table is therefore total: every input has a step in every state.
+A forbidden step names the broken requirement *and the next state*, chosen so that one mistake is reported
+once. A client that skips the handshake breaks a requirement only with its first request: the state becomes
+``SKIPPED``, in which requests are allowed.
 
-``UNKNOWN`` is where we stand when something was not seen (a gap, a recording that starts late):
-nothing is forbidden there, and the next handshake leads out.
+``UNKNOWN`` is the state after something was not seen (a gap, a recording that starts late): nothing is
+forbidden in it, and the next handshake ends it.
 
-Stateless requests (2026-07-28) never enter this machine; neither does a ``server/discover`` probe.
-One process may serve both eras side by side.
+Stateless requests (2026-07-28) and ``server/discover`` probes never enter this machine. One process may
+serve both eras at the same time.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
 """
@@ -29,20 +29,20 @@ from typing import Final, NamedTuple, TypeAlias
 
 
 class State(IntEnum):
-    """How far the handshake has come."""
+    """The progress of the handshake."""
 
     IDLE = auto()  # nothing but pings and notifications so far
     INITIALIZING = auto()  # initialize is unanswered
     NEGOTIATED = auto()  # initialize has its result; initialized has not come
-    EAGER = auto()  # as NEGOTIATED, but the client already works
+    EAGER = auto()  # as NEGOTIATED, but the client already sends requests
     OPERATING = auto()  # the handshake is complete
     FAILED = auto()  # initialize was refused
-    SKIPPED = auto()  # the client works without a handshake
+    SKIPPED = auto()  # the client sends requests without a handshake
     UNKNOWN = auto()  # something was not seen
 
 
 class Input(IntEnum):
-    """What moves the machine."""
+    """The inputs of the state machine."""
 
     INITIALIZE = auto()
     INITIALIZE_RESULT = auto()
@@ -57,7 +57,7 @@ Breaks: TypeAlias = tuple[str, str]
 
 
 class Step(NamedTuple):
-    """Where an input leads and which (rule, requirement) it breaks, if any."""
+    """The next state, and the (rule, requirement) that the input breaks, if any."""
 
     to: State
     breaks: Breaks | None = None
@@ -157,4 +157,4 @@ QUIET: Final = frozenset(
     for state, steps in TRANSITIONS.items()
     if all(steps[input] == Step(state) for input in (_I.PING, _I.CLIENT_REQUEST, _I.SERVER_REQUEST))
 )
-"""The states in which a request that does not open a session means nothing to the handshake."""
+"""The states in which a request other than ``initialize`` does not affect the handshake."""

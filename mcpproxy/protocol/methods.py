@@ -1,8 +1,8 @@
 """Which methods exist, who sends them, and which capability must have been declared first.
 
-Two tables, read as text so that they can be compared with the specification line by line. A row
-holds from the revision under ``since`` up to, not including, the one under ``until``; ``-`` leaves
-that end open. A method that has no row for a revision does not exist there: absence is the gate.
+The two tables are text, so that they can be compared with the specification line by line. A row is valid
+from the revision ``since`` up to, not including, ``until``; ``-`` leaves that end open. A method without a
+row for a revision does not exist in it.
 
 Source: the unions ``ClientRequest``, ``ServerRequest``, ``ClientNotification`` and
 ``ServerNotification`` of each revision's schema; the Capabilities section of each feature's page.
@@ -25,7 +25,7 @@ Condition: TypeAlias = Literal["always", "task", "tools", "context", "form", "ur
 
 @slotted(frozen=True)
 class Method:
-    """A method as one revision defines it. ``sender`` is who may send it."""
+    """A method as defined by one revision. ``sender`` is the peer that may send it."""
 
     name: str
     sender: By
@@ -34,11 +34,11 @@ class Method:
 
 @slotted(frozen=True)
 class Need:
-    """A capability that a method rests on.
+    """A capability that a method requires.
 
-    ``declared_by`` is the peer whose declaration counts: client or server, or, for what goes both
-    ways, the receiver or the sender of the message. ``path`` leads into that peer's capabilities,
-    ``resources.subscribe``. ``condition`` says of which params it holds; see ``applies``.
+    ``declared_by`` is the peer that must declare it: client or server or, for methods in both
+    directions, the receiver or sender of the message. ``path`` is a path in that peer's capabilities, such
+    as ``resources.subscribe``. ``condition`` limits it to certain params; see ``applies``.
     """
 
     declared_by: Declarer
@@ -94,9 +94,9 @@ subscriptions/listen                      client  2026-07-28  -
 notifications/subscriptions/acknowledged  server  2026-07-28  -
 """
 
-# A name with a condition, "tools/call?task", stands for those messages only that meet it.
-# From 2026-07-28 on the requests of a server ride inside a result as input requests; what
-# they need has not changed, so their rows stay open.
+# A name with a condition, "tools/call?task", stands only for the messages that meet it.
+# From 2026-07-28 on, the requests of a server are input requests inside a result.
+# They need the same capabilities as before, so their rows stay open.
 _NEEDS: Final = """
 method                                declarer  path                                   since       until
 
@@ -143,7 +143,7 @@ notifications/tasks/status            sender    tasks                           
 INPUT_REQUESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     dict.fromkeys(STATELESS, ("roots/list", "sampling/createMessage", "elicitation/create"))
 )
-"""Per revision, the methods that a server asks for inside a result, never as a frame of its own."""
+"""Per revision, the methods that a server requests inside a result, never in a frame of their own."""
 
 EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -155,16 +155,16 @@ EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         )
     }
 )
-"""Methods that 2026-07-28 leaves to an extension, under the name that both peers declare for it."""
+"""Methods that 2026-07-28 moves to an extension, with the name that both peers declare for it."""
 
 
 def defined(method: str, revision: str) -> Method | None:
-    """``method`` as ``revision`` defines it, ``None`` where that revision does not have it."""
+    """Return ``method`` as ``revision`` defines it, ``None`` if it does not."""
     return _methods().get((method, revision))
 
 
 def known_anywhere(method: str) -> tuple[str, ...]:
-    """The revisions that define ``method``, oldest first; empty for a name no revision has."""
+    """Return the revisions that define ``method``, oldest first; empty for an unknown name."""
     table = _methods()
     return tuple(revision for revision in REVISIONS if (method, revision) in table)
 
@@ -182,27 +182,27 @@ def sends_in_any(sender: str, method: str, kind: Kind, revisions: tuple[str, ...
 
 
 def names(*revisions: str) -> tuple[str, ...]:
-    """Every method that one of ``revisions`` defines."""
+    """Return every method that at least one of ``revisions`` defines."""
     return tuple(dict.fromkeys(name for name, of in _methods() if of in revisions))
 
 
 def kind_of(method: str) -> Kind:
-    """What a method of this name is, whoever defines it."""
+    """Return the kind of message that a method name stands for, in any revision."""
     return "notification" if method.startswith("notifications/") else "request"
 
 
 def needs(method: str, revision: str) -> tuple[Need, ...]:
-    """What must have been declared for ``method`` in ``revision``; empty if nothing is needed."""
+    """Return the capabilities that ``method`` needs in ``revision``; empty if it needs none."""
     return _needs().get((method, revision), ())
 
 
 def applies(need: Need, params: JSON) -> bool:
-    """Whether ``need`` concerns a message with these ``params``, whatever they are."""
+    """Whether ``need`` applies to a message with these ``params``, which may be any value."""
     return _CONDITIONS[need.condition](params if isinstance(params, dict) else {})
 
 
 def first_need(needs: tuple[Need, ...], params: "JSON | Absent") -> Need | None:
-    """The first of ``needs`` that concerns a message with these ``params``."""
+    """Return the first of ``needs`` that applies to a message with these ``params``."""
     for need in needs:
         if need.condition == "always" or applies(need, None if params is ABSENT else params):
             return need
@@ -210,7 +210,7 @@ def first_need(needs: tuple[Need, ...], params: "JSON | Absent") -> Need | None:
 
 
 def declares(capabilities: JSONObject, path: str) -> bool:
-    """Whether ``capabilities`` hold what ``path`` names.
+    """Whether ``capabilities`` has the capability at ``path``.
 
     A flag counts only when it is ``true``. An empty ``elicitation`` object means form mode.
     """
@@ -221,7 +221,7 @@ def declares(capabilities: JSONObject, path: str) -> bool:
         if not isinstance(found, dict) or name not in found:
             return False
         found = found[name]
-    # A peer that writes null or a bare true for an object has declared it, in the wrong shape.
+    # A peer that writes null or true instead of an object has declared it, in the wrong shape.
     return found is True if path.endswith(_FLAGS) else found is not False
 
 

@@ -1,7 +1,7 @@
-"""Values of the body that a stateless request repeats in its headers, and how they are written there.
+"""Body values that a stateless request repeats in its headers, and their notation there.
 
-A tool may ask for arguments in headers with ``x-mcp-header`` in its input schema. What a header cannot
-carry as it stands travels as ``=?base64?...?=``.
+A tool may request arguments in headers with ``x-mcp-header`` in its input schema. A value that a header
+cannot carry unchanged is sent as ``=?base64?...?=``.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
@@ -28,14 +28,14 @@ Path = tuple[str, ...]
 
 _SCHEMA_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _DEPTH: Final = 64
-"""Schemas are followed so deep."""
+"""The maximum depth to which schemas are followed."""
 
 
 @slotted(frozen=True)
 class Mirrors:
-    """What one tool wants in headers: the argument's path and the header's name after ``Mcp-Param-``.
+    """The arguments that one tool wants in headers: their paths and the header names after ``Mcp-Param-``.
 
-    ``faults`` are what is wrong with its annotations, each with the JSON Pointer into the schema.
+    ``faults`` lists the faults of its annotations, each with a JSON Pointer into the schema.
     """
 
     headers: tuple[tuple[Path, str], ...]
@@ -66,7 +66,7 @@ def mirrors(schema: JSON) -> Mirrors:
 
 
 def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool]]:
-    """Every annotated subschema: path, pointer, itself, and whether only ``properties`` lead there."""
+    """Yield every annotated subschema: path, pointer, schema, and whether only ``properties`` lead to it."""
     stack: list[tuple[JSON, Path, str, bool]] = [(schema, (), "", True)]
     while stack:
         value, path, pointer, reached = stack.pop()
@@ -93,7 +93,7 @@ def _token(name: str) -> str:
 
 
 def argument(arguments: JSON, path: Path) -> JSON:
-    """The argument at ``path``, ``None`` if it is null or not there: both go without a header."""
+    """Return the argument at ``path``, ``None`` if it is null or absent: neither has a header."""
     for name in path:
         if not isinstance(arguments, dict):
             return None
@@ -102,7 +102,7 @@ def argument(arguments: JSON, path: Path) -> JSON:
 
 
 def decoded(header: str) -> str | None:
-    """The text that a header value stands for; ``None`` if it says base64 and is none."""
+    """Return the decoded text of a header value; ``None`` if it is marked as base64 but is not."""
     found = _SENTINEL.fullmatch(header)
     if found is None:
         return header
@@ -113,7 +113,7 @@ def decoded(header: str) -> str | None:
 
 
 def encoding_fault(header: str) -> str:
-    """What is wrong with the way a header value is written; empty if nothing is."""
+    """Describe the fault in the encoding of a header value; empty if there is none."""
     if _UNSAFE.search(header):
         return "holds characters that only base64 may carry"
     if decoded(header) is None:
@@ -124,7 +124,7 @@ def encoding_fault(header: str) -> str:
 
 
 def same(header: str, value: JSON) -> bool:
-    """Whether a decoded header says what the body says; numbers are compared as numbers."""
+    """Whether a decoded header equals the body value; numbers are compared as numbers."""
     match value:
         case bool():
             return header == ("true" if value else "false")

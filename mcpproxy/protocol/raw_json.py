@@ -1,8 +1,8 @@
-"""JSON changed as text: what is to change is replaced, and every other byte stays.
+"""Edit JSON as text: only the changed parts are replaced, and every other byte stays.
 
-To read a message and write it again loses something, and fails for some of what a parser reads: integers
-beyond 64 bits, half a surrogate pair, repeated names, hundreds of levels. So whatever is made of a peer's
-message is cut out of its bytes. All that is taken here has been read as JSON before.
+Parsing a message and writing it again loses information and fails for some valid input: integers beyond 64
+bits, half a surrogate pair, repeated names, hundreds of levels. So messages derived from a peer's message
+are made from its bytes. All input of these functions has been parsed as JSON before.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from mcpproxy.protocol.jsonrpc import JSON
 
 Path: TypeAlias = tuple[str, ...]
-"""Names of members, from the outermost object inwards."""
+"""Member names, from the outermost object inwards."""
 
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _BRACKET: Final = re.compile(rb'[{}\[\]]|"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -22,7 +22,7 @@ _SCALAR: Final = re.compile(rb"[^\s,\]}]++")
 
 
 def spliced(raw: bytes, edits: Mapping[Path, bytes]) -> bytes:
-    """The JSON object ``raw`` with the values at these paths replaced; a path that is not there is left."""
+    """Return the JSON object ``raw`` with the values at these paths replaced; absent paths are ignored."""
     places = [(span, new) for path, new in edits.items() if (span := find(raw, path))]
     for (start, end), new in sorted(places, reverse=True):
         raw = raw[:start] + new + raw[end:]
@@ -30,7 +30,7 @@ def spliced(raw: bytes, edits: Mapping[Path, bytes]) -> bytes:
 
 
 def find(raw: bytes, path: Path) -> tuple[int, int] | None:
-    """Where in the JSON object ``raw`` the value at ``path`` stands; of a repeated member the last."""
+    """Return the position of the value at ``path`` in ``raw``; of a repeated member the last."""
     at = _space(raw, 0)
     end = len(raw)
     for name in path:
@@ -45,18 +45,18 @@ def find(raw: bytes, path: Path) -> tuple[int, int] | None:
 
 
 def taken(raw: bytes, path: Path) -> bytes | None:
-    """The bytes of the value at ``path``."""
+    """Return the bytes of the value at ``path``."""
     span = find(raw, path)
     return raw[slice(*span)] if span else None
 
 
 def written(value: JSON) -> bytes:
-    """A scalar as JSON text, for where its own bytes are not known."""
+    """Return a scalar as JSON text, for use when its original bytes are unknown."""
     return json.dumps(value).encode()
 
 
 def elements(raw: bytes) -> Iterator[bytes]:
-    """The elements of the JSON array ``raw``, each as it stands there."""
+    """Yield the elements of the JSON array ``raw``, each as its original bytes."""
     at = _space(raw, _space(raw, 0) + 1)
     while (end := _value_end(raw, at)) is not None:
         yield raw[at:end]
@@ -67,9 +67,9 @@ def elements(raw: bytes) -> Iterator[bytes]:
 
 
 def put(raw: bytes, path: Path, text: bytes) -> bytes:
-    """The JSON object ``raw`` with ``text`` at ``path``, whether there is something or not.
+    """Return the JSON object ``raw`` with ``text`` at ``path``, replacing any existing value.
 
-    What stands in the way of the path and is no object is replaced.
+    A value on the path that is not an object is replaced.
     """
     name, *below = path
     old = taken(raw, (name,))
@@ -84,7 +84,7 @@ def put(raw: bytes, path: Path, text: bytes) -> bytes:
 
 
 def renamed(raw: bytes, names: Mapping[str, str]) -> bytes:
-    """The JSON object ``raw`` with its own members called what ``names`` says; the values stay."""
+    """Return the JSON object ``raw`` with its top-level members renamed by ``names``; the values stay."""
     members = (
         written(names.get(name, name)) + b":" + raw[start:end]
         for name, start, end in _members(raw, _space(raw, 0))
@@ -93,7 +93,7 @@ def renamed(raw: bytes, names: Mapping[str, str]) -> bytes:
 
 
 def _members(raw: bytes, at: int) -> Iterator[tuple[str, int, int]]:
-    """The members of the object that begins at ``at``: name, and where the value begins and ends."""
+    """Yield the members of the object that begins at ``at``: name, start and end of the value."""
     if raw[at : at + 1] != b"{":
         return
     at = _space(raw, at + 1)

@@ -1,7 +1,7 @@
-"""What somebody can ask before they register a tool or answer a call: is this object as it should be?
+"""Validate an object before a tool is registered or a call is answered.
 
-Pure functions over one object at a time, for servers, gateways and registries that hold the object
-but no session. ``extensions`` names what the protocol does not define; the others say what is wrong.
+Pure functions over one object, for servers, gateways and registries that have no session. ``extensions``
+lists members that the protocol does not define; the other functions list problems.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
@@ -32,7 +32,7 @@ KINDS: Final[Mapping[str, str]] = {
     "icon": "Icon",
     "root": "Root",
 }
-"""The kinds of object by which people ask, and the type each has in the schema."""
+"""The accepted kinds of object, and the schema type of each."""
 
 SEMVER: Final = pattern(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z.-]+)?"
@@ -41,7 +41,7 @@ SEMVER: Final = pattern(
 
 @slotted(frozen=True)
 class Problem:
-    """One thing about an object: how bad it is, where in the object (a JSON Pointer), and what."""
+    """One problem of an object: its severity, its place (a JSON Pointer) and its description."""
 
     severity: Literal["error", "warning", "info"]
     pointer: str
@@ -55,7 +55,7 @@ def extensions(obj: JSON, kind: str, revision: str = LATEST) -> list[str]:
     protocol leaves open (``_meta``, JSON Schemas) holds no extensions.
 
     Raises:
-        LookupError: no such kind in this revision.
+        LookupError: this revision has no such kind.
     """
     return list(extras(obj, KINDS.get(kind, kind), revision))
 
@@ -63,7 +63,7 @@ def extensions(obj: JSON, kind: str, revision: str = LATEST) -> list[str]:
 def validate_server_info(info: JSON, revision: str = LATEST) -> list[Problem]:
     """What is wrong with a ``serverInfo`` (or ``clientInfo``) object.
 
-    A name that is empty is an error; a version that is not one of Semantic Versioning is a note.
+    An empty name is an error; a version that does not follow Semantic Versioning is a note.
     """
     found = _misshapen(info, "Implementation", revision)
     if found or not isinstance(info, dict):
@@ -79,7 +79,7 @@ def validate_server_info(info: JSON, revision: str = LATEST) -> list[Problem]:
 def validate_tool_call(params: JSON) -> list[Problem]:
     """What is wrong with the params of a ``tools/call``: its name, its arguments.
 
-    Arguments may be left out; ``null`` and an array are no arguments.
+    Arguments may be left out; ``null`` and arrays are not valid arguments.
     """
     if not isinstance(params, dict):
         return [Problem("error", "", f"the params are {kind(params)}, not an object")]

@@ -42,7 +42,7 @@ Source: https://agentclientprotocol.com/protocol/v1/initialization#protocol-vers
 """
 
 VERSIONS: Final = (*REVISIONS, *ACP)
-"""All that a requirement may hold in, each protocol's in its order."""
+"""All versions in which a requirement may hold, in the order of each protocol."""
 
 
 def known(name: object) -> bool:
@@ -51,17 +51,17 @@ def known(name: object) -> bool:
 
 
 def is_stateless(candidates: Collection[str]) -> bool:
-    """Whether each of ``candidates`` is a stateless revision known here; of none at all it is not true."""
+    """Whether all ``candidates`` are known stateless revisions; false if there are none."""
     return bool(candidates) and all(name in STATELESS for name in candidates)
 
 
 def stateless_of(candidates: Collection[str]) -> tuple[str, ...]:
-    """Those of ``candidates`` that are stateless, oldest first; all of that era if none of them is."""
+    """Return the stateless ``candidates``, oldest first; all stateless revisions if there are none."""
     return tuple(name for name in STATELESS if name in candidates) or STATELESS
 
 
 def is_one_or_stateless(candidates: Collection[str]) -> bool:
-    """Whether ``candidates`` agree so far that a message can be held against the tables of each.
+    """Whether ``candidates`` are similar enough to check a message against the tables of each.
 
     Stateful revisions differ too much from each other. A stateless request that does not name its revision
     is one that may belong to several, as soon as several are published; it stays judged.
@@ -70,15 +70,15 @@ def is_one_or_stateless(candidates: Collection[str]) -> bool:
 
 
 def is_later(name: str) -> bool:
-    """Whether ``name`` is a date after the newest revision known here: nobody here knows its rules."""
+    """Whether ``name`` is a date after the newest known revision, whose rules are unknown."""
     return _DATE.fullmatch(name) is not None and name > REVISIONS[-1]
 
 
 def line(name: str) -> tuple[str, ...]:
-    """All versions of the protocol that has a version of this ``name``, oldest first.
+    """Return all versions of the protocol to which version ``name`` belongs, oldest first.
 
     Raises:
-        ValueError: no protocol has.
+        ValueError: no protocol has this version.
     """
     for versions in (REVISIONS, ACP):
         if name in versions:

@@ -1,6 +1,6 @@
-"""Rules as data: what each requirement says, how strongly in which revision, and who says so.
+"""Rules as data: what each requirement says, how strongly in which revision, and its source.
 
-A *rule* is what users see, name and switch off (``PROTO-005``). It rests on one or more
+A *rule* is what users see, name and switch off (``PROTO-005``). It is based on one or more
 *requirements* (``R-028``), each one sentence of the specification with its own level per revision.
 A check reports the requirement; severity and source follow from here, so that nobody sets a
 severity by hand.
@@ -47,7 +47,7 @@ _RANK: Final[Mapping[Level, int]] = {"info": 0, "warning": 1, "error": 2}
 
 
 class RuleError(McpProxyError, ValueError):
-    """A rule table that cannot be used; says which rule and what is wrong with it."""
+    """A rule table cannot be used; the text says which rule and why."""
 
 
 @slotted(frozen=True)

@@ -6,8 +6,8 @@ So anything may follow while a task is open, and the only thing that can be wron
 follows what is final. As in the handshake the table is total, and a forbidden step leads on to where the
 task now claims to be, so that one mistake is told once.
 
-``SETTLED`` is where a task stands when tasks/result was answered before its status was heard of again: it
-is over, but nobody has said how.
+``SETTLED`` is the state of a task whose tasks/result was answered before its next status was seen: it is
+over, but the outcome is unknown.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-status-lifecycle
 """
@@ -23,7 +23,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 
 
 class TaskState(Enum):
-    """What is known of a task. All but the first and the last are what it says of itself."""
+    """The known state of a task. All but the first and last are statuses that its peer reports."""
 
     UNSEEN = ""
     WORKING = "working"
@@ -35,7 +35,7 @@ class TaskState(Enum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing else may follow."""
+        """Whether no other state may follow."""
         return self not in (TaskState.UNSEEN, TaskState.WORKING, TaskState.INPUT_REQUIRED)
 
 

@@ -1,4 +1,4 @@
-"""How findings speak of JSON values: where one stands, what it is, what it says."""
+"""How findings describe JSON values: their place, their kind, their content."""
 
 import json
 from typing import Final

@@ -1,7 +1,7 @@
-"""Recordings in tests: which command and URL a client is given, what is kept, and what was wrong.
+"""Recordings in tests: the command and URL for the client, what is kept, and what went wrong.
 
-The pytest plugin is a thin layer around this. Every session of a test passes through a recorder of its own,
-before the real server or before its replay, so that misses and findings can be told when it is over.
+The pytest plugin is a thin layer over this module. Each session of a test has its own recorder in front of
+the real server or its replay, so that misses and findings can be reported at the end.
 """
 
 import os
@@ -44,10 +44,10 @@ _POLL_S: Final = 0.02
 
 
 def does(mode: Mode, exists: bool) -> Does:
-    """What a mode means for a recording that exists, or does not.
+    """Return what to do in this mode, depending on whether the recording exists.
 
-    ``once`` records what does not exist, ``none`` never records, ``all`` always does, and ``new`` adds the
-    requests that are missing.
+    ``once`` records if there is no recording, ``none`` never records, ``all`` always records, and ``new``
+    adds missing requests.
     """
     match mode:
         case "all":
@@ -61,10 +61,10 @@ def does(mode: Mode, exists: bool) -> Does:
 
 
 class McpRecording:
-    """One recording in one test: what the fixture ``mcp_recording`` gives.
+    """One recording in one test: the value of the fixture ``mcp_recording``.
 
-    ``path`` is the recording. ``does`` says what happens to it: ``record``, ``replay``, or ``extend`` (replay
-    it, and record what is missing).
+    ``path`` is the recording. ``does`` says what happens to it: ``record``, ``replay`` or ``extend`` (replay
+    it and record what is missing).
     """
 
     def __init__(
@@ -86,21 +86,21 @@ class McpRecording:
 
     @property
     def command(self) -> list[str]:
-        """The command of a server on stdio, for any client; each start of it is a session.
+        """The command of a stdio server, for any client. Each start is a session.
 
         Raises:
-            UsageError: it is to be recorded, and the mark names no command.
+            UsageError: a recording has to be made, but the mark gives no command.
         """
         trace = str(self._folder / "session.jsonl")
         return [*_MCPPROXY, "--quiet", "--trace", trace, "--", *self._behind("command")]
 
     @property
     def url(self) -> str:
-        """The URL of a server on Streamable HTTP, for any client. It is started when first asked for.
+        """The URL of a Streamable HTTP server, for any client. First access starts the server.
 
         Raises:
-            UsageError: it is to be recorded, and the mark names no URL.
-            McpProxyError: it does not start.
+            UsageError: a recording has to be made, but the mark gives no URL.
+            McpProxyError: the server does not start.
         """
         if not self._url:
             upstream = self._server_url
@@ -118,17 +118,17 @@ class McpRecording:
 
     @property
     def sessions(self) -> list[str]:
-        """The traces of the sessions of this test, in the order in which they began."""
+        """Return the traces of this test's sessions in the order they began."""
         names = {str(path).removesuffix(".journal") for path in self._folder.glob("*.jsonl*")}
         headers = [(_header(name), name) for name in names]
         return [name for _, name in sorted((h.started_ns if h else sys.maxsize, name) for h, name in headers)]
 
     def is_over(self) -> bool:
-        """Whether the client has ended every session; one that is ending is waited for."""
+        """Whether the client has ended every session. Waits for a session that is ending."""
         return not self._running and all(_has_left(trace) and _wait(trace, _END_S) for trace in self.sessions)
 
     def finish(self) -> None:
-        """End what runs, and keep what was recorded. Again, it does nothing.
+        """Stop what is running and keep what was recorded. A second call does nothing.
 
         Raises:
             McpProxyError: the client has not ended its session, or the recording cannot be kept.
@@ -154,7 +154,7 @@ class McpRecording:
                 ) from None
 
     def trouble(self) -> str:
-        """What was asked for that was not recorded, as text for people; empty if there was nothing."""
+        """Describe, for people, the requests that were not recorded; empty if there were none."""
         missed = [line for process in self._running for line in process.lines]
         for trace in self.sessions:
             events = opening.open_trace(trace).events()
@@ -172,7 +172,7 @@ class McpRecording:
         )
 
     def _behind(self, kind: Literal["command", "url"]) -> list[str]:
-        """What stands behind the recorder: the server, or its replay."""
+        """Return the command behind the recorder: the server or its replay."""
         if self.does == "record":
             if not self._server:
                 raise self._cannot_record(kind)
@@ -197,7 +197,7 @@ class McpRecording:
         return process.wait_for(says)
 
     def _keep(self, sessions: Sequence[str]) -> None:
-        """The first session is the recording, unless it is to be added to; later ones add what they have."""
+        """Make the first session the recording, unless one is being extended; later sessions add to it."""
         path = str(self.path)
         is_new = self.does == "record" and not self._adds
         for trace in sessions:
@@ -217,9 +217,9 @@ class McpRecording:
 
 
 class McpFindings:
-    """What a test is held to: what the fixture ``mcp_findings`` gives.
+    """The findings that fail a test: the value of the fixture ``mcp_findings``.
 
-    ``level`` is the mildest severity that counts; ``select``, ``ignore`` and ``rules`` are as for
+    ``level`` is the lowest severity that counts; ``select``, ``ignore`` and ``rules`` are as for
     ``mcpproxy.check``.
     """
 
@@ -239,17 +239,17 @@ class McpFindings:
         self._select, self._ignore, self._rules = select, ignore, rules
 
     def reports(self) -> "list[Report]":
-        """The findings of each session so far, whatever their level.
+        """Return the findings of each session so far, at any level.
 
         Raises:
-            McpProxyError: a session cannot be read, or an argument of the mark means nothing.
+            McpProxyError: a session cannot be read, or an argument of the mark is invalid.
         """
-        from mcpproxy.api import check  # brings all rules, which a replay does not need
+        from mcpproxy.api import check  # imports all rules, which a replay does not need
 
         return [check(trace, self._rules, self._select, self._ignore) for trace in self._recording.sessions]
 
     def trouble(self) -> str:
-        """The findings that count, as text for people; empty if there are none."""
+        """Describe the findings that count, for people; empty if there are none."""
         lines: list[str] = []
         rule = ""
         found = 0
@@ -281,7 +281,7 @@ def _on_stdio(trace: str) -> bool:
 
 
 def _has_left(trace: str) -> bool:
-    """Whether the relay of a session has gone; what is recorded may still be on its way to the trace."""
+    """Whether the relay of a session has exited. Recorded data may not have reached the trace yet."""
     if not os.path.isdir(journal.folder(trace)):
         return True
     header = _header(trace)
@@ -289,7 +289,7 @@ def _has_left(trace: str) -> bool:
 
 
 def _wait(trace: str, seconds: float) -> bool:
-    """Whether the trace is finished, within so much time."""
+    """Whether the trace is finished within ``seconds``."""
     deadline = time.monotonic() + seconds
     while os.path.isdir(journal.folder(trace)):
         with suppress(OSError, TraceError):

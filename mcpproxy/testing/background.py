@@ -1,4 +1,4 @@
-"""A server in the background: started when it is needed, ended with what needs it."""
+"""A server in the background: started on demand, ended with its user."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ _END_S: Final = 10.0
 
 
 class Background:
-    """A command that serves while a test runs, and says on stderr where. ``lines`` are what it says."""
+    """A command that serves while a test runs and prints its address on stderr. ``lines`` is that output."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.lines: Final[list[str]] = []
@@ -32,10 +32,10 @@ class Background:
         self._reader.start()
 
     def wait_for(self, pattern: str) -> str:
-        """The first group of the first line in which ``pattern`` is found.
+        """Return the first group of the first line that matches ``pattern``.
 
         Raises:
-            McpProxyError: it ends before it says that, or takes too long.
+            McpProxyError: the command ends before that, or takes too long.
         """
         deadline = time.monotonic() + _START_S
         seen = 0
@@ -52,7 +52,7 @@ class Background:
         raise McpProxyError(last)
 
     def end(self) -> None:
-        """Have it end, and wait until it has."""
+        """End the command and wait until it has exited."""
         self._process.terminate()
         try:
             self._process.wait(_END_S)

@@ -1,7 +1,7 @@
-"""Recordings in several files: which belong together.
+"""Recordings in several files: which files belong together.
 
-With ``--rotate`` a recording goes on in ``NAME.2.jsonl``, ``NAME.3.jsonl`` and so on, all beside each other.
-The last record of a file names the next, the header of that names the one before.
+With ``--rotate`` a recording continues in ``NAME.2.jsonl``, ``NAME.3.jsonl`` and so on, in one folder.
+The last record of a file names the next file, whose header names the previous one.
 """
 
 import os
@@ -15,7 +15,7 @@ _TAIL_BYTES = 16 << 10
 
 
 def files_of(path: str) -> list[str]:
-    """All files of the recording that ``path`` is a file of, as far as they are there, in order."""
+    """Return, in order, all existing files of the recording to which ``path`` belongs."""
     first = first_of(path)
     files = [first]
     while (following := _after(files[-1])) is not None and following not in files:
@@ -24,7 +24,7 @@ def files_of(path: str) -> list[str]:
 
 
 def first_of(path: str) -> str:
-    """The first file of the recording, as far back as there are files."""
+    """Return the first existing file of the recording."""
     seen = {path}
     while (before := _before(path)) is not None and before not in seen:
         seen.add(before)
@@ -33,7 +33,7 @@ def first_of(path: str) -> str:
 
 
 def next_name(first: str, last: str) -> str:
-    """What the file after ``last`` is called if the first is ``first``; never one that exists."""
+    """Return the name of the file after ``last`` in the chain of ``first``; never an existing file."""
     stem, suffix = os.path.splitext(first)
     number = 2 if last == first else int(os.path.splitext(last)[0].rpartition(".")[2]) + 1
     while os.path.lexists(name := f"{stem}.{number}{suffix}"):
@@ -66,7 +66,7 @@ def _after(path: str) -> str | None:
 
 
 def _beside(path: str, name: str) -> str | None:
-    """The file ``name`` in the folder of ``path``; nothing outside of it."""
+    """Return the file ``name`` in the folder of ``path``; never one outside it."""
     if not is_name(name):
         return None
     found = os.path.join(os.path.dirname(path), name)
@@ -74,5 +74,5 @@ def _beside(path: str, name: str) -> str | None:
 
 
 def is_name(name: str) -> bool:
-    """Whether it can be the name of a file in the same folder."""
+    """Whether ``name`` can be the name of a file in the same folder."""
     return os.path.basename(name) == name and name not in ("", os.curdir, os.pardir) and "\0" not in name

@@ -1,9 +1,9 @@
-"""Frames as a conversation: who asked what, which answer belongs to which question, how long it took.
+"""Frames as a conversation: who asked what, which answer belongs to which request, how long it took.
 
-This is bookkeeping for readers, not judgement: an answer that fits no open request is simply one
-without a question. Requests wait in a table keyed by the peer that asked and the id with its type,
-so memory grows with the unanswered requests alone. Over HTTP many sessions share the ids: an answer
-belongs to the request of its own exchange, or else to one of its session.
+This is bookkeeping for readers and judges nothing: an answer may match no open request. Open requests
+are kept in a table keyed by the sending peer and the typed id, so memory grows only with unanswered
+requests. Over HTTP many sessions use the same ids: an answer belongs to the request of its own exchange,
+or else to one of its session.
 """
 
 from typing import Final, TypeAlias
@@ -27,16 +27,16 @@ from mcpproxy.session.frame import Frame, Sender, other
 from mcpproxy.trace.session_labels import SessionNames
 
 _Scope: TypeAlias = int | str
-"""An exchange, or the name of a session; stdio has one without name."""
+"""An exchange number or a session name; stdio has one session with an empty name."""
 
 
 @slotted(frozen=True)
 class Turn:
-    """One message of a frame, seen in the conversation.
+    """One message of a frame, in its place in the conversation.
 
-    ``method`` is its own or, for an answer, that of the request with the frame number ``answers``,
-    ``latency_ns`` after which it came; all three are ``None`` for an answer to nothing known.
-    ``body`` is what it carries: params, result, error or, where that is no message, the value.
+    ``method`` is that of the message or, for an answer, that of the request. For an answer, ``answers`` is
+    the frame number of the request and ``latency_ns`` the time since then. All three are ``None`` for an
+    answer that matches no request. ``body`` is the params, result or error, or the value if it is no message.
     """
 
     kind: Kind
@@ -64,11 +64,11 @@ class Conversation:
         self._names: Final = SessionNames()
 
     def look(self, event: object) -> str:
-        """Take any event, in order; the name of the session that it belongs to, empty if unknown."""
+        """Take the next event of any kind and return the name of its session, empty if unknown."""
         return self._names.of(event)
 
     def turns(self, frame: Frame) -> tuple[Turn, ...]:
-        """The messages in ``frame``: one, or as many as a batch holds."""
+        """Return the messages in ``frame``: one, or all those of a batch."""
         message = frame.message
         singles = message.items if isinstance(message, Batch) else (message,)
         return tuple(self._turn(frame, single) for single in singles)
@@ -109,5 +109,5 @@ class Conversation:
         return None
 
     def _scopes(self, frame: Frame) -> "tuple[_Scope, ...]":
-        """Where a request and its answer may meet, the closest first."""
+        """Return the scopes in which a request and its answer can match, the narrowest first."""
         return (frame.exchange, self._names.of(frame)) if frame.exchange else ("",)

@@ -1,4 +1,4 @@
-"""A new trace made out of another: the file that is written, never the one that was read."""
+"""Write a new trace made from another one, which is never changed."""
 
 import os
 from collections.abc import Iterable
@@ -12,20 +12,20 @@ from mcpproxy.trace.writer import TraceWriter
 
 
 def write_trace(path: str, header: Header, lines: Iterable[tuple[Event | Finding | Encoded, bytes]]) -> Tally:
-    """Write ``header`` and then ``lines``, each a record with its line, and the counts of what was written.
+    """Write ``header`` and ``lines`` (pairs of record and line), and return the counts of what was written.
 
-    The close record is written anew, so that it counts what is there. A file that exists is never touched,
-    and of one that could not be finished nothing stays.
+    The close record is rewritten so that its counts match the content. An existing file is never touched,
+    and an unfinished file is removed.
 
     Raises:
-        TraceError: it cannot be written, or ``lines`` cannot be read to their end.
+        TraceError: the file cannot be written, or ``lines`` cannot be read to the end.
     """
     if os.path.lexists(path):
         raise TraceError(path, None, "exists already", "name another file")
     tally = Tally()
     writer = TraceWriter(path)
     try:
-        # No file of a chain any more: it stands alone.
+        # The copy is a single file and no longer part of a chain.
         writer.write(encode_header(replace(header, continues="")))
         for record, line in lines:
             if isinstance(record, Frame):

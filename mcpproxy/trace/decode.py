@@ -1,9 +1,9 @@
-"""Lines to records: the way back from what ``mcpproxy.trace.encode`` writes.
+"""Lines to records: the inverse of ``mcpproxy.trace.encode``.
 
-Each line is parsed once, as one JSON object. The bytes of an embedded frame are the last member exactly as it
-stands in the line. Most peers write JSON the way orjson does. For them, encoding the parsed value again gives
-the same bytes, so that the line need not be searched for them, and the parsed value is the frame's message,
-which is then not parsed a second time.
+Each line is parsed once, as one JSON object. The bytes of an embedded frame are the exact text of the last
+member in the line. Most peers write JSON as orjson does. For them, encoding the parsed value again gives
+the same bytes: the line need not be searched for them, and the parsed value serves as the frame's message,
+which is not parsed a second time.
 """
 
 import binascii
@@ -85,16 +85,16 @@ def decode(line: bytes) -> Record:
         )
     try:
         raw = orjson.dumps(message)
-    except orjson.JSONEncodeError:  # it nests deeper than orjson writes
+    except orjson.JSONEncodeError:  # nested deeper than orjson can write
         return _frame_from_text(members, line)
-    # The text of an object is never the end of the text of another, so a match is the whole member.
+    # No object's text is a suffix of another object's text, so a match is the whole member.
     if line[-2 - len(raw) : -2] != raw:
         return _frame_from_text(members, line)
     meaning = classify(message, message, repeats=False)
     try:
         seq, at_ns, sender = members["seq"], members["t"], _SENDERS[members["from"]]
     except (KeyError, TypeError):
-        return _frame(members, raw)  # which raises and says what is wrong
+        return _frame(members, raw)  # raises and says what is wrong
     if type(seq) is not int or type(at_ns) is not int:
         return _frame(members, raw)
     frame = Frame(seq, sender, raw, at_ns)
@@ -102,7 +102,7 @@ def decode(line: bytes) -> Record:
 
 
 def header_format(line: bytes) -> int:
-    """The format of the trace whose first line this is. Nothing else of a newer header can be relied on.
+    """Return the format number in the header line. Nothing else in a newer header can be relied on.
 
     Raises:
         NotARecordError: the line is not a header.
@@ -114,7 +114,7 @@ def header_format(line: bytes) -> int:
 
 
 def _decode_leniently(line: bytes) -> Record:
-    """Read a line that orjson refuses, for example because the embedded frame nests too deep.
+    """Read a line that orjson rejects, for example because the embedded frame nests too deeply.
 
     Raises:
         NotARecordError: the line is not a record.
@@ -138,13 +138,13 @@ def _decode_object(members: JSONObject) -> Record:
 
 
 def _frame_from_text(members: JSONObject, line: bytes) -> Frame:
-    """A frame whose bytes are searched for in the line: they follow the first ``"message":``."""
+    """Return a frame whose bytes are found in the line after the first ``"message":``."""
     line = line.rstrip(b" \t\r\n")
     return _whole(_frame(members, line[line.find(_MESSAGE) + len(_MESSAGE) : -1]))
 
 
 def _whole(frame: Frame) -> Frame:
-    """``frame``, unless its message is damaged: the trace is at fault for that, not the peer.
+    """Return ``frame`` if its message is intact; a damaged one is a fault of the trace, not of the peer.
 
     Raises:
         NotARecordError: the message is not JSON.
@@ -161,7 +161,7 @@ def _frame(members: JSONObject, raw: bytes) -> Frame:
 
 
 def _completed(frame: Frame, members: JSONObject) -> Frame:
-    """``frame`` with the properties that few frames have, and those that only frames over HTTP have."""
+    """Return ``frame`` with its rare properties and its HTTP properties."""
     if "eol" in members:
         frame.terminated = _terminated(members)
     if "continues" in members:
@@ -276,7 +276,7 @@ def _terminated(members: JSONObject) -> bool:
 
 
 def _read_http_members(members: JSONObject, frame: Frame) -> Frame:
-    """``frame`` with the properties that only frames over HTTP have."""
+    """Return ``frame`` with the properties that only HTTP frames have."""
     frame.exchange = member(members, "exchange", int, 0)
     frame.connection = member(members, "connection", int, 0)
     if members.get("event") is not None:
@@ -381,7 +381,7 @@ def _bytes(value: JSON) -> bytes:
         case str():
             try:
                 return value.encode("utf-8")
-            except UnicodeEncodeError:  # a lone surrogate, whose bytes we write as base64
+            except UnicodeEncodeError:  # a lone surrogate, whose bytes are written as base64
                 raise NotARecordError("a record with a bad event") from None
         case {"base64": str(text)}:
             return _unbase64(text)

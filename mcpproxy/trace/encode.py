@@ -1,8 +1,8 @@
-"""Records to lines. ``mcpproxy.trace.decode`` is the way back.
+"""Records to lines. ``mcpproxy.trace.decode`` is the inverse.
 
-A frame that is JSON is embedded unchanged as the last member of its record. It is neither encoded when it is
-written nor decoded when it is read, so its bytes survive: spacing, member order, the spelling of numbers, a
-carriage return at the end. A frame that is other text becomes a JSON string; any other bytes become base64.
+A JSON frame is embedded unchanged as the last member of its record. It is never re-encoded, so its bytes
+survive: spacing, member order, number notation, a trailing carriage return. A frame of other text becomes
+a JSON string; any other bytes become base64.
 
 HTTP adds these records:
 
@@ -13,14 +13,13 @@ HTTP adds these records:
     {"type":"opaque","t":..,"connection":1,"from":"client","bytes":517,"reason":".."}
     {"type":"note","t":..,"connection":1,"what":"refused","why":".."}
 
-``session`` appears as soon as it is known. It repeats what the heads say (see
-``mcpproxy.trace.session_labels``) for people who use grep and jq; it is never read back.
+``session`` appears as soon as it is known. It repeats information from the heads (see
+``mcpproxy.trace.session_labels``) for use with grep and jq; it is never read back.
 
-The bytes of a body are those of its frames in order, each with what surrounds it in its event. If the same
-side of the exchange has ``encoded`` records, the bytes of the body are theirs instead.
+The bytes of a body are those of its frames in order, each with the surrounding bytes of its event. If that
+side of the exchange has ``encoded`` records, the body is made of their bytes instead.
 
-The records that occur by the million (frames, heads, ends of exchanges) are formatted as bytes, without a
-dictionary in between.
+Frequent records (frames, heads, ends of exchanges) are formatted directly as bytes, without a dictionary.
 """
 
 import binascii
@@ -78,7 +77,7 @@ __all__ = [
 
 
 def encode(event: Recorded, session: str = "") -> bytes:
-    """One event as a line; ``session`` as for ``encode_frame``."""
+    """Return an event as a line; ``session`` as for ``encode_frame``."""
     match event:
         case Frame():
             return encode_frame(event, session)
@@ -97,7 +96,7 @@ def encode(event: Recorded, session: str = "") -> bytes:
 
 
 def encode_header(header: Header) -> bytes:
-    """The first line of a trace."""
+    """Return the first line of a trace."""
     members = {
         name: getattr(header, name)
         for name in HEADER_MEMBERS
@@ -107,7 +106,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def encode_frame(frame: Frame, session: str = "") -> bytes:
-    """A frame as a line; ``session`` is the label of its HTTP session, if that is known."""
+    """Return a frame as a line; ``session`` is the label of its HTTP session, if known."""
     is_plain = frame.terminated and not (frame.continues or frame.by_proxy or frame.refused)
     if is_plain and is_embeddable(frame):
         if frame.exchange:
@@ -123,7 +122,7 @@ _PLAIN_FRAME: Final[Mapping[Sender, bytes]] = {
 
 
 def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
-    """The line in three parts with the frame's bytes in the middle, so that a large frame is not copied."""
+    """Return the line in three parts with the frame's bytes in the middle, to avoid copying a large frame."""
     head = b'{"type":"frame","seq":%d,"t":%d,"from":"%b",%b%b%b' % (
         frame.seq,
         frame.observed_at_ns,
@@ -142,7 +141,7 @@ def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
 
 
 def _http_frame(frame: Frame, session: str) -> bytes:
-    """The line of a frame over HTTP that is JSON on one line and has no unusual property."""
+    """Return the line of an HTTP frame that is one line of JSON and has no unusual properties."""
     return b'{"type":"frame","seq":%d,"t":%d,"from":"%b",%b%b%b"message":%b}\n' % (
         frame.seq,
         frame.observed_at_ns,
@@ -155,7 +154,7 @@ def _http_frame(frame: Frame, session: str) -> bytes:
 
 
 def _http_members(frame: Frame, session: str) -> bytes:
-    """The members that only frames over HTTP have, each followed by a comma."""
+    """Return the members that only HTTP frames have, each followed by a comma."""
     parts = [b'"exchange":%d,"connection":%d,' % (frame.exchange, frame.connection), _named(session)]
     if frame.by_proxy:
         parts.append(b'"by":"proxy",')
@@ -165,15 +164,15 @@ def _http_members(frame: Frame, session: str) -> bytes:
 
 
 def _event(event: SseEvent) -> bytes:
-    """The member ``event``: the fields of the SSE event, and the bytes before and after the frame in it."""
-    # Events without ids differ in their data alone, so that a few cached members serve a whole stream.
+    """Return the member ``event``: the SSE event's fields, and its bytes before and after the frame."""
+    # Events without ids differ only in their data, so a few cached members serve a whole stream.
     is_usual = event.id is None and event.after in _EVENT_ENDS and len(event.before) <= _CACHED_BYTES
     write = _event_member if is_usual else _event_member.__wrapped__
     return write(event.before, event.after, event.id, event.name, event.retry)
 
 
 _CACHED_BYTES: Final = 64
-"""An event with more bytes than this before its frame is not cached: it may hold anything."""
+"""Events with more bytes than this before the frame are not cached: those bytes are arbitrary."""
 
 _EVENT_ENDS: Final = (b"\r\n\r\n", b"\n\n")
 
@@ -198,7 +197,7 @@ def _text_or_base64(raw: bytes) -> object:
 
 
 def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
-    # Every exchange has one of each of the first three: these are tested first.
+    # Every exchange has one of each of these three, so they are tested first.
     if type(event) is ExchangeEnd:
         by = b',"by":"%b"' % event.by.encode("ascii") if event.by is not None else b""
         cut = b"true" if event.cut else b"false"
@@ -246,7 +245,7 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
 
 
 def _head(kind: bytes, head: RequestHead | ResponseHead, session: str) -> bytes:
-    """The start of the record of a head."""
+    """Return the start of a head's record."""
     return b'{"type":"%b","seq":%d,"t":%d,"exchange":%d,"connection":%d,%b' % (
         kind,
         head.seq,
@@ -266,7 +265,7 @@ def encode_finding(finding: Finding) -> bytes:
 
 
 def finding_object(finding: Finding) -> dict[str, object]:
-    """A finding as a JSON object, in the trace and in every report for machines."""
+    """Return a finding as a JSON object, for the trace and all machine-readable reports."""
     return {
         "rule": finding.rule,
         "severity": finding.severity,
@@ -282,7 +281,7 @@ def finding_object(finding: Finding) -> dict[str, object]:
 
 
 def more_object(one: Repeated) -> dict[str, object]:
-    """Findings that were only counted, as a JSON object."""
+    """Return findings that were only counted as a JSON object."""
     return {
         "rule": one.rule,
         "severity": one.severity,
@@ -318,7 +317,7 @@ def encode_continued(continued: Continued) -> bytes:
 
 
 def _counts(tally: Tally) -> dict[str, object]:
-    """The members of a last record that count frames and findings, those without a record included."""
+    """Return the counts of frames and findings (also those without a record) for a last record."""
     more = [more_object(one) for one in tally.more]
     counts: dict[str, object] = {"frames": tally.frames, "findings": tally.found}
     return counts | {"judge_error": tally.judge_error} | ({"more": more} if more else {})
@@ -327,14 +326,14 @@ def _counts(tally: Tally) -> dict[str, object]:
 def is_embeddable(frame: Frame) -> bool:
     """Whether the frame's bytes are one JSON value on one line that every JSON reader accepts.
 
-    JSON's grammar allows the escape of a lone surrogate, but jq and others refuse a line that holds one.
+    JSON's grammar allows the escape of a lone surrogate, but jq and others reject a line with one.
     """
     message = frame.message
-    # Most frames became a message and so are JSON: this costs them one comparison.
+    # Most frames were parsed as a message and are therefore JSON: one comparison is enough for them.
     if type(message) is Malformed and message.flaw in _UNPARSED:
         return False
     raw = frame.raw
-    # To look for one byte costs a tenth of looking for two.
+    # Searching for one byte costs a tenth of searching for two.
     if _BACKSLASH in raw and not _is_read_by_all(raw):
         return False
     return _LINE_FEED not in raw

@@ -1,4 +1,4 @@
-"""Members of records: read with their types checked, and whole records written on one line."""
+"""Read record members with type checks, and write whole records on one line."""
 
 import binascii
 import json
@@ -17,22 +17,22 @@ T = TypeVar("T")
 
 
 class NotARecordError(McpProxyError, ValueError):
-    """A line that is no record of a trace; the text says what is wrong with it."""
+    """A line is not a record of a trace; the text says what is wrong with it."""
 
 
 def object_line(value: Mapping[str, object]) -> bytes:
-    """``value`` as one compact line of JSON, line feed included."""
+    """Return ``value`` as one compact line of JSON, including the line feed."""
     try:
         return orjson.dumps(value) + b"\n"
-    except TypeError:  # a lone surrogate (a command's argument that is no UTF-8), or a very long number
+    except TypeError:  # a lone surrogate (from a command argument that is not UTF-8), or a very long number
         return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def read_object(text: bytes) -> JSONObject:
-    """The JSON object that a line is.
+    """Parse a line as a JSON object.
 
     Raises:
-        NotARecordError: it is something else.
+        NotARecordError: it is not a JSON object.
     """
     value: JSON
     try:
@@ -41,10 +41,10 @@ def read_object(text: bytes) -> JSONObject:
         try:
             value = cast(
                 "JSON", json.loads(text.decode("utf-8"), parse_int=integer)
-            )  # reads the lone surrogates and the long numbers that orjson refuses
+            )  # reads the lone surrogates and long numbers that orjson rejects
         except (ValueError, RecursionError):
             raise NotARecordError("not a trace record") from None
-        # Only a peer's own values may be that long: a time or a count of ours is not.
+        # Only values from a peer may be that long; our own times and counts never are.
         if isinstance(value, dict) and any(type(item) is int and item >> 64 for item in value.values()):
             raise NotARecordError("a record with a number that is too large") from None
     if not isinstance(value, dict):
@@ -53,10 +53,10 @@ def read_object(text: bytes) -> JSONObject:
 
 
 def member(members: JSONObject, name: str, kind: type[T], default: object = _MISSING) -> T:
-    """The member ``name``, which must be of the type ``kind``, or ``default`` if it is not there.
+    """Return the member ``name``, which must be of type ``kind``, or ``default`` if it is absent.
 
     Raises:
-        NotARecordError: it is of another type, or missing without a default.
+        NotARecordError: it is of another type, or absent without a default.
     """
     value = members.get(name, default)
     if type(value) is not kind:
@@ -67,9 +67,9 @@ def member(members: JSONObject, name: str, kind: type[T], default: object = _MIS
 
 
 def several(**kinds: type[Any]) -> Callable[[JSONObject], tuple[Any, ...]]:
-    """What reads the members of these names and types at once, in this order; it raises as ``member`` does.
+    """Return a function that reads these members in this order; it raises as ``member`` does.
 
-    For records that occur by the million: it takes a quarter of the time.
+    For frequent records: it takes a quarter of the time of separate calls.
     """
     take, types = itemgetter(*kinds), tuple(kinds.values())
 
@@ -86,12 +86,12 @@ def several(**kinds: type[Any]) -> Callable[[JSONObject], tuple[Any, ...]]:
 
 
 def optional(members: JSONObject, name: str, kind: type[T]) -> T | None:
-    """``member`` for one that may be null or missing."""
+    """Like ``member``, for a member that may be null or absent."""
     return None if members.get(name) is None else member(members, name, kind)
 
 
 def list_member(members: JSONObject, name: str, kind: type[T]) -> list[T]:
-    """``member`` for a list of ``kind``, empty if it is not there."""
+    """Like ``member``, for a list of ``kind``; empty if absent."""
     items = cast("list[JSON]", member(members, name, list, []))
     if any(type(item) is not kind for item in items):
         raise NotARecordError(f"a record with a bad {name}")
@@ -99,7 +99,7 @@ def list_member(members: JSONObject, name: str, kind: type[T]) -> list[T]:
 
 
 def word(members: JSONObject, name: str, words: tuple[str, ...]) -> str:
-    """``member`` for a string that must be one of ``words``."""
+    """Like ``member``, for a string that must be one of ``words``."""
     word = member(members, name, str)
     if word not in words:
         raise NotARecordError(f"a record with a bad {name}")
@@ -107,12 +107,12 @@ def word(members: JSONObject, name: str, words: tuple[str, ...]) -> str:
 
 
 def text_or_base64(raw: bytes) -> bytes:
-    """The member that holds ``raw``: as text where it is text, and JSON does not spell it at great length."""
+    """Return the member that holds ``raw``: as text if JSON escapes it briefly, else as base64."""
     try:
         text = orjson.dumps(raw.decode("utf-8"))
     except UnicodeDecodeError:
         text = None
-    # A control character takes six bytes as text, and no byte more than one and a half in base64.
+    # A control character takes six bytes as JSON text; base64 takes at most one and a half per byte.
     if text is None or len(text) > 5 * len(raw) // 2 + _ROOM:
         return b'"base64":"%b"' % binascii.b2a_base64(raw, newline=False)
     return b'"text":' + text
@@ -122,10 +122,10 @@ _ROOM: Final = 32
 
 
 def text_or_base64_of(members: JSONObject) -> bytes:
-    """The bytes that ``text_or_base64`` wrote.
+    """Return the bytes that ``text_or_base64`` wrote.
 
     Raises:
-        NotARecordError: there are none.
+        NotARecordError: there is no such member.
     """
     try:
         if "base64" in members:

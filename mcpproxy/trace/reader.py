@@ -1,8 +1,7 @@
-"""The one reader of a trace: streams it, in constant memory, as often as asked.
+"""The only reader of traces. It streams a trace in constant memory, any number of times.
 
-Whatever is wrong with a file becomes one ``TraceError``. What is wrong with a *recording* (cut off, a
-gap, still being written) is no error: it is read as far as it goes, and ``Trace.notes`` says what is
-missing.
+Any fault of a file raises ``TraceError``. A fault of the *recording* (cut off, a gap, still being written)
+is not an error: it is read as far as possible, and ``Trace.notes`` says what is missing.
 """
 
 import errno
@@ -24,15 +23,15 @@ from mcpproxy.trace.members import NotARecordError
 from mcpproxy.trace.records import ARGUMENTS_MASKED, CloseRecord, Continued, Encoded, Header, Recorded, Tally
 from mcpproxy.trace.short_lines import Lines
 
-# JSON spells a control character in six bytes; nothing else makes a frame longer than that.
+# JSON writes a control character in six bytes; nothing else makes a frame grow more.
 _LINE_LIMIT: Final = 6 * (64 << 20) + (64 << 10)
-"""The longest frame was once 64 MiB."""
+"""Older versions allowed frames of up to 64 MiB."""
 
 _HEADER_LIMIT: Final = 16 << 20
 
 _FINDING: Final = b'"finding"'
 _KIND_BYTES: Final = 64
-"""Within so many bytes a record says of what type it is."""
+"""The type of a record appears within this many bytes."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
 ENDLESS: Final = "it says that it goes on in itself, or in no file"
@@ -40,11 +39,11 @@ NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded;
 
 
 class Trace:
-    """A trace that was opened; see ``read_trace``.
+    """An open trace; see ``read_trace``.
 
-    ``complete``, ``notes`` and ``tally`` speak of the last full iteration over ``events()``:
-    ``complete`` is true when nothing is known to be missing, ``notes`` says what is, one sentence
-    fragment each, and ``tally`` is what the close record counted, if there was one.
+    ``complete``, ``notes`` and ``tally`` describe the last full iteration over ``events()``. ``complete`` is
+    true if nothing is known to be missing. ``notes`` says what is missing, one sentence fragment each.
+    ``tally`` holds the counts of the close record, if there was one.
     """
 
     def __init__(
@@ -60,9 +59,9 @@ class Trace:
     ) -> None:
         self.path = path
         self.files = list(files) or [path]
-        """The files of the recording, in order; more than one where it was rotated."""
+        """The files of the recording, in order; several if it was rotated."""
         self.continued_ns = 0
-        """When the last file but one ended, known after iteration."""
+        """The time at which the second-to-last file ended; known after iteration."""
         self.header = header
         self.complete = False
         self.notes: list[str] = []
@@ -76,23 +75,23 @@ class Trace:
         self._is_recording = is_recording
         self._trouble = trouble
         self.rungs = rungs
-        """What every line goes through before it is decoded; empty for today's format."""
+        """The upgrades applied to every line before decoding; empty for the current format."""
         self._aside = aside
         if aside:
             weakref.finalize(self, shutil.rmtree, aside, ignore_errors=True)
 
     @property
     def place(self) -> tuple[str, int]:
-        """While iterating: the file and the line, counted from 1, of the record at hand."""
+        """While iterating: the file and line number (from 1) of the current record."""
         return self._path, self._number
 
     @property
     def read_bytes(self) -> int:
-        """While iterating: how much has been read."""
+        """While iterating: the number of bytes read so far."""
         return self._passed_bytes + (self._file.tell() if self._file is not None else 0)
 
     def events(self) -> Iterator[Event | Finding]:
-        """The recording from its beginning: what was seen and, in between, what was found then.
+        """Yield the recording from its start: the events, each followed by the findings recorded for it.
 
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
@@ -100,7 +99,7 @@ class Trace:
         return cast("Iterator[Event | Finding]", self._read(with_encoded=False))
 
     def records(self) -> Iterator[Event | Finding | Encoded]:
-        """``events`` and, in between, the bytes of compressed bodies as they passed.
+        """Yield ``events`` and, among them, the bytes of compressed bodies as sent.
 
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
@@ -108,7 +107,7 @@ class Trace:
         return self._read()
 
     def lines(self) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
-        """``records``, each with the line that it is, in today's format.
+        """Yield ``records``, each with its line in the current format.
 
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
@@ -117,12 +116,12 @@ class Trace:
             yield (
                 record,
                 self._line or encode(cast("Recorded", record)),
-            )  # one of a run has no line of its own
+            )  # a line within a run has no trace line of its own
 
     def findings(self) -> Iterator[Finding]:
-        """What was found while it was recorded, and nothing else, in a tenth of the time.
+        """Yield only the findings that were recorded, in a tenth of the time of ``events``.
 
-        What is wrong with the recording is for ``events`` to tell.
+        Faults of the recording are reported by ``events`` only.
 
         Raises:
             TraceError: the file cannot be read.
@@ -164,14 +163,13 @@ class Trace:
     def _read_file(
         self, path: str, frames: dict[Sender, int], *, with_encoded: bool
     ) -> Generator[Event | Finding | Encoded, None, CloseRecord | Continued | None]:
-        """What one of the files holds; in the end, its last record if that says that it is the last."""
+        """Yield the content of one file; return its closing record if it has one."""
         last: CloseRecord | Continued | None = None
         rungs = self.rungs
         seen = {os.path.basename(file) for file in self.files[: self.files.index(path) + 1]}
         self._path, self._number = path, 0
         with self._lines() as lines:
-            # The hot loop of all that reads recordings: what may be wrong with a line is asked of those alone
-            # that are no record.
+            # The hot loop of every reader: only lines that are not records are examined for faults.
             for number, line in enumerate(lines, start=2):
                 self._number = number
                 try:
@@ -183,7 +181,7 @@ class Trace:
                 if last:
                     refuse(path, number, "a record behind the close record")
                 self._line = line
-                if type(record) is Frame:  # as nearly all are
+                if type(record) is Frame:  # nearly all are frames
                     frames[record.sender] += 1
                     yield record
                     continue
@@ -216,7 +214,7 @@ class Trace:
 
     @contextmanager
     def _lines(self) -> Generator[Iterator[bytes]]:
-        """The lines behind the header of the file at hand."""
+        """The lines after the header of the current file."""
         with open_file(_within(self._aside, self._path)) as file:
             lines = iter(partial(file.readline, _LINE_LIMIT), b"")
             self._file = file
@@ -235,26 +233,26 @@ class Trace:
 
     @property
     def is_copy(self) -> bool:
-        """Whether it is read from a copy, as the recording itself was not ours to complete."""
+        """Whether a copy is read because we may not complete the recording itself."""
         return bool(self._aside)
 
     @property
     def unfolded(self) -> str:
-        """Why the journal beside it could not be read; empty if it was, or if there is none."""
+        """Why the journal beside it could not be read; empty if it was read or does not exist."""
         return "" if self._aside else self._trouble
 
     @property
     def joined_late(self) -> bool:
-        """Whether the beginning is missing, or other parts: nothing follows from what is not there."""
+        """Whether the beginning or other parts are missing, so that absence proves nothing."""
         return bool(self.header.continues or self.header.partial)
 
     @property
     def redacted(self) -> bool:
-        """Whether values may be masked anywhere in it: more than credentials, as they were recorded."""
+        """Whether values other than credentials may be masked anywhere in the recording."""
         return self.header.redaction not in ("none", "credentials", ARGUMENTS_MASKED)
 
     def _pass_over(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:
-        """Take a line that is no record: a blank one, or a torn one, which is the last.
+        """Skip a line that is not a record: a blank line, or a torn last line.
 
         Raises:
             TraceError: it is neither.
@@ -267,7 +265,7 @@ class Trace:
         if line.endswith(b"\n"):
             refuse(path, number, str(fault))
         self._is_torn = True
-        if not self._is_recording:  # a line that is being written is not torn
+        if not self._is_recording:  # a line still being written is not torn
             self.notes.append(f"line {number}: cut off mid-record; {number - 1} records read")
 
     def _note_ending(self, last: CloseRecord | Continued | None, frames: dict[Sender, int]) -> None:
@@ -289,12 +287,12 @@ class Trace:
 def read_trace(
     path: str, *, is_recording: bool = False, trouble: str = "", files: Sequence[str] = (), aside: str = ""
 ) -> Trace:
-    """Open the file as it stands, whatever lies beside it, or all ``files`` that belong together.
+    """Open the file as it is, ignoring any journal, or all ``files`` of one recording.
 
-    With ``aside``, the content of the files is read from that folder, which is deleted with the trace.
+    With ``aside``, the files are read from that folder, which is deleted with the trace.
 
     Raises:
-        TraceError: there is no trace there, or none that this mcpproxy can read.
+        TraceError: the file does not exist, or this mcpproxy cannot read it.
     """
     first = files[0] if files else path
     with open_file(_within(aside, first)) as file:
@@ -309,10 +307,10 @@ def _within(folder: str, path: str) -> str:
 
 
 def open_file(path: str) -> BinaryIO:
-    """The file of a trace; the caller closes it.
+    """Open the file of a trace; the caller closes it.
 
     Raises:
-        TraceError: it cannot be opened, or is no regular file.
+        TraceError: it cannot be opened, or is not a regular file.
     """
     try:
         if os.path.isdir(path):
@@ -354,10 +352,10 @@ def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header,
 
 
 def refuse(path: str, number: int, fact: str) -> NoReturn:
-    """Line ``number`` of a trace cannot be read.
+    """Report that line ``number`` of a trace cannot be read.
 
     Raises:
-        TraceError: in any case.
+        TraceError: always.
     """
     raise TraceError(path, number, fact, f"the {number - 1} records before it are whole")
 

@@ -1,7 +1,7 @@
-"""What the records of a trace are. ``encode`` writes each as a line, ``decode`` reads the line back.
+"""The records of a trace. ``encode`` writes each as a line, ``decode`` reads the line back.
 
-A trace is JSON Lines. The first record is the header, the last is the close record. Between them stand the
-events in the order in which they were seen; each finding follows the event that caused it.
+A trace is JSON Lines. The first record is the header, the last is the close record. Between them are the
+events in the order they were seen; each finding follows the event that caused it.
 """
 
 from collections.abc import Iterable
@@ -29,18 +29,18 @@ from mcpproxy.trace.upgrades import FORMAT
 T = TypeVar("T")
 
 ARGUMENTS_MASKED: Final = "arguments"
-"""The ``redaction`` of a recording where only secrets among the command's arguments are masked."""
+"""The ``redaction`` of a recording in which only secrets in the command's arguments are masked."""
 
 
 @slotted(frozen=True)
 class Header:
     """What is known before the first byte.
 
-    ``started_at`` (wall clock, UTC, ISO 8601) and ``started_ns`` (monotonic clock) are the moment from which
-    all other times in the trace count. ``pid`` is that of the wrapper. ``redaction`` is ``none``, or what
-    is masked: ``credentials`` or ``arguments``. Over HTTP ``command`` is empty; instead there is the ``mode``
-    (``reverse`` or ``forward``), the URL on which we listened, the path of the MCP endpoint on it, and the
-    server's URL in ``upstream`` (empty in forward mode).
+    ``started_at`` (wall clock, UTC, ISO 8601) and ``started_ns`` (monotonic clock) are the origin of
+    all other times in the trace. ``pid`` is that of the wrapper. ``redaction`` is ``none``, or what is
+    masked: ``credentials`` or ``arguments``. Over HTTP ``command`` is empty; instead there are the ``mode``
+    (``reverse`` or ``forward``), the URL on which we listened, the path of its MCP endpoint, and the server's
+    URL in ``upstream`` (empty in forward mode).
     """
 
     format: int = FORMAT
@@ -64,21 +64,21 @@ class Header:
     imported: str = ""
     """Which tool made the recording, and what that tool does not keep; empty for our own recordings."""
     boot: str = ""
-    """Linux: the id of the boot during which it was recorded. After a reboot, ``pid`` is another process."""
+    """Linux: the boot id at recording time. After a reboot, ``pid`` belongs to another process."""
 
 
 HEADER_MEMBERS: Final = Header.__match_args__
 
 OMITTED_IF_EMPTY: Final = HEADER_MEMBERS[HEADER_MEMBERS.index("mode") :]
-"""Members of a header that are written only if they are not empty."""
+"""Header members that are written only if they are not empty."""
 
 
 @slotted()
 class Tally:
-    """How much a trace holds; the close record carries it.
+    """The counts of a trace's content, stored in the close record.
 
-    ``findings`` counts the findings with a record of their own, ``more`` those that were only counted.
-    ``judge_error`` is set if the judge itself failed, which is a fault of ours.
+    ``findings`` counts the findings with their own record, ``more`` those without one.
+    ``judge_error`` is set if the judge itself failed, which is a bug in mcpproxy.
     """
 
     frames: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
@@ -88,7 +88,7 @@ class Tally:
 
     @property
     def found(self) -> dict[Severity, int]:
-        """How many findings of each severity there were, with or without a record of their own."""
+        """Return the number of findings per severity, with or without their own record."""
         total = dict(self.findings)
         for one in self.more:
             total[one.severity] += one.count
@@ -97,7 +97,7 @@ class Tally:
 
 @slotted(frozen=True)
 class CloseRecord:
-    """The last record: how the recording ended, and how much it should hold (``None``: not stated)."""
+    """The last record: how the recording ended, and the expected counts (``None``: not stated)."""
 
     close: Close
     tally: Tally | None = None
@@ -105,7 +105,7 @@ class CloseRecord:
 
 @slotted(frozen=True)
 class Continued:
-    """The last record of a file that ``file`` continues; it counts everything since the first file."""
+    """The last record of a file that continues in ``file``; its counts start at the first file."""
 
     file: str
     tally: Tally
@@ -114,7 +114,7 @@ class Continued:
 
 @slotted(frozen=True)
 class Encoded:
-    """Bytes of a body as they were sent, under a content coding; the frames hold the decoded text."""
+    """Body bytes as sent with a content coding; the frames hold the decoded text."""
 
     exchange: int
     connection: int
@@ -124,15 +124,15 @@ class Encoded:
 
 
 Recorded: TypeAlias = Frame | Stderr | Eof | Signal | Gap | HttpEvent | Encoded
-"""What may stand between the header and the close record, except findings."""
+"""The records allowed between the header and the close record, except findings."""
 
 Record: TypeAlias = Header | Recorded | Lines | Finding | Continued | CloseRecord
 
 
 def body_bytes(records: Iterable[T], exchange: int, sender: Sender) -> bytes:
-    """The exact bytes of one body without its transfer coding, from the records of its trace.
+    """Return the exact bytes of one body, without its transfer coding, from the records of a trace.
 
-    Credentials in bodies that are not MCP are masked, unless the recording kept them.
+    Credentials in non-MCP bodies are masked, unless the recording kept them.
     """
     encoded: list[bytes] = []
     framed: list[bytes] = []
@@ -148,7 +148,7 @@ def body_bytes(records: Iterable[T], exchange: int, sender: Sender) -> bytes:
 
 
 def frame_bytes(frame: Frame) -> bytes:
-    """The bytes of the stream from which the frame was made, including what surrounds it in its event."""
+    """Return the stream bytes of the frame, including the surrounding bytes of its event."""
     event = frame.event
     if event is None:
         return frame.raw

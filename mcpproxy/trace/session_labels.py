@@ -1,9 +1,9 @@
-"""What a session over HTTP is called in a recording: eight digits, from its id.
+"""Names of HTTP sessions in a recording: eight digits derived from the session id.
 
-The id itself is a credential and mostly masked, but a mask has the hash of what it stands for. A name can be
-told from the events alone, so that it is the same while recording and afterwards. What comes before the
-session has an id (its initialize request) is not named yet; ``SessionNames`` names it as soon as the answer
-does, and ``exchanges_of`` looks at a recording as a whole.
+The id itself is a credential and usually masked, but a mask contains the hash of the masked value. A name
+depends only on the events, so it is the same during recording and afterwards. The initialize request has
+no name, as the session has no id yet; ``SessionNames`` names the exchange once the answer gives the id.
+``exchanges_of`` looks at a whole recording.
 """
 
 import re
@@ -18,7 +18,7 @@ from mcpproxy.session.masked_values import facts
 _HEADER: Final = "mcp-session-id"
 _LENGTH: Final = len(_HEADER)
 _LEGACY: Final = pattern(r"[?&]session_?id=([^&#\s]+)", re.IGNORECASE)
-"""The HTTP+SSE transport has no header for it; its servers put the id into the URL that is posted to."""
+"""The HTTP+SSE transport has no session header; its servers put the id into the URL for POST requests."""
 
 
 class SessionNames:
@@ -28,8 +28,8 @@ class SessionNames:
         self._of_exchange: Final[dict[int, str]] = {}
 
     def of(self, event: object) -> str:
-        """The name of the session that ``event`` belongs to; empty where that is not known."""
-        # Every event of a recording comes through here, the first three kinds the most.
+        """Return the name of the session of ``event``; empty if unknown."""
+        # Every event of a recording passes here; the first three kinds are the most frequent.
         if type(event) is Frame:
             if event.event is not None and event.event.name == "endpoint":
                 self._note(event.exchange, _in_url(event.raw.decode("latin-1")))
@@ -49,7 +49,7 @@ class SessionNames:
 
 
 def exchanges_of(events: Iterable[object]) -> dict[str, set[int]]:
-    """Session -> the numbers of its exchanges, the one that opened it included."""
+    """Return, per session, the numbers of its exchanges, including the one that opened it."""
     names = SessionNames()
     found: dict[str, set[int]] = {}
     for event in events:
@@ -59,7 +59,7 @@ def exchanges_of(events: Iterable[object]) -> dict[str, set[int]]:
 
 
 def session_name(id: str) -> str:
-    """What the session with this id, masked or not, is called."""
+    """Return the name of the session with this id, masked or not."""
     return (_name if len(id) <= _USUAL_ID else _name.__wrapped__)(id)
 
 

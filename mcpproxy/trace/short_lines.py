@@ -1,14 +1,14 @@
-"""Runs of short lines: one record for many lines that are too short for a message.
+"""Runs of short lines: one record for many lines too short to be messages.
 
     {"type":"lines","seq":7,"count":4,"t":1200,"from":"server","text":"y\\ny\\n\\ny"}
 
-A record of its own takes some eighty bytes, whatever the line. A peer that writes nothing but line feeds
-would make a trace of eighty times what it wrote. So where at least ``AT_LEAST`` lines of at most
-``SHORT_BYTES`` stand one after another in what was read at once, they share a record: the number of the
-first, how many they are, the time at which they were read, and their bytes, joined by the line feeds that
-ended them. All are whole lines, and their numbers count on. Those of the server's stderr have no number.
+A separate record takes about eighty bytes for any line. A peer that writes only line feeds would produce a
+trace eighty times the size of its output. So ``AT_LEAST`` or more consecutive lines of at most
+``SHORT_BYTES`` from one read share a record: the number of the first line, the count, the time of the
+read, and the bytes, joined by line feeds. All are whole lines with consecutive numbers. Lines of the
+server's stderr have no number.
 
-Nothing is lost: each line was read at that time, and each becomes a frame again when the trace is read.
+Nothing is lost: all lines were read at that time, and each becomes a frame again when the trace is read.
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ from mcpproxy.trace.members import NotARecordError, member, text_or_base64, text
 
 AT_LEAST: Final = 4
 SHORT_BYTES: Final = 7
-"""No message is that short: ``{"id":1}`` takes a byte more."""
+"""No message is this short: ``{"id":1}`` is one byte longer."""
 
 Source = Literal["client", "server", "stderr"]
 SOURCES: Final[tuple[Source, Source, Source]] = (CLIENT, SERVER, "stderr")
 
 understood: Final = lru_cache(maxsize=4096)(parse)
-"""What a short line says; most of those of a run are alike."""
+"""Parse a short line; most lines of a run are equal."""
 
 
 @slotted(frozen=True)
@@ -43,7 +43,7 @@ class Lines:
     at_ns: int
 
     def events(self) -> Iterator[Frame | Stderr]:
-        """What the lines are one by one."""
+        """Yield one event per line."""
         for seq, raw in enumerate(self.raws, start=self.seq):
             if self.source == "stderr":
                 yield Stderr(raw, self.at_ns)
@@ -52,7 +52,7 @@ class Lines:
 
 
 def encode_lines(run: Lines) -> bytes:
-    """A run as a line of the trace."""
+    """Return a run as a line of the trace."""
     seq = b'"seq":%d,' % run.seq if run.seq else b""
     held = text_or_base64(b"\n".join(run.raws))
     head = (seq, len(run.raws), run.at_ns, run.source.encode("ascii"), held)
@@ -63,7 +63,7 @@ def decode_lines(members: JSONObject) -> Lines:
     """The inverse of ``encode_lines``.
 
     Raises:
-        NotARecordError: it is something else.
+        NotARecordError: the members are not those of a run.
     """
     source = cast("Source", word(members, "from", SOURCES))
     raws = tuple(text_or_base64_of(members).split(b"\n"))
@@ -73,7 +73,7 @@ def decode_lines(members: JSONObject) -> Lines:
 
 
 def runs_in(lines: list[Line]) -> Iterator[list[Line]]:
-    """``lines`` in their order: each run together, and what stands between runs together."""
+    """Split ``lines``, in order, into runs and the groups of lines between runs."""
     between: list[Line] = []
     for is_short, group in groupby(lines, _is_short):
         several = list(group)
@@ -89,12 +89,12 @@ def runs_in(lines: list[Line]) -> Iterator[list[Line]]:
 
 
 def is_run(lines: list[Line]) -> bool:
-    """Whether these share a record."""
+    """Whether these lines share a record."""
     return len(lines) >= AT_LEAST and all(map(_is_short, lines))
 
 
 def has_run(lines: list[Line]) -> bool:
-    """Whether any of ``lines`` may share a record; quickly, for most do not."""
+    """Quickly test whether any of ``lines`` may share a record; most do not."""
     return len(lines) >= AT_LEAST and any(len(raw) <= SHORT_BYTES for raw, _, _, _ in lines)
 
 

@@ -1,8 +1,8 @@
-"""The ladder from old formats of the trace to today's.
+"""Upgrades from old trace formats to the current one.
 
-A rung is a function that turns one record of format n, as the line it was written in, into the same
-record of format n + 1. The reader takes a line up all rungs before it decodes it, so that only this
-file knows what traces used to look like. Format 1 is the first: there is nothing to climb yet.
+A rung is a function that converts the line of a record from format n to format n + 1. The reader applies
+all rungs to a line before decoding it, so only this file knows the old formats. Format 1 is the first, so
+there are no rungs yet.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,14 +15,14 @@ FORMAT: Final = 1
 Rung: TypeAlias = Callable[[bytes], bytes]
 
 LADDER: Final[Mapping[int, Rung]] = MappingProxyType({})
-"""Format n -> the rung to format n + 1."""
+"""Maps format n to the rung that leads to format n + 1."""
 
 
 def rungs(version: int, *, to: int = FORMAT, ladder: Mapping[int, Rung] = LADDER) -> tuple[Rung, ...]:
-    """What a record of format ``version`` goes through to become one of format ``to``.
+    """Return the rungs that convert a record of format ``version`` to format ``to``.
 
     Raises:
-        LookupError: no way leads there; its text names both formats.
+        LookupError: there is no conversion; the text names both formats.
     """
     missing = [step for step in range(version, to) if step not in ladder]
     if version > to or missing:
@@ -31,7 +31,7 @@ def rungs(version: int, *, to: int = FORMAT, ladder: Mapping[int, Rung] = LADDER
 
 
 def climb(line: bytes, through: tuple[Rung, ...]) -> bytes:
-    """``line`` after every rung."""
+    """Return ``line`` after applying every rung."""
     for rung in through:
         line = rung(line)
     return line

@@ -1,7 +1,7 @@
-"""The one writer of a trace: appends records, several of them in one write.
+"""The only writer of traces. It appends records, several per write.
 
-A full disk is no exception here but a state: what could not be written stays pending, ``fault`` says
-why, and the next ``flush`` tries again.
+A full disk raises no exception: unwritten records stay pending, ``fault`` says why, and the next
+``flush`` tries again.
 """
 
 import os
@@ -18,39 +18,39 @@ _BINARY: Final[int] = getattr(os, "O_BINARY", 0)  # Windows would turn line feed
 
 
 class TraceWriter:
-    """Appends to the trace at ``path``, which is made on the first write, readable by its owner only.
+    """Appends to the trace at ``path``, which is created on the first write, readable by its owner only.
 
-    ``resume_at`` continues a trace that exists: what it holds beyond that size is thrown away. Without
-    it a file that is already there is never touched.
+    ``resume_at`` continues an existing trace and discards its content beyond that size. Without it an
+    existing file is never touched.
     """
 
     def __init__(self, path: str, resume_at: int | None = None) -> None:
         self.path = path
         self.size = resume_at or 0
-        """Bytes in the file; after a flush that succeeded, whole records."""
+        """Bytes in the file; after a successful flush these are whole records."""
         self.fault: str | None = None
-        """Why the last flush failed, in the system's words; ``None`` when it did not."""
+        """The system's message for the failure of the last flush; ``None`` if it succeeded."""
         self._is_new = resume_at is None
         self._fd = -1
-        self._files: list[tuple[str, int, os.stat_result]] = []  # those before this one, with their sizes
+        self._files: list[tuple[str, int, os.stat_result]] = []  # the previous files, with their sizes
         self._pending: list[bytes] = []
-        self._later: list[tuple[str, list[bytes]]] = []  # the files to go on in, and their records
+        self._later: list[tuple[str, list[bytes]]] = []  # the next files, and their records
         self._pending_bytes = 0
 
     @property
     def position(self) -> int:
-        """Bytes in the last file, what is pending included."""
+        """Bytes in the last file, including pending ones."""
         return sum(map(len, self._later[-1][1])) if self._later else self.size + self._pending_bytes
 
     def turn_to(self, path: str) -> None:
-        """What is written from here on goes to another file, once this one holds all that is pending."""
+        """Direct later writes to another file, once all pending records are in this one."""
         self._later.append((path, []))
 
     def write(self, record: bytes) -> None:
         """Take one record. It is on disk after the next flush that succeeds.
 
         Raises:
-            TraceError: the file is there already, and is not ours to continue.
+            TraceError: the file already exists, and we may not continue it.
         """
         (self._later[-1][1] if self._later else self._pending).append(record)
         self._pending_bytes += len(record)
@@ -58,10 +58,10 @@ class TraceWriter:
             self.flush()
 
     def write_large(self, parts: Sequence[bytes]) -> None:
-        """``write`` for a record in parts, which are written from where they lie.
+        """Like ``write``, for a record in parts, which are written without a copy.
 
         Raises:
-            TraceError: the file is there already, and is not ours to continue.
+            TraceError: the file already exists, and we may not continue it.
         """
         if self._pending and not self.fault:
             self.flush()
@@ -72,10 +72,10 @@ class TraceWriter:
             self.flush()
 
     def flush(self) -> bool:
-        """Write what is pending; whether all of it is written now.
+        """Write pending records; return whether all of them are written.
 
         Raises:
-            TraceError: the file is there already, and is not ours to continue.
+            TraceError: the file already exists, and we may not continue it.
         """
         while self._later:
             if not self._flush_file():
@@ -115,9 +115,9 @@ class TraceWriter:
         return True
 
     def rewind(self, reserve: int = 0) -> int:
-        """Give up what is pending, and whole records until ``reserve`` bytes are free; the new size.
+        """Drop pending records, then whole ones until ``reserve`` bytes are free; return the new size.
 
-        For a disk that stays full: afterwards the file ends with a whole record.
+        For a disk that stays full. Afterwards the file ends with a whole record.
 
         Raises:
             OSError: the file cannot be shortened.
@@ -132,9 +132,9 @@ class TraceWriter:
         return self.size
 
     def harm(self) -> str:
-        """What became of the files behind our back, as a fragment; empty if they are as they were written.
+        """Describe, as a fragment, what others did to the files; empty if they are as written.
 
-        Somebody may delete, move or shorten what is being written, and no write fails for that. To be asked
+        Somebody may delete, move or shorten a file during writing, and no write fails for that. Call this
         before the last file is closed.
         """
         found = [f"{os.path.basename(each[0])} {what}" for each in self._files if (what := _harm(*each))]
@@ -143,7 +143,7 @@ class TraceWriter:
         return ", ".join(found)
 
     def close(self) -> None:
-        """Let go of the file. What is still pending is lost."""
+        """Close the file. Pending records are lost."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -158,7 +158,7 @@ class TraceWriter:
         return self._fd
 
     def _last_boundary(self, end: int) -> int:
-        """Where the last record ends that lies before ``end``: a line feed is in no record but at its end."""
+        """Return the end of the last record before ``end``; a record has a line feed only at its end."""
         while end > 0:
             start = max(0, end - _BLOCK_BYTES)
             os.lseek(self._fd, start, os.SEEK_SET)
@@ -170,7 +170,7 @@ class TraceWriter:
 
 
 def _harm(path: str, size: int, was: os.stat_result) -> str:
-    """What became of the file ``path`` into which so many bytes were written; ``was``: what it is, or was."""
+    """Describe what happened to ``path`` after ``size`` bytes were written; ``was`` is its known status."""
     try:
         now = os.stat(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Does a value fit the JSON Schema that was promised for it?
+"""Check values against the JSON Schemas that were declared for them.
 
 Arguments against a tool's ``inputSchema``, structured content against its ``outputSchema``, the content
 of a form against the schema that was asked for. In doubt the answer is that it does: a schema that is
@@ -34,7 +34,7 @@ T = TypeVar("T")
 __all__ = ["LIMIT", "Contract", "Mismatch", "breaks", "contract"]
 
 LIMIT: Final = 20
-"""No more mismatches than this are told of one value."""
+"""The maximum number of mismatches reported for one value."""
 
 MAX_SCHEMA_BYTES: Final = 128 * 1024
 MAX_NODES: Final = 50_000
@@ -113,7 +113,7 @@ class _Reading:
 
 
 class Contract:
-    """A schema against which values are held."""
+    """A schema prepared for checking values."""
 
     def __init__(self, readings: tuple[_Reading, ...], plainly: Callable[[JSON], bool] | None) -> None:
         self._readings = readings
@@ -129,7 +129,7 @@ class Contract:
         return validator.is_valid if validator is not None else lambda _: False
 
     def _fits_plainly(self, value: JSON, text: bytes | None) -> bool:
-        """Whether that is seen without the library."""
+        """Whether the value is seen to fit without the library."""
         self._asked += 1
         if self._plainly is None or self._asked > PLAIN:
             self._plainly = None
@@ -234,7 +234,7 @@ def _size(level: list[JSON]) -> int:
 
 
 def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -> tuple[Mismatch, ...]:
-    """Where ``value`` does not fit, as far as that is found out in time."""
+    """Return where ``value`` does not fit, as far as the work limit allows."""
     if work <= MAX_EXPLAINED:
         errors = _guarded(lambda: list(islice(validator.iter_errors(value), LIMIT)))
     elif not effort.choices:

@@ -1,4 +1,4 @@
-"""How much work it is to hold a value against a schema, told before anything is done.
+"""Estimate the work of validating a value against a schema before it is done.
 
 Peers write both. References that fan out double the work with every step, schemas that meet themselves
 double it with every level of the value, and a validator once started cannot be told to stop. So the
@@ -21,7 +21,7 @@ MAX_DEPTH: Final = 100
 """Subschemas of one schema, and how deep they nest; what is beyond is not judged."""
 
 MUCH: Final = 10**9
-"""No need to count any further."""
+"""Counting stops at this number."""
 
 
 @slotted()
@@ -70,7 +70,7 @@ class Effort:
 
 
 def survey(schema: JSONObject, dialect: Dialect) -> Effort | None:
-    """The effort that ``schema`` takes, ``None`` if it is not to be judged at all."""
+    """Return the effort that ``schema`` takes, ``None`` if it cannot be judged."""
     return _Survey(schema, dialect).effort()
 
 

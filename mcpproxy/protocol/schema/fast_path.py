@@ -1,7 +1,7 @@
-"""Schemas so plain that a value is seen to fit without a validator.
+"""Schemas so simple that values can be accepted without a validator.
 
-Most tools describe their arguments in a dozen words of JSON Schema that mean the same in every dialect. What
-fits such a schema is told here; what does not seem to, and any other schema, is for ``contract``.
+Most tools describe their arguments in a dozen words of JSON Schema that mean the same in every dialect.
+This module accepts values that fit such a schema; all other values and schemas are left to ``contract``.
 """
 
 from collections.abc import Callable

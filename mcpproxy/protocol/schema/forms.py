@@ -1,4 +1,4 @@
-"""Does what a user filled into a form match the schema that the form was made of?
+"""Check the content of a filled-in form against the form's schema.
 
 The schema is judged as any other (see ``contract``). Forms also name the format of a text, which JSON Schema
 lets a validator pass over; what is said of it says so.

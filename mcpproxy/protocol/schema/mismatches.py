@@ -1,6 +1,6 @@
-"""How a value fails a schema, in our words: where, what should be there, and what is.
+"""Describe how a value fails a schema: the place, the expected value and the actual value.
 
-The library's own sentences repeat whole values and speak another language than the rest of our findings.
+The library's own messages repeat whole values and differ in style from our other findings.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Do params and results have the members and types that their method has in this revision?
+"""Check that params and results have the members and types of their method in a revision.
 
 Shapes are built once per revision, on first use, from the tables in ``shapes.types``, ``shapes.input_types``
 and ``shapes.messages``. Members that no table lists are lawful. Of several variants the one is reported
@@ -37,7 +37,7 @@ from mcpproxy.protocol.shapes.types import TYPES
 __all__ = ["LIMIT", "Expected", "Part", "ShapeViolation", "expected", "extras", "violations"]
 
 LIMIT: Final = 20
-"""No more violations than this are told of one value."""
+"""The maximum number of violations reported for one value."""
 
 Part: TypeAlias = Literal["params", "result"]
 

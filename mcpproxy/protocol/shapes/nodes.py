@@ -1,7 +1,7 @@
-"""The kinds of shape: how each tests a value, and how it tells what is wrong with one.
+"""The kinds of shape: how each tests a value and reports what is wrong with it.
 
-A test is a closure and answers yes or no; that is all the message that is as it should be ever costs.
-``report`` is asked only after the test said no, and may take its time.
+A test is a closure that returns true or false; a correct message costs only that. ``report`` is called
+only after a failed test, so it may be slow.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ Test: TypeAlias = Callable[[JSON], bool]
 
 @slotted(frozen=True)
 class ShapeViolation:
-    """One member that is not as its shape has it.
+    """One member that does not match its shape.
 
     ``pointer`` is a JSON Pointer into the message, or into the value where a type was asked for by
     name; a missing member is pointed at where it would stand. ``expected`` and ``found`` are noun
