@@ -75,6 +75,9 @@ _HEAD_BYTES: Final = 1 << 10
 _ID_BYTES: Final = 200
 """About how many bytes it takes to remember an exchange, and an event id."""
 
+_LONGEST_METHOD: Final = 20
+"""No method of HTTP is longer."""
+
 MAX_CHALLENGES: Final = 100
 """How many 401 responses are remembered until it is known whether they led to the metadata."""
 
@@ -402,7 +405,9 @@ class HttpJudge:
         """Run the checks of this moment that can find something, given the facts ``known``."""
         found: list[Finding] = []
         build_findings = self._build_findings
-        checks = self._dispatch.http_checks_for(moment, exchange.traffic, exchange.method, known)
+        # What is looked up is kept: a method that no table names need not be told apart from others.
+        method = exchange.method if len(exchange.method) <= _LONGEST_METHOD else ""
+        checks = self._dispatch.http_checks_for(moment, exchange.traffic, method, known)
         if not checks:
             return found
         history, message = self._history, exchange.body if frame is None else frame

@@ -78,6 +78,8 @@ _SEGMENT: Final = re.compile(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{1
 """A part of a path that looks generated."""
 
 _REMEMBERED: Final = 4096
+_LONGEST_ID: Final = 1024
+"""So many session ids out of URLs are remembered, and none that is longer than this."""
 
 _GROWTH: Final = 2
 _ROOM: Final = 4096
@@ -158,6 +160,8 @@ class Masker:
         if self.keep:
             return raw
         for value in self.ids_in(text):
+            if len(value) > _LONGEST_ID:
+                continue
             self._learned[value] = None
             if len(self._learned) > _REMEMBERED:
                 del self._learned[next(iter(self._learned))]

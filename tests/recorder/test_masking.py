@@ -257,3 +257,10 @@ def test_parts_without_end_are_masked_at_the_end() -> None:
 )
 def test_hostile_bodies_take_no_time(raw: bytes) -> None:
     assert MASKER.body(raw)
+
+
+def test_an_endless_session_id_is_masked_and_not_remembered() -> None:
+    learned: dict[str, None] = {}
+    masked = Masker(b"salt", learned=learned).endpoint(b"/messages?sessionId=" + b"x1" * 1000)
+    assert shown(masked.decode()) == "/messages?sessionId=*2000"
+    assert learned == {}
