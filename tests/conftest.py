@@ -1,6 +1,7 @@
 """What tests in every folder may ask for, and how they are shared out among processes."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,11 @@ __all__ = ["peers", "sessions"]
 # How long an example takes says something of the machine and nothing of the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# A shell starts what runs in the background with these ignored, and whatever a test starts would inherit that.
+for _name in ("SIGINT", "SIGQUIT", "SIGHUP"):
+    if signal.getsignal(_number := getattr(signal, _name, signal.SIGTERM)) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
 
 @pytest.hookimpl(optionalhook=True)
