@@ -17,7 +17,7 @@ __all__ = ["peers", "sessions"]
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-# A shell starts what runs in the background with these ignored, and whatever a test starts would inherit that.
+# A shell starts what runs in the background with these ignored, and what a test starts would inherit that.
 for _name in ("SIGINT", "SIGQUIT", "SIGHUP"):
     if signal.getsignal(_number := getattr(signal, _name, signal.SIGTERM)) is signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
