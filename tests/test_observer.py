@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.observer import Observer
+from mcpproxy.observer.memory_limit import MOST_BYTES, measure
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
 from mcpproxy.ruleset import catalogue
@@ -912,3 +913,14 @@ def test_any_bytes_are_judged(chunks: list[tuple[Sender, bytes]]) -> None:
     frames = [Frame(seq, sender, raw) for seq, (sender, raw) in enumerate(chunks, 1)]
     for finding in (finding for frame in frames for finding in observer.observe(frame)):
         assert 1 <= finding.frame <= len(frames)
+
+
+def test_requests_with_long_ids_that_nobody_answers_are_forgotten_as_well() -> None:
+    """Not only the ids that were used: what waits for an answer holds them, too."""
+    observer = Observer(catalogue.load())
+    for number in range(4000):
+        raw = b'{"jsonrpc":"2.0","id":"%d%b","method":"ping"}' % (number, b"i" * 20_000)
+        observer.observe(Frame(number + 1, "client", raw, number + 1))
+    history = observer._messages.history  # pyright: ignore[reportPrivateUsage] # what it has kept
+    assert measure(history, 1 << 40) <= 2 * MOST_BYTES
+    assert observer.forgot

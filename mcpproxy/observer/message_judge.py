@@ -16,7 +16,7 @@ from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, 
 from mcpproxy.checks.transports.stdio import split_message, stray_output
 from mcpproxy.observer.classify import is_acp, read
 from mcpproxy.observer.findings import Cause, FindingBuilder
-from mcpproxy.observer.memory_limit import MOST_BYTES, Room, weight
+from mcpproxy.observer.memory_limit import MOST_BYTES, Room, measure, weight
 from mcpproxy.observer.update import remember
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
@@ -328,7 +328,8 @@ class MessageJudge:
         ids = sum(side.used.size + side.withdrawn.size for side in (history.client, history.server))
         for side in (history.client, history.server):
             side.used, side.withdrawn = UsedIds(), UsedIds()
-        if ids > MOST_BYTES // 2:  # so many requests that their ids alone fill half the limit
+        # Where the ids of answered requests alone fill half the limit, the rest of the session can be kept.
+        if ids > MOST_BYTES // 2 and measure(history) <= MOST_BYTES // 2:
             history.blind = True
             return
         self._lose_sight()
