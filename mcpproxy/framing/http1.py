@@ -113,17 +113,23 @@ class Http1Connection:
         """The server ended its sending side, in order or by a reset."""
         return self._end(self._server, at_ns, reset)
 
-    def opaque(self, at_ns: int) -> list[Piece]:
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes are held of heads that are not complete."""
+        proxy = self._proxy
+        return len(self._requests.held) + len(self._server.held) + (len(proxy.held) if proxy else 0)
+
+    def opaque(self, at_ns: int, why: str = _SWITCHED) -> list[Piece]:
         """Treat the rest of the connection as not HTTP. A 101 or a 2xx to CONNECT does so by itself."""
-        self._switch("proxy", at_ns)
+        self._switch("proxy", at_ns, why)
         return self._found()
 
-    def _switch(self, by: Side, at_ns: int) -> None:
+    def _switch(self, by: Side, at_ns: int, why: str = _SWITCHED) -> None:
         self._is_http = False
         for stream in (self._requests, self._server, self._proxy):
             if stream is not None:
-                stream.stop(by, _SWITCHED, at_ns)
-        self._give_up(by, _SWITCHED, at_ns)
+                stream.stop(by, why, at_ns)
+        self._give_up(by, why, at_ns)
 
     def _end(self, stream: ConnectionSide, at_ns: int, reset: bool) -> list[Piece]:
         if not self._over:
@@ -257,7 +263,7 @@ class _Requests(ConnectionSide):
     def resume(self) -> None:
         """Continue: the answer is there, and the connection is still HTTP."""
         data = bytes(self.held)
-        self.held.clear()
+        self.held = bytearray()
         self.feed(data, self.at_ns)
         if self._ending is not None:
             super().end(*self._ending, self.at_ns)

@@ -53,6 +53,11 @@ _LOOK_BYTES: Final = 2 << 20
 _CONNECTION_COST: Final = 4 << 10
 """About how many bytes an open connection takes in a checkpoint."""
 
+_EXCHANGE_COST: Final = 4 << 10
+"""About how many bytes of memory an open exchange takes, those of the judge included."""
+
+_TOO_MUCH_HELD: Final = f"incomplete heads and open requests take more than {HELD_BYTES >> 20} MiB"
+
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]+ [^ \r\n]+ HTTP/1\.[01]\r?\n")
 _BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
 
@@ -99,7 +104,7 @@ class HttpAssembly:
         """About how many bytes a checkpoint would take."""
         total = 0
         for connection in self._connections.values():
-            total += _CONNECTION_COST
+            total += _CONNECTION_COST + connection.http.held_bytes
             for exchange in connection.exchanges.values():
                 for half in (exchange.client, exchange.server):
                     total += half.kept_bytes + (half.body.held_bytes if half.body else 0)
@@ -128,6 +133,7 @@ class HttpAssembly:
         if kind not in _BYTES:
             return self._from_relay(kind, payload, at_ns, number)
         self._budget.passed(len(payload))
+        self._contents.grown += len(payload)
         found = self._bytes(kind, payload, at_ns, number)
         return found if self._contents.grown < _LOOK_BYTES else self._then_spill(found, at_ns)
 
@@ -145,11 +151,12 @@ class HttpAssembly:
         return self._read(connection, http.proxy(payload, at_ns))
 
     def _held(self) -> int:
-        """How many bytes are held of bodies and events that have not ended yet."""
+        """How many bytes are held of what has not ended yet."""
         return sum(size for size, _ in self._holding())
 
-    def _holding(self) -> list[tuple[int, ContentOwner]]:
-        return [
+    def _holding(self) -> list[tuple[int, ContentOwner | Connection]]:
+        """The bytes that each content holds, and each connection beside its contents."""
+        contents: list[tuple[int, ContentOwner | Connection]] = [
             (
                 half.kept_bytes * (half.kept is not None) + half.body.held_bytes,
                 ContentOwner(connection, exchange, half, of),
@@ -159,20 +166,38 @@ class HttpAssembly:
             for half, of in exchange.halves
             if half.body is not None
         ]
+        # Every open connection may have one exchange: how many are open is limited elsewhere.
+        return contents + [
+            (connection.http.held_bytes + _EXCHANGE_COST * (len(connection.exchanges) - 1), connection)
+            for connection in self._connections.values()
+            if connection.exchanges
+        ]
 
     def _then_spill(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
-        """``found``, then the longest bodies and events that are held, if they are too much by now."""
+        """``found``, then the largest contents that are held, if all together are too much by now.
+
+        A connection that holds more in incomplete heads and unanswered requests is not followed any further.
+        """
         yield from found
         self._contents.grown = 0
         holding = sorted(self._holding(), key=itemgetter(0))
         held = sum(size for size, _ in holding)
         while held > HELD_BYTES:
-            size, owner = holding.pop()
+            size, holder = holding.pop()
             held -= size
-            for event in self._contents.spill(owner, at_ns):
+            if isinstance(holder, Connection):
+                yield from self._stop_following(holder, at_ns)
+                continue
+            for event in self._contents.spill(holder, at_ns):
                 if type(event) is Frame:
                     event.seq = self.seq = self.seq + 1
                 yield event
+
+    def _stop_following(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
+        """Treat the rest of a connection as bytes, and its exchanges as cut."""
+        yield Note(connection.number, "not-judged", _TOO_MUCH_HELD, at_ns)
+        connection.reasons = dict.fromkeys(("client", "server", "proxy"), _TOO_MUCH_HELD)
+        yield from self._read(connection, connection.http.opaque(at_ns, _TOO_MUCH_HELD))
 
     def _from_relay(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """The events of a record that the relay wrote on a connection."""
@@ -311,6 +336,7 @@ class HttpAssembly:
         exchange = connection.exchanges.get(local)
         if exchange is None:
             self._exchange += 1
+            self._contents.grown += _EXCHANGE_COST
             exchange = connection.exchanges[local] = OpenExchange(self._exchange)
         return exchange
 

@@ -57,7 +57,7 @@ class Contents:
         self._budget = budget
         self._held = held
         self.grown = 0
-        """How much content came since the amount that is held was last checked."""
+        """How many bytes came or were decoded since the amount that is held was last checked."""
 
     def feed(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterable[Recorded]:
         """Take the next bytes of a content, without transfer coding. The caller must ask for all the
@@ -67,7 +67,6 @@ class Contents:
             return self._feed_decoder(owner, half.decoder, data, at_ns)
         if half.body is None:
             return ()
-        self.grown += len(data)
         frames = half.body.feed(data, at_ns)
         return self._framed(owner, frames) if frames else ()
 

@@ -15,7 +15,9 @@ SMALL_BYTES: Final = 256 << 10
 """A text up to this length is always judged: it takes some 10 MiB at worst."""
 
 HELD_BYTES: Final = 24 << 20
-"""How many bytes may be held of bodies and events that have not ended, over all connections."""
+"""How many bytes may be held of heads, bodies and events that have not ended, over all connections.
+
+Requests that wait for an answer count as well, apart from one on each connection."""
 
 DECODED_BYTES: Final = 8 << 20
 DECODED_RATIO: Final = 16
