@@ -76,9 +76,10 @@ def _foreign(name: str) -> Trace | None:
 
 
 def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:
-    """Yield the recording from its start, then what is added, until it is closed or its writer is gone.
+    """Yield the events of a recording from its start, and wait for more until it ends.
 
-    ``poll_s`` is the polling interval in seconds.
+    It ends when its trace is closed, or when no recorder writes it any more. ``poll_s`` is the polling
+    interval in seconds.
 
     Raises:
         TraceError: as ``open_trace`` and ``Trace.events``.
@@ -103,7 +104,7 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
 
 def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator[Event | Finding | Continued]:
     while not os.path.exists(name) and _is_under_way(first):
-        time.sleep(poll_s)  # the name is known a moment before the file exists
+        time.sleep(poll_s)  # the previous file names this one a moment before it exists
     with open_file(name) as file:
         number = 0
         line = b""
@@ -139,7 +140,7 @@ def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator
             elif _is_under_way(first):
                 time.sleep(poll_s)
             else:
-                is_over = True  # closing the trace removes the journal: look once more
+                is_over = True  # the last lines may have been written before the journal was removed
 
 
 def _wait_for_trace(name: str, poll_s: float) -> Trace:
@@ -154,10 +155,10 @@ def _wait_for_trace(name: str, poll_s: float) -> Trace:
 
 
 def _is_under_way(first: str) -> bool:
-    """Whether a recorder is still writing it; what a killed recorder left is completed.
+    """Whether a recorder is still writing the trace ``first``. If it was killed, complete the trace.
 
     Raises:
-        TraceError: it cannot be completed.
+        TraceError: the trace cannot be completed.
     """
     if not os.path.isdir(journal.folder(first)):
         return False

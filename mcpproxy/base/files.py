@@ -105,6 +105,11 @@ class Folder:
         return sorted(os.listdir(self.path if self._fd is None else self._fd))
 
     def stat(self, name: str) -> os.stat_result:
+        """Return the status of an entry of the folder; of a symbolic link, that of the link itself.
+
+        Raises:
+            OSError: there is no such entry, or it cannot be looked up.
+        """
         return os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False)
 
     def has(self, name: str) -> bool:
@@ -148,6 +153,7 @@ def is_mine(found: os.stat_result) -> bool:
 
 
 def is_writable_by_others(found: os.stat_result) -> bool:
+    """Whether its group or every user may write the file. Always false on Windows."""
     return hasattr(os, "geteuid") and bool(found.st_mode & _WRITABLE_BY_OTHERS)
 
 

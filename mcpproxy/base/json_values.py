@@ -1,8 +1,7 @@
 """Write any value that a peer sent as JSON.
 
-JSON may be unable to express a value (a number too large for a double was read as infinity), or the value is
-nested too deeply to be written. A part that cannot be written is replaced by the name of its kind.
-Everything else is kept.
+Some values that were read cannot be written: a number too large for a double was read as infinity, or the
+nesting is too deep. A part that cannot be written is replaced by the name of its kind. The rest is unchanged.
 """
 
 import json
@@ -10,7 +9,7 @@ import math
 from typing import Final, cast
 
 _DEPTH: Final = 100
-"""To which depth a value is written if it cannot be written completely."""
+"""The depth to which a value is written if it cannot be written completely."""
 
 
 def dumps(value: object, *, indent: int | None = None, compact: bool = False) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 
 def resolve_old_name(module: str, name: str, names: Mapping[str, tuple[str, str]]) -> Any:
-    """Return the object that ``name`` was the old name of in ``module``, and warn about the new name.
+    """Return the object that ``module`` used to call ``name``, with a warning that gives its new name.
 
-    ``names`` maps each old name to its present module and its name there.
+    ``names`` maps each old name to the object's module and its name there.
 
     Raises:
         AttributeError: ``module`` never had such a name.

@@ -31,7 +31,7 @@ HARMLESS_WORDS = frozenset(
         "allow credentials",
     )
 )  # fmt: skip
-"""Names that end with such a word but are not secrets: cursors, progress tokens, a field of CORS."""
+"""Endings of names that are not secrets, although they end with such a word: cursors, a field of CORS."""
 
 GLUED = (
     "apikey", "accesskey", "secretkey", "privatekey", "subscriptionkey", "accesstoken", "authtoken",
@@ -41,7 +41,7 @@ GLUED = (
 """Endings of names whose words are not separated: ``AUTHTOKEN``, ``phpsessid``, ``dbpassword``."""
 
 _SUFFIXES = frozenset(("value", "text", "string", "raw", "base", "hex", "header", "sha", "md", "ed", "v"))
-"""Words that may follow without changing the meaning: ``tokenValue``, ``X-Hub-Signature-256``."""
+"""Words that may follow the name of a secret without changing its meaning: ``tokenValue``."""
 
 LONGEST = 100
 """A longer name is treated as text, not as a name."""

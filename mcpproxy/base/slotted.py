@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 _NONE: Final = object()
 _FEW: Final = 8
-"""The number of instances filled without ``__init__``: compiling it costs more than filling these."""
+"""How many instances are filled without ``__init__``: compiling it takes longer than filling these."""
 
 _METHODS: Final = ("__init__", "__repr__", "__eq__", "__hash__")
 
@@ -184,7 +184,7 @@ class _Described:
 
     def __get__(self, _: object, owner: type) -> Any:
         described = _twin(owner, self._fields).__dataclass_fields__
-        owner.__dataclass_fields__ = described  # pyright: ignore[reportAttributeAccessIssue] # nor would the other
+        owner.__dataclass_fields__ = described  # pyright: ignore[reportAttributeAccessIssue] # any class may get it
         return described
 
 

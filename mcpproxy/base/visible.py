@@ -27,9 +27,8 @@ _BLANK = frozenset(
         ),
     )
 )
-"""Invisible characters whose category is that of letters and marks. All other invisible characters are found
-by
-``str.isprintable``: controls, format characters (bidirectional, zero-width, tags), surrogates, unassigned
+"""Invisible characters that ``str.isprintable`` accepts, because their category is that of letters or marks.
+It finds all others: controls, format characters (bidirectional, zero-width, tags), surrogates, unassigned
 code points, and spaces other than U+0020."""
 
 
@@ -44,7 +43,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Return ``text`` escaped in the same way, with its line feeds kept."""
+    """Return ``text`` escaped as by ``visible``, except for its line feeds."""
     return "\n".join(map(visible, text.split("\n")))
 
 

@@ -38,7 +38,7 @@ class Observer:
         build_findings = self._build_findings = FindingBuilder(catalogue, lists_all=lists_all)
         room = self._room = Room()
         self.forgot = ""
-        """A sentence on what was forgotten and since when; empty while nothing was."""
+        """A sentence that says from where on the session was forgotten; empty if it was not."""
         self._messages = MessageJudge(
             build_findings, dispatch, room, revision=revision, joined_late=joined_late, masked=redacted
         )
@@ -71,7 +71,7 @@ class Observer:
         """Measure the memory of the session, and forget it if it is too large."""
         measured = measure((self._messages.history, self._http.history))
         if measured <= MOST_BYTES:
-            # It is measured again once as much was added as the budget has left.
+            # Start from the measured size. At least half of the limit is added before the next measurement.
             self._room.added = min(measured, MOST_BYTES // 2)
             return
         self._messages.forget()

@@ -88,7 +88,7 @@ def _read_request(context: MessageContext, message: Request, history: History) -
     known = 0 if message.regular else IRREGULAR
     meta = params.get("_meta", ABSENT) if type(params) is dict else ABSENT
     is_marked = meta is not ABSENT or method in _OPENING
-    # A client sends the same ``_meta`` in every request: comparing it costs less than judging it again.
+    # Most clients send the same ``_meta`` in every request: comparing it costs less than judging it again.
     usual = history.familiar_meta
     if (
         usual is not None
@@ -229,7 +229,7 @@ def _meant(
 
 
 def _answers_initialize(context: MessageContext, message: Response | ErrorResponse, history: History) -> bool:
-    """Whether a result with an unknown id is, judging by its members, the pending initialize result."""
+    """Whether a result with an unknown id has the members of the initialize result that is still missing."""
     if context.sender == CLIENT or history.initialize is None or history.initialize_answered:
         return False
     result = message.result if isinstance(message, Response) else None

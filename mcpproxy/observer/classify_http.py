@@ -156,7 +156,7 @@ def of_end(exchange: HttpExchange) -> HttpFact:
     session = exchange.session
     if session is None or not exchange.requests:
         return 0
-    # Where an id was used twice, the other request may still be pending.
+    # If an id was used twice, the other request may still be pending.
     waiting = [request for request in exchange.requests if session.pending(request.id)]
     return UNANSWERED if waiting or exchange.answered_ns is None else 0
 
@@ -185,9 +185,9 @@ def has_content(frame: Frame) -> bool:
 def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[Proper, ...]) -> bool:
     """Whether a frame from the server is to be judged as a message of its session.
 
-    With an error status, a body is a message only if it answers, by its id, a request of this exchange; in an
-    open stateful session it is not even then, because the refused request counts as never sent. The body of
-    an answer to a notification is judged with the exchange.
+    The body of an error status is a message only if its id is that of a request of this exchange. In an open
+    stateful session it never is, because the refused request counts as never sent. The body of an answer to
+    a notification is judged as a part of the exchange.
     """
     if frame.event is not None:
         if not frame.raw or exchange.replayed or exchange.elsewhere or frame.event.name == "endpoint":

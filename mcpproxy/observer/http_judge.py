@@ -3,7 +3,7 @@
 A session is recognised by its id; an initialize opens a new one; a stateless request is a session of its own;
 a POST to the URI that an ``endpoint`` event named belongs to that HTTP+SSE stream. A request with none of
 these marks belongs to the session without id that was opened on its connection, if there is exactly one.
-Otherwise its session is unknown, and nothing is concluded from what such an exchange lacks.
+Otherwise its session is unknown, and nothing is concluded from what is missing in such an exchange.
 
 The messages of each session go to its own ``MessageJudge``; the HTTP around them goes to the checks of
 exchanges. A message that HTTP refused counts as never sent: it is taken back, so that the client may send it
@@ -339,7 +339,7 @@ class HttpJudge:
         elif head.status == 404 and exchange.method == "POST":
             remember_404(exchange, session, head)
         if exchange.stream is not None and exchange.streams:
-            # A GET that was refused (for lack of a token, say) has not carried the stream.
+            # A GET that was refused, for example without a token, has not carried the stream.
             exchange.stream.closed_ns, exchange.stream.left = end.observed_at_ns, end.by == "client"
         for key in exchange.delivered or ():
             session.delivered.pop(key, None)
@@ -405,7 +405,7 @@ class HttpJudge:
         """Run the checks of this moment that can find something, given the facts ``known``."""
         found: list[Finding] = []
         build_findings = self._build_findings
-        # What is looked up is kept: a method that no table names need not be told apart from others.
+        # The lookup is cached by method. No row names a method of that length, so they share an entry.
         method = exchange.method if len(exchange.method) <= _LONGEST_METHOD else ""
         checks = self._dispatch.http_checks_for(moment, exchange.traffic, method, known)
         if not checks:

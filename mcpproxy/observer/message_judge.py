@@ -50,11 +50,11 @@ from mcpproxy.session.masked_values import MARK, holds_mask
 
 _MASKED: Final = MARK.encode("ascii")
 _NOISE_BYTES: Final = 64
-"""Up to ``_MOST_NOISE`` lines of at most this length that are not messages are remembered."""
+"""Lines of at most this length that are not messages are remembered, up to ``_MOST_NOISE`` of them."""
 
 _MOST_NOISE: Final = 1024
 _BARE: Final = None
-"""Stands for any value in a batch that is not an object: all of them break the same requirement."""
+"""In place of the line, for any value in a batch that is not an object: all break the same requirement."""
 
 _PER_ITEM: Final = 600
 """How many bytes an element of a batch counts for, beside the weight of the whole."""
@@ -93,7 +93,7 @@ class MessageJudge:
         self._dispatch = dispatch
         self._room = room or Room()
         self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
-        """What short lines that are not messages break, so that a repeated line costs little."""
+        """The causes of findings by line, for short lines that are not messages: repeating one costs little."""
         self._history = History(facts=AT_START, masked=masked)
         if revision in STATEFUL:
             self._history.negotiated = revision
@@ -183,7 +183,7 @@ class MessageJudge:
         return self._single(frame, message, "")
 
     def _unsure(self, frame: Frame) -> list[Finding]:
-        """Judge a frame that is not a message by itself, or that follows such lines."""
+        """Judge a frame that is not a message by itself, or that follows lines that are held."""
         held = self._history.side(frame.sender).held
         if not held.takes(frame):
             return self._release(frame.sender) + self._alone(frame)
@@ -328,7 +328,7 @@ class MessageJudge:
         ids = sum(side.used.size + side.withdrawn.size for side in (history.client, history.server))
         for side in (history.client, history.server):
             side.used, side.withdrawn = UsedIds(), UsedIds()
-        # Where the ids of answered requests alone fill half the limit, the rest of the session can be kept.
+        # If the used ids alone fill half of the limit, the rest of the session can be kept.
         if ids > MOST_BYTES // 2 and measure(history) <= MOST_BYTES // 2:
             history.blind = True
             return
@@ -341,7 +341,7 @@ class MessageJudge:
         history.forget_families()
 
     def _lose_sight(self) -> None:
-        """After a gap: conclude nothing from missing messages any more."""
+        """From now on, conclude nothing from missing messages."""
         history = self._history
         history.blind = True
         history.state = State.UNKNOWN
@@ -351,7 +351,7 @@ class MessageJudge:
 
 @lru_cache(maxsize=64)
 def _is_standard(dispatch: Dispatch) -> bool:
-    """Whether the dispatch has no custom rules. The built-in checks of lines depend on the line alone."""
+    """Whether only built-in checks judge lines that are not messages; these depend on the line alone."""
     rows = (*dispatch.messages, *dispatch.updates)
     looking = [row.check if isinstance(row, Check) else None for row in rows if "malformed" in row.kinds]
     return all(check in (not_a_message, message_kind, stray_output) for check in looking)

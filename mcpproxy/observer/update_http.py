@@ -31,7 +31,10 @@ Key: TypeAlias = tuple[str, RequestId]
 
 
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Give a stateless request the memory that it shares; mark a session that may be seen only in part."""
+    """Give a stateless request the state that it shares with others of its caller.
+
+    Mark a session of which some messages may be attributed to another session.
+    """
     told = session.judge.history
     if session.stateless:
         told.lasting = history.memories
@@ -43,7 +46,7 @@ def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpH
 
 
 def remember_request(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Remember which stream the request opens or resumes; tell a new session what is known of the server."""
+    """Remember which stream the request opens or resumes; give a new session what is known of the server."""
     connection = exchange.request.connection
     if exchange.initialize is not None and not session.legacy:
         told = session.judge.history
@@ -64,7 +67,7 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
 
 
 def remember_opening(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """The server accepted initialize: its connection, and its session id if any, identify this session."""
+    """The server accepted initialize: remember the session by its connection, and by its id if it has one."""
     connection = exchange.request.connection
     before = history.by_connection.get(connection)
     issued = exchange.response_fields.get(SESSION)
@@ -114,7 +117,7 @@ def remember_messages(
 
 
 def remember_delivery(exchange: HttpExchange, session: HttpSession, keys: Sequence[Key]) -> None:
-    """Remember what came with this stream: no other stream may bring it while this one is open."""
+    """Remember the messages of this stream: no other stream may carry them while this one is open."""
     for key in keys:
         session.delivered.setdefault(key, exchange.number)
     if exchange.delivered is None:
@@ -155,7 +158,7 @@ def _remember_server(
 
 
 def _remember_mismatch(exchange: HttpExchange, tool: str, frame: Frame, history: HttpHistory) -> None:
-    """Remember a call refused for the headers of its arguments, unless its usual headers were wrong."""
+    """Remember a call refused for its Mcp-Param headers, unless other headers of it were wrong."""
     if exchange.reported.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
         mismatch = HeaderMismatch(frame.seq, exchange.fields.starting("mcp-param-"))
         keep(history.mismatched, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
@@ -183,7 +186,7 @@ def remember_lost(session: HttpSession, history: HttpHistory) -> None:
 
 
 def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:
-    """A 404 ends the session, unless its body is the error -32601, which is about the method.
+    """Remember that a 404 ended the session, unless its body is the error -32601, which is about the method.
 
     Called for POST only: for a GET or DELETE the server may just lack the route.
     """

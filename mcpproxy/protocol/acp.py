@@ -1,8 +1,8 @@
 """The Agent Client Protocol as data: its handshake, its methods, the capability each method needs.
 
-ACP is a second protocol on JSON-RPC and newline-delimited stdio: an editor (the client) starts an agent
-(the server of the connection) and hands it a list of MCP servers. Version 1 is stable, version 2 a draft.
-Methods of the unstable part of a version are listed here too, so that their use is not reported.
+ACP is a second protocol that uses JSON-RPC over stdio: an editor (the client) starts an agent (here: the
+server) and gives it a list of MCP servers. Version 1 is stable, version 2 is a draft. Methods of the unstable
+part of a version are listed here too, so that their use is not reported.
 
 Source: https://agentclientprotocol.com/protocol/v1/overview
 """
@@ -155,7 +155,7 @@ REQUIRED: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
         (SECOND, "session/prompt"): ("sessionId", "prompt"),
     }
 )
-"""Members that a request about a session cannot do without."""
+"""By version and method, the members that the params must have."""
 
 PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -195,21 +195,21 @@ def opens(params: object) -> bool:
 
 
 def opens_midway(method: str, sender: str) -> bool:
-    """Whether a first message with this method shows that the protocol is ACP: MCP never defines it."""
+    """Whether a session is one of ACP because its first message is this method, which MCP does not define."""
     found = _methods().get((method, FIRST)) or _methods().get((method, SECOND))
     return method.startswith("session/") and found is not None and found.sender == sender
 
 
 def named(version: JSON) -> tuple[str, ...]:
-    """Return the versions that ``protocolVersion`` may mean: the named one, or all if it is no number.
+    """Return the versions that ``protocolVersion`` may mean: the named one, or all if it is not an integer.
 
-    An unpublished version has a name and no requirements.
+    No requirement applies to a name that is not in ``ACP``.
     """
     return (f"acp-{version}",) if type(version) is int else ACP
 
 
 def method(name: str, version: str) -> AcpMethod | None:
-    """Return ``name`` as ``version`` defines it, drafts included; ``None`` if it does not."""
+    """Return a method as ``version`` defines it, drafts included; ``None`` if it does not exist there."""
     return _methods().get((name, version))
 
 

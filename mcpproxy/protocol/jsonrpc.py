@@ -1,15 +1,15 @@
 """JSON-RPC 2.0 messages as MCP sends them: bytes in, one of six shapes out.
 
 Parsing reports no faults. A request whose id is a list is still parsed as a request; the checks report
-the fault. Only an ambiguous object (a method *and* a result, no member at all) is ``Malformed``.
+the fault. Only an object whose kind is not clear (a method *and* a result, or neither) is ``Malformed``.
 
 The bytes are authoritative: orjson reads integers beyond 64 bits as floats and merges repeated member
 names, so an id that was parsed as a float is read again exactly.
 
 The message classes are not frozen, although no code changes them: freezing would triple the time to create
-one. A message is ``regular`` if its envelope is correct (the version, the id, params or a result that is an
-object), as most are. It ``repeats`` unless it is certain that no object in its text has a name twice.
-Checks for such faults can skip all other messages.
+one. A message is ``regular`` if its envelope is correct: the version, the id, and params or a result that is
+an object. ``repeats`` is false if it is certain that no object in its text has two members of one name. Most
+messages are regular and repeat nothing, so the checks for these faults skip them.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#messages
 """
@@ -101,7 +101,7 @@ class ErrorResponse:
 
 @slotted(frozen=True)
 class Malformed:
-    """Not a message; ``value`` is what it parsed to, if it parsed."""
+    """A frame, or an element of a batch, that is not a message. ``value`` is its JSON value, if any."""
 
     flaw: Flaw
     value: "JSON | Absent" = ABSENT
@@ -120,7 +120,7 @@ class Batch:
 Message: TypeAlias = Single | Batch
 
 _MAX_ID_DIGITS: Final = 1_000
-"""A longer number is not an id: ``1e999999999`` would take hours to write out."""
+"""A longer number is read as a float: converting it takes long, and ``int`` may refuse it."""
 
 Kind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
 
@@ -178,7 +178,7 @@ def _is_rounded(value: JSON) -> bool:
 
 def _exact(raw: bytes) -> Any:
     """Parse the frame again, with numbers as they were written."""
-    from decimal import Decimal  # a third of a megabyte, for ids that hardly any peer writes
+    from decimal import Decimal  # Imported here: few peers send such ids, and it takes a third of a megabyte.
 
     try:
         return json.loads(raw, parse_float=Decimal)
@@ -225,9 +225,10 @@ def _refuse_constant(name: str) -> None:
 
 
 def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
-    """Determine from its members which kind of message an object is.
+    """Return the message that an object is, by the members it has.
 
-    ``exact`` is the same object with its id as written, where that matters. ``repeats``: see the module.
+    ``exact`` is the same object, parsed again if its id may have been rounded. ``repeats`` is explained at
+    the top of the module.
     """
     method = value.get("method", ABSENT)
     regular = value.get("jsonrpc") == "2.0"
@@ -250,7 +251,7 @@ def classify(value: JSONObject, exact: Any, *, repeats: bool = True) -> Single:
         regular = False
     if id is ABSENT:
         return Notification(value, method, params, regular, repeats)
-    # A notification name with an id is a notification with one extra member: no peer answers it.
+    # No peer answers a message with the name of a notification, so its id is only an extra member.
     if method.startswith("notifications/"):
         return Notification(value, method, params, False, repeats)
     if type(id) is int or type(id) is str:

@@ -1,7 +1,7 @@
-"""Body values that a stateless request repeats in its headers, and their notation there.
+"""Body values that a stateless request repeats in its headers, and how they are written there.
 
-A tool may request arguments in headers with ``x-mcp-header`` in its input schema. A value that a header
-cannot carry unchanged is sent as ``=?base64?...?=``.
+The input schema of a tool may request with ``x-mcp-header`` that an argument is repeated in a header. A value
+that a header cannot carry unchanged is sent as ``=?base64?...?=``.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
@@ -33,9 +33,10 @@ _DEPTH: Final = 64
 
 @slotted(frozen=True)
 class Mirrors:
-    """The arguments that one tool wants in headers: their paths and the header names after ``Mcp-Param-``.
+    """The arguments that one tool wants in headers.
 
-    ``faults`` lists the faults of its annotations, each with a JSON Pointer into the schema.
+    ``headers`` has the path of each argument and its header name without ``Mcp-Param-``. ``faults`` has a
+    JSON Pointer into the schema for each faulty annotation, and what is wrong with it.
     """
 
     headers: tuple[tuple[Path, str], ...]
@@ -43,7 +44,7 @@ class Mirrors:
 
 
 def mirrors(schema: JSON) -> Mirrors:
-    """Read the annotations of a tool's input schema."""
+    """Return what the annotations in a tool's input schema ask for."""
     if not isinstance(schema, dict):
         return Mirrors((), ())
     headers: list[tuple[Path, str]] = []
@@ -57,7 +58,9 @@ def mirrors(schema: JSON) -> Mirrors:
             faults.append((pointer, "is no header name"))
         elif name.lower() in taken:
             faults.append((pointer, f"repeats the name {name}"))
-        elif type_ not in _TYPES and not isinstance(type_, list):  # A list of types is not addressed.
+        elif type_ not in _TYPES and not isinstance(
+            type_, list
+        ):  # The specification does not say what a list of types means here.
             faults.append((pointer, "is on a property that is no integer, string or boolean"))
         else:
             taken.add(name.lower())
@@ -124,7 +127,7 @@ def encoding_fault(header: str) -> str:
 
 
 def same(header: str, value: JSON) -> bool:
-    """Whether a decoded header equals the body value; numbers are compared as numbers."""
+    """Whether a decoded header has the body value; numbers are compared as numbers."""
     match value:
         case bool():
             return header == ("true" if value else "false")

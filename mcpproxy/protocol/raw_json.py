@@ -1,8 +1,8 @@
-"""Edit JSON as text: only the changed parts are replaced, and every other byte stays.
+"""Edit JSON as text: replace some values and leave every other byte as it is.
 
-Parsing a message and writing it again loses information and fails for some valid input: integers beyond 64
-bits, half a surrogate pair, repeated names, hundreds of levels. So messages derived from a peer's message
-are made from its bytes. All input of these functions has been parsed as JSON before.
+Parsing a message and writing it again would change or refuse some valid messages: those with integers beyond
+64 bits, lone surrogates, repeated names or hundreds of levels. So a message that is derived from a peer's
+message is made from its bytes. These functions expect bytes that are known to be valid JSON.
 """
 
 import json
@@ -30,7 +30,10 @@ def spliced(raw: bytes, edits: Mapping[Path, bytes]) -> bytes:
 
 
 def find(raw: bytes, path: Path) -> tuple[int, int] | None:
-    """Return the position of the value at ``path`` in ``raw``; of a repeated member the last."""
+    """Return the start and end of the value at ``path`` in ``raw``; of a repeated member, the last counts.
+
+    ``None`` if there is no such value.
+    """
     at = _space(raw, 0)
     end = len(raw)
     for name in path:
@@ -45,7 +48,7 @@ def find(raw: bytes, path: Path) -> tuple[int, int] | None:
 
 
 def taken(raw: bytes, path: Path) -> bytes | None:
-    """Return the bytes of the value at ``path``."""
+    """Return the bytes of the value at ``path``; ``None`` if there is no such value."""
     span = find(raw, path)
     return raw[slice(*span)] if span else None
 
@@ -67,9 +70,9 @@ def elements(raw: bytes) -> Iterator[bytes]:
 
 
 def put(raw: bytes, path: Path, text: bytes) -> bytes:
-    """Return the JSON object ``raw`` with ``text`` at ``path``, replacing any existing value.
+    """Return the JSON object ``raw`` with the value ``text`` at ``path``.
 
-    A value on the path that is not an object is replaced.
+    An existing value is replaced. Missing objects on the way are added; other values there are replaced.
     """
     name, *below = path
     old = taken(raw, (name,))

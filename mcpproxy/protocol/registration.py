@@ -49,10 +49,10 @@ class Problem:
 
 
 def extensions(obj: JSON, kind: str, revision: str = LATEST) -> list[str]:
-    """JSON Pointers of the members of ``obj`` that ``revision`` does not define for its ``kind``.
+    """Return JSON Pointers of the members of ``obj`` that ``revision`` does not define for its ``kind``.
 
-    ``kind`` is one of ``KINDS`` or the name of a type in the schema (``ToolAnnotations``). What the
-    protocol leaves open (``_meta``, JSON Schemas) holds no extensions.
+    ``kind`` is one of ``KINDS`` or the name of a type in the schema (``ToolAnnotations``). ``_meta`` and JSON
+    Schemas may have any members, so they contain no extensions.
 
     Raises:
         LookupError: this revision has no such kind.
@@ -61,9 +61,9 @@ def extensions(obj: JSON, kind: str, revision: str = LATEST) -> list[str]:
 
 
 def validate_server_info(info: JSON, revision: str = LATEST) -> list[Problem]:
-    """What is wrong with a ``serverInfo`` (or ``clientInfo``) object.
+    """Return the problems of a ``serverInfo`` (or ``clientInfo``) object.
 
-    An empty name is an error; a version that does not follow Semantic Versioning is a note.
+    An empty name is an error; a version that does not follow Semantic Versioning is an ``info``.
     """
     found = _misshapen(info, "Implementation", revision)
     if found or not isinstance(info, dict):
@@ -77,9 +77,9 @@ def validate_server_info(info: JSON, revision: str = LATEST) -> list[Problem]:
 
 
 def validate_tool_call(params: JSON) -> list[Problem]:
-    """What is wrong with the params of a ``tools/call``: its name, its arguments.
+    """Return the problems of the params of a ``tools/call``: of their ``name`` and ``arguments``.
 
-    Arguments may be left out; ``null`` and arrays are not valid arguments.
+    ``arguments`` may be absent; if present, it must be an object.
     """
     if not isinstance(params, dict):
         return [Problem("error", "", f"the params are {kind(params)}, not an object")]
@@ -95,7 +95,7 @@ def validate_tool_call(params: JSON) -> list[Problem]:
 
 
 def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
-    """What is wrong with a ``CallToolResult``: every content item has a string ``type``, and its shape."""
+    """Return the problems of a ``CallToolResult``: of its content items and of ``isError``."""
     if not isinstance(result, dict):
         return [Problem("error", "", f"the result is {kind(result)}, not an object")]
     content = result.get("content")

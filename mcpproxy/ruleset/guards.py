@@ -1,8 +1,8 @@
 """Guards around custom checks, so that a mistake in one affects only its own rules.
 
 Custom checks run in the recorder of a session, or in the relay that enforces rules, where an exception would
-stop everything. So an exception in a check, or a report that is not a valid ``Violation``, becomes a
-``CustomRuleError`` that names the line of the check; the session continues without the rule.
+stop everything. So if a check raises an exception or yields something other than a valid ``Violation``, that
+becomes a ``CustomRuleError`` with the line of the check, and the session continues without the rule.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,14 +28,14 @@ class CustomRuleError(McpProxyError):
 
 
 OnFault: TypeAlias = Callable[[tuple[str, ...], CustomRuleError], None]
-"""Called once per mistake, with the codes of the rules left out from now on, and the error."""
+"""Called once per mistake, with the codes of the rules that are left out from now on, and the error."""
 
 
 def guarded(family: RuleFamily, own: Catalogue, on_fault: OnFault | None = None) -> RuleFamily:
-    """Return ``family`` with guarded functions: they report only requirements of ``own``.
+    """Return ``family`` with each function guarded; its checks may report only requirements of ``own``.
 
-    On a mistake they raise ``CustomRuleError`` and nothing else. With ``on_fault`` they do not raise: they
-    call ``on_fault`` with the error, and the rule is left out.
+    If a function makes a mistake, it raises ``CustomRuleError``. With ``on_fault``, it calls that with the
+    error instead, and its rules are left out.
     """
     every = tuple(dict.fromkeys(code for row in _rows(family) for code in row.rules))
     left_out: set[str] = set()
@@ -55,7 +55,7 @@ def guarded(family: RuleFamily, own: Catalogue, on_fault: OnFault | None = None)
 
     return replace(
         family,
-        # ``unless`` only saves time and could fail as well, so it is not used here.
+        # ``unless`` only saves time, and it could raise as well, so it is removed.
         checks=tuple(replace(row, check=check(row, row.check), unless=None) for row in family.checks),
         http=tuple(replace(row, check=check(row, row.check)) for row in family.http),
         events=tuple(replace(row, check=check(row, row.check)) for row in family.events),

@@ -1,8 +1,8 @@
-"""The options that select the rules a session is judged by while it is recorded.
+"""The options that select the rules by which a session is judged while it is recorded.
 
 They are stored in the START record and in the checkpoint of the journal, so that a later recovery judges as
-the recorder did. Custom rules are code, and a journal is a file that may come from a stranger: recovery runs
-them only if the seal shows that this user named them, and if they have not changed.
+the recorder did. Custom rules are code, and a journal may come from a stranger. So recovery runs the rules
+that a journal names only if the seal shows that this user named them, and if they have not changed.
 """
 
 import json
@@ -77,7 +77,7 @@ class RuleOptions:
         """Refuse to run the rules that a journal names, unless this user named them and they are unchanged.
 
         Raises:
-            UnfitTermsError: the rules no longer exist, have changed, or were named by another user.
+            UnfitRuleOptionsError: the rules no longer exist, have changed, or were named by another user.
         """
         if not self.folders:
             return
@@ -107,7 +107,7 @@ class RuleOptions:
 
     @classmethod
     def from_json(cls, members: "dict[str, Any]") -> "RuleOptions":
-        """The inverse of ``to_json``.
+        """Return the options that ``to_json`` returned as ``members``.
 
         Raises:
             KeyError, TypeError: ``members`` are not those of ``to_json``.

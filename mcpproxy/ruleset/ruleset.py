@@ -1,6 +1,6 @@
 """A ruleset: the catalogue of rules, and the checks that report them.
 
-It holds the built-in rules that are on by default, the requested opt-in rules, and custom rules.
+Its rules are the built-in ones that are on by default, the requested opt-in rules, and custom rules.
 """
 
 import os

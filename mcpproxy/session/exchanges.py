@@ -185,13 +185,13 @@ class HttpExchange:
     session: HttpSession | None = None
     traffic: Traffic = "other"
     body: Frame | None = None
-    settled: bool = False
+    settled: bool = False  # its whole request was seen and judged
     masked: bool = False  # values in its bodies and events may be masked
     messages: tuple[Proper, ...] = ()
     requests: tuple[Request, ...] = ()
     initialize: Request | None = None
     known: int = 0  # its facts: see ``checks.engine.http_facts``
-    pieced: frozenset[str] = frozenset()  # the senders of whose body some pieces are still to come
+    pieced: frozenset[str] = frozenset()  # the senders of which more pieces of a body are to come
     several: bool = False  # the request body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = NO_FIELDS
@@ -206,8 +206,8 @@ class HttpExchange:
     stream: HttpStream | None = None
     cursor: SentEvent | None = None
     seen: SentEvent | None = None  # the earlier event with the id of the current one
-    replayed: bool = False  # and that had the same data
-    elsewhere: int = 0  # the exchange of another open stream that carries the current message, too
+    replayed: bool = False  # that earlier event had the same data
+    elsewhere: int = 0  # another exchange whose open stream carried the current message, too; 0 if none
     delivered: list[tuple[str, RequestId]] | None = (
         None  # the messages it carried that only one stream may carry
     )
@@ -229,7 +229,7 @@ class HttpExchange:
 
     @property
     def only_notifies(self) -> bool:
-        """Whether the request body holds only notifications and responses, which need no answer."""
+        """Whether the request body contains only notifications and responses, which need no answer."""
         return bool(self.messages) and not self.requests
 
     @property
@@ -289,8 +289,8 @@ class HeaderMismatch:
 class HttpHistory:
     """The state of HTTP that outlives an exchange.
 
-    What a server said about itself is kept by server (see ``HttpExchange.server``). What a client may have
-    learned is kept by connection, because nothing else tells clients apart.
+    What a server said about itself is stored by server (see ``HttpExchange.server``). What a client may have
+    learned is stored by connection, because nothing else identifies a client.
     """
 
     exchanges: dict[int, HttpExchange] = field(

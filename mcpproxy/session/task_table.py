@@ -21,7 +21,7 @@ MAX_REMEMBERED: Final = 4_096
 class Task:
     """One task, and its latest reports.
 
-    ``made_by`` is the request that was answered with it, ``None`` if that was not seen. ``state`` was
+    ``made_by`` is the request that was answered with the task, ``None`` if that was not seen. ``state`` was
     reported in frame ``seq``, with the timestamp ``updated``; ``created`` is the creation time that was
     reported first. ``expires_ns`` is when it may be deleted, ``None`` for never or not known. ``poll`` is the
     latest tasks/get with no other report since, ``poll_ms`` how long to wait after it. ``got_seq`` is the

@@ -43,16 +43,17 @@ V = TypeVar("V")
 
 
 LONG_CHARACTERS: Final = 1024
+"""Keys with longer names are not cached."""
 
 
 def _is_long(key: object) -> bool:
-    """Whether a key contains a name too long to cache."""
+    """Whether the names in a key are too long to cache it."""
     texts = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
     return sum(len(text) for text in texts if isinstance(text, str)) > LONG_CHARACTERS
 
 
 class BoundedCache(dict[K, V], Generic[K, V]):
-    """A cache of what ``make`` returns for each key. It is emptied when it holds too many."""
+    """A cache of what ``make`` returns for each key. It is emptied when it has ``most`` entries."""
 
     def __init__(self, make: Callable[[K], V], most: int) -> None:
         super().__init__()
@@ -76,8 +77,8 @@ class MemberPlan:
     """The rows for messages of one kind that have certain members.
 
     ``selected`` maps what is known about a message (its facts, combined with what ``mentioned`` returns) to
-    its checks. ``searches`` is whether ``mentioned`` has to be called at all. ``may_be_plain`` is whether a
-    result for which ``is_plain`` is true needs neither a search nor a test of its shape.
+    its checks and updates. ``searches`` is whether ``mentioned`` has to be called. ``may_be_plain`` is
+    whether a result for which ``is_plain`` is true needs neither a search nor a test of its shape.
     """
 
     __slots__ = ("_bits", "_finds", "_loose", "_rows", "may_be_plain", "searches", "selected")
@@ -144,7 +145,7 @@ PLAIN: Final[JSONObject] = {
 
 
 def is_plain(result: JSONObject) -> bool:
-    """Whether a result that has only members of ``PLAIN`` is complete and holds nothing but text."""
+    """Whether a result that has only members of ``PLAIN`` is complete and contains nothing but text."""
     content = result.get("content", _NO_CONTENT)
     if type(content) is not list:
         return False
@@ -199,7 +200,7 @@ class DispatchPlan:
         self._made: Final[dict[tuple[frozenset[str], bool], MemberPlan]] = {}
         held_against = _ANYTHING
         if kind != "error" and kind != "malformed" and is_one_or_stateless(candidates):
-            # The oldest revision will do: what has the wrong shape in all revisions has it in this one.
+            # Testing the oldest is enough: a shape that is wrong in all revisions is wrong in that one.
             held_against = expected(method, "result" if kind == "response" else "params", candidates[0])
         asks = kind == "request"
         self.fits: Final = held_against.fits
@@ -215,7 +216,7 @@ class DispatchPlan:
         return self._member_plan(tuple(name for name in names if name != "_meta"))
 
     def _member_plan(self, names: tuple[str, ...]) -> MemberPlan:
-        # Only the names that rows ask for matter, out of all that peers may think of.
+        # Peers may send any names; only those that rows ask for matter.
         telling, plain = self._members.intersection(names), self._may_be_plain(names)
         found = self._made.get((telling, plain))
         if found is None:

@@ -1,13 +1,13 @@
 """Check values against the JSON Schemas that were declared for them.
 
-Arguments against a tool's ``inputSchema``, structured content against its ``outputSchema``, the content
-of a form against the schema that was asked for. In doubt the answer is that it does: a schema that is
-unsound, too large, of an unknown dialect, or refers to what stands elsewhere judges nothing. ``format``
-and the content keywords are annotations. Nothing is fetched and no file is read; what peers send
-bounds neither time nor memory, so that is bounded here (see ``effort``).
+These are the arguments of a call (the tool's ``inputSchema``), structured content (its ``outputSchema``) and
+the content of a form. A mismatch is reported only if it is certain: every value matches a schema that is
+invalid, too large, of an unknown dialect, or that refers to another document. ``format`` and the content
+keywords are annotations. Nothing is fetched and no file is read. Peers can send schemas and values that would
+take any time and memory, so both are bounded (see ``effort``).
 
-The work is done by jsonschema-rs, which takes 20 ms to load: so a few values are first held against the
-words that a schema has, if those are plain.
+Values are checked by jsonschema-rs, which takes 20 ms to load. So the first values are checked without it if
+the schema is simple (see ``fast_path``).
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#json-schema-usage
 """
@@ -41,42 +41,43 @@ MAX_NODES: Final = 50_000
 MAX_DEPTH: Final = 64
 MAX_STEPS: Final = 2_000_000
 MAX_EXPLAINED: Final = 20_000
-"""Bounds: a schema's size; how many values a judged value holds and how deep they nest; so much work
-(schemas tried, times values) is done to judge it, and so much to say where it fails."""
+"""Bounds: the size of a schema in bytes; the number and the depth of the values within a value; the work
+(schemas tried, times values) of checking a value, and of finding where it does not match."""
 
 PLAIN: Final = 1000
-"""How many values that fit are held against a schema of plain words before the library is loaded for it."""
+"""How many values are checked against a simple schema without the library; after that, loading it pays."""
 
 PLAIN_STEPS: Final = 20_000
-"""So much work is that at most; the library is faster."""
+"""The work of such a check at most; for more, the library is faster."""
 
 REMEMBERED: Final = 128
-"""Schemas kept ready for the next value."""
+"""How many prepared schemas are cached."""
 
 _DIALECT_SETTLED: Final = since("2025-11-25")
-"""The revisions that say which dialect a schema without ``$schema`` is written in."""
+"""The revisions that define the dialect of a schema without ``$schema``."""
 
 _EITHER: Final[tuple[Dialect, ...]] = ("draft-07", DEFAULT)
-"""Before, authors had one of these in mind: only what fits neither is said not to fit."""
+"""The dialects that authors may have meant before: a value that matches either of them is correct."""
 
 
 def breaks(value: JSON, schema: JSON, revision: str) -> tuple[Mismatch, ...]:
-    """How ``value`` fails ``schema``, at most ``LIMIT`` ways; empty if it fits or cannot be judged.
+    """Return how ``value`` does not match ``schema``; empty if it matches, or if that cannot be checked.
 
-    ``revision`` is the protocol revision in force. Whatever the two are, this does not raise.
+    At most ``LIMIT`` mismatches are returned. ``revision`` is the protocol revision of the message. This does
+    not raise, whatever ``value`` and ``schema`` are.
     """
     found = contract(schema, revision)
     return found.breaks(value) if found is not None else ()
 
 
 def contract(schema: JSON, revision: str) -> "Contract | None":
-    """``schema`` made ready, to be kept by those who ask about it often; ``None`` if it judges nothing."""
+    """Return ``schema`` prepared for checking many values; ``None`` if it cannot be used for that."""
     if not isinstance(schema, dict):
         return None
     try:
         text = orjson.dumps(schema)
     except (TypeError, ValueError, RecursionError):
-        return None  # half a character, a number beyond 64 bits, hundreds of levels
+        return None  # a lone surrogate, a number beyond 64 bits, hundreds of levels
     return _ready(text, revision in _DIALECT_SETTLED) if len(text) <= MAX_SCHEMA_BYTES else None
 
 
@@ -99,7 +100,7 @@ def _ready(text: bytes, settled: bool) -> "Contract | None":
 
 
 class _Reading:
-    """A schema as one dialect reads it."""
+    """A schema in one dialect."""
 
     def __init__(self, schema: JSONObject, dialect: Dialect, effort: Effort) -> None:
         self._schema = schema
@@ -108,7 +109,7 @@ class _Reading:
 
     @cached_property
     def validator(self) -> "Validator | None":
-        """``None`` if the schema is unsound, and judges nothing."""
+        """The validator of the library; ``None`` if the schema is invalid."""
         return _validator(self._schema, self._dialect)
 
 
@@ -117,7 +118,7 @@ class Contract:
 
     def __init__(self, readings: tuple[_Reading, ...], plainly: Callable[[JSON], bool] | None) -> None:
         self._readings = readings
-        self._plainly = plainly  # until it was asked often
+        self._plainly = plainly  # ``None`` once it was used often
         self._asked = 0
         steps = readings[0].effort.steps(MAX_DEPTH)
         self._little = min(MAX_NODES, MAX_STEPS // (2 * steps))
@@ -129,7 +130,7 @@ class Contract:
         return validator.is_valid if validator is not None else lambda _: False
 
     def _fits_plainly(self, value: JSON, text: bytes | None) -> bool:
-        """Whether the value is seen to fit without the library."""
+        """Whether the check without the library shows that the value matches."""
         self._asked += 1
         if self._plainly is None or self._asked > PLAIN:
             self._plainly = None
@@ -140,19 +141,19 @@ class Contract:
         return len(text) <= self._least and self._plainly(value)
 
     def _is_little(self, text: bytes) -> bool:
-        """Whether all that is written in ``text`` is within the bounds.
+        """Whether every value in the JSON ``text`` is certainly within the bounds.
 
-        A value holds no more values, and no more text, than the bytes it is written in, and a bracket opens
-        for each level.
+        Each value and each character takes at least one byte of the text, and each level an opening bracket.
         """
         if len(text) > self._little:
             return False
         return len(text) <= 2 * MAX_DEPTH or text.count(b"{") + text.count(b"[") <= MAX_DEPTH
 
     def breaks(self, value: JSON, text: bytes | None = None) -> tuple[Mismatch, ...]:
-        """See ``breaks``. ``text`` is JSON in which ``value`` stands, if it is at hand.
+        """Return how ``value`` does not match, as the function ``breaks`` does.
 
-        A short text bounds what there is to judge, which then need not be counted.
+        ``text`` is JSON that contains ``value``, if the caller has it. If it is short, the values in
+        ``value`` need not be counted.
         """
         if self._plainly is not None and self._fits_plainly(value, text):
             return ()
@@ -180,7 +181,7 @@ _SOMEHOW: Final = Mismatch("", "does not fit the schema")
 
 
 def _validator(schema: JSONObject, dialect: Dialect) -> "Validator | None":
-    import jsonschema_rs as js  # 12 ms, which sessions without schemas are spared
+    import jsonschema_rs as js  # Imported here: it takes 12 ms, and sessions without schemas do not need it.
 
     kinds: dict[Dialect, type[Validator]] = {
         "draft-04": js.Draft4Validator,
@@ -189,27 +190,27 @@ def _validator(schema: JSONObject, dialect: Dialect) -> "Validator | None":
         "2019-09": js.Draft201909Validator,
         "2020-12": js.Draft202012Validator,
     }
-    # Patterns run in linear time; those that look around or back may try so often and no more.
+    # Patterns run in linear time; for lookaround and backreferences, the number of attempts is limited.
     patterns = js.FancyRegexOptions(backtrack_limit=10_000, size_limit=1 << 21, dfa_size_limit=1 << 21)
     make = kinds[dialect]
     return _guarded(lambda: make(schema, offline=True, validate_formats=False, pattern_options=patterns))
 
 
 def _guarded(do: Callable[..., T], *values: JSON) -> T | None:
-    """What ``do`` gives; ``None`` where the library gives up: half a character, an unsound schema."""
+    """Return what ``do`` returns; ``None`` if the library fails: a lone surrogate, an invalid schema."""
     try:
         return do(*values)
     except Exception:
         return None
     except BaseException as error:
-        # A panic in Rust is no Exception, and there is no name to catch it by.
+        # A panic in Rust is not an Exception, and its class cannot be imported.
         if type(error).__name__ != "PanicException":
             raise
         return None
 
 
 def _levels(value: JSON) -> list[list[JSON]] | None:
-    """All values in ``value``, level by level, unless there are too many."""
+    """Return all values in ``value``, level by level; ``None`` if there are too many."""
     levels: list[list[JSON]] = []
     nodes, level = 1, [value]
     while level:
@@ -228,13 +229,13 @@ def _levels(value: JSON) -> list[list[JSON]] | None:
 
 
 def _size(level: list[JSON]) -> int:
-    """How much there is on one level, with the text that a pattern may search."""
+    """Return the number of values on one level plus the length of their strings, which patterns search."""
     texts = [text for item in level for text in (item if isinstance(item, dict) else [item])]
     return len(level) + sum(len(text) for text in texts if isinstance(text, str))
 
 
 def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -> tuple[Mismatch, ...]:
-    """Return where ``value`` does not fit, as far as the work limit allows."""
+    """Return where ``value`` does not match, as far as the limit of work allows."""
     if work <= MAX_EXPLAINED:
         errors = _guarded(lambda: list(islice(validator.iter_errors(value), LIMIT)))
     elif not effort.choices:

@@ -1,7 +1,7 @@
-"""Schemas so simple that values can be accepted without a validator.
+"""Accept values for simple schemas without a validator.
 
-Most tools describe their arguments in a dozen words of JSON Schema that mean the same in every dialect.
-This module accepts values that fit such a schema; all other values and schemas are left to ``contract``.
+Most tools describe their arguments with a dozen keywords of JSON Schema that mean the same in every dialect.
+The tests made here accept values that match such a schema. A value that they reject may still match.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 __all__ = ["fitting"]
 
 Fits: TypeAlias = Callable[[JSON], bool]
-"""Whether a value fits for certain."""
+"""Returns whether a value certainly matches."""
 
 MAX_DEPTH: Final = 16
 
@@ -20,7 +20,7 @@ _SAYS_NOTHING: Final = frozenset(
     ("title", "description", "default", "examples", "format", "deprecated", "readOnly", "writeOnly")
 )
 
-# The parser makes no other types for these, but for numbers beyond 64 bits. 1.0 may pass for an integer.
+# The Python types of parsed values. 1.0, which may also be an integer, is left to the validator.
 _TYPES: Final[dict[JSON, tuple[type, ...]]] = {
     "string": (str,),
     "integer": (int,),
@@ -33,7 +33,7 @@ _TYPES: Final[dict[JSON, tuple[type, ...]]] = {
 
 
 def fitting(schema: JSONObject) -> Fits | None:
-    """What tells the values that fit ``schema``; ``None`` if more words are in it than are known here."""
+    """Return a test for values of ``schema``; ``None`` if it has keywords that are not known here."""
     return _fitting({word: said for word, said in schema.items() if word != "$schema"}, MAX_DEPTH)
 
 
@@ -67,12 +67,12 @@ def _type(said: JSON, _: int) -> Fits | None:
     names = said if isinstance(said, list) else [said]
     if not all(isinstance(name, str) and name in _TYPES for name in names):
         return None
-    types = frozenset(known for name in names for known in _TYPES[name])  # pyright: ignore[reportArgumentType] # texts all
+    types = frozenset(known for name in names for known in _TYPES[name])  # pyright: ignore[reportArgumentType] # all are strings
     return lambda value: type(value) in types
 
 
 def _enum(said: JSON, _: int) -> Fits | None:
-    # Texts are equal or not. Of numbers, false and 0, or 1 and 1.0, that cannot be said.
+    # Only strings: Python and JSON Schema do not agree on the equality of false and 0, or of 1 and 1.0.
     if not isinstance(said, list) or not all(isinstance(item, str) for item in said):
         return None
     texts = frozenset(item for item in said if isinstance(item, str))
@@ -104,7 +104,7 @@ def _any_of(said: JSON, depth: int) -> Fits | None:
 
 
 def _members(said: JSONObject, depth: int) -> Fits | None:
-    """What ``properties`` and ``additionalProperties`` say together."""
+    """Return the test of ``properties`` and ``additionalProperties`` together."""
     named = said.get("properties", {})
     others = said.get("additionalProperties", True)
     if not isinstance(named, dict):

@@ -1,12 +1,11 @@
-"""Is a tool's ``inputSchema`` or ``outputSchema`` a sound schema? Facts only, no verdict.
+"""Find the flaws of a tool's ``inputSchema`` or ``outputSchema``.
 
-What counts as a fault depends on the protocol revision, which the checks know and this module does
-not: it names every flaw it finds and what kind it is. The walk visits schema positions alone, so a
-property called ``type`` is not the keyword, and what stands in ``const``, ``enum``, ``default`` or
-``examples`` is data. A dialect that is not in the table is unsupported, not invalid: of such a
-schema only those keywords at the root are looked at that MCP itself describes.
+Whether a flaw breaks a requirement depends on the protocol revision, so the checks decide that; this module
+yields every flaw with its kind. Only subschemas are visited: a property called ``type`` is not the keyword,
+and the values of ``const``, ``enum``, ``default`` and ``examples`` are data. Of a schema in an unknown
+dialect, only the keywords that MCP itself describes are looked at, at the root.
 
-No input makes it raise; depth and size of what is visited are bounded.
+Nothing here raises, whatever the schema is. The number and the depth of the visited subschemas are bounded.
 """
 
 import re
@@ -30,32 +29,32 @@ from mcpproxy.protocol.schema.dialects import (
 from mcpproxy.protocol.wording import kind, shown, token
 
 MAX_SCHEMAS: Final = 20_000
-"""Subschemas visited of one schema; what lies beyond is not judged."""
+"""How many subschemas of a schema are visited at most."""
 
 MAX_DEPTH: Final = 256
 
 FlawKind: TypeAlias = Literal[
-    "not-an-object",  # the root is no object
+    "not-an-object",  # the root is not an object
     "missing-root-type",
     "root-type-not-object",
     "bad-type-name",
     "properties-not-object",
     "property-not-schema",
-    "boolean-property",  # true or false for a property of the root: JSON Schema, but not MCP's shape
+    "boolean-property",  # a property of the root is true or false: valid JSON Schema, but MCP wants an object
     "required-not-strings",
     "required-unknown-property",
-    "required-forbidden-property",  # unknown, and additionalProperties false: nothing satisfies it
+    "required-forbidden-property",  # unknown, and additionalProperties is false: no value can match
     "no-properties",
-    "dialect",  # anything else that the meta-schema refuses
+    "dialect",  # anything else that the meta-schema rejects
 ]
 
 
 @slotted(frozen=True)
 class SchemaFlaw:
-    """One thing about a schema. ``pointer`` leads from the schema's root to the value concerned.
+    """One flaw of a schema. ``pointer`` is a JSON Pointer from the schema's root to the faulty value.
 
-    A missing member is pointed at where it would stand. ``what`` is a clause about the value there:
-    ``should be a string, is 3``.
+    For a missing member, it is the place where the member would be. ``what`` is a clause about the value
+    there: ``should be a string, is 3``.
     """
 
     pointer: str
@@ -69,10 +68,10 @@ Place: TypeAlias = Literal["root", "own", "composed", "shelf"]
 
 @slotted(frozen=True)
 class _Spot:
-    """A schema to be visited. ``place`` is what it says about the instance it will judge.
+    """A subschema to visit. ``place`` is how much it says about a value that it applies to.
 
-    ``own``: everything. ``composed``: a part, others say the rest (somewhere above is an anyOf or
-    its like). ``shelf``: whatever the references that lead here make of it.
+    ``root`` and ``own``: everything. ``composed``: a part, because it is somewhere below a keyword like
+    anyOf. ``shelf``: it is a definition, so that depends on the references to it.
     """
 
     pointer: str
@@ -83,10 +82,10 @@ class _Spot:
 
 
 def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
-    """What is to be said about ``schema``, in the order of the document's branches.
+    """Yield the flaws of ``schema`` in the order of the document, depth first.
 
-    ``object_root`` is whether its root has to have the type "object", as it has for every schema of
-    a tool but the ``outputSchema`` of 2026-07-28.
+    ``object_root`` is whether the type of its root must be "object". That is so for every schema of a tool
+    except the ``outputSchema`` of 2026-07-28.
     """
     if not isinstance(schema, dict):
         yield SchemaFlaw("", "", f"should be an object, is {kind(schema)}", "not-an-object")
@@ -162,7 +161,7 @@ def _properties_flaws(
 
 
 def _hints(spot: _Spot) -> Iterator[SchemaFlaw]:
-    """Legal, but hardly meant: an object without properties, a required property nobody defines."""
+    """Yield likely mistakes in a valid schema: an object without properties, an unknown required property."""
     schema = spot.schema
     properties = schema.get("properties", {})
     others = schema.get("additionalProperties")
@@ -223,7 +222,7 @@ def _is_number(value: JSON) -> TypeGuard[int | float]:
 
 
 def _is_count(value: JSON) -> bool:
-    # 2.0 is an integer: JSON knows numbers only.
+    # 2.0 is an integer: JSON has only one type of numbers.
     return _is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
 
 
@@ -260,7 +259,7 @@ def _found(value: JSON) -> str:
 
 
 Wrong: TypeAlias = "Iterator[tuple[str, str]]"
-"""Pointers below a keyword, and what is wrong there."""
+"""JSON Pointers from the value of a keyword, each with what is wrong there."""
 
 _PLAIN: Final[Mapping[Takes, tuple[str, Callable[[JSON], bool]]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
@@ -282,7 +281,7 @@ _PLAIN: Final[Mapping[Takes, tuple[str, Callable[[JSON], bool]]]] = {
 
 
 def _wrong(value: JSON, takes: Takes, dialect: Dialect) -> Wrong:
-    """Where ``value`` is not what a keyword takes, as far as it can be told without going deeper."""
+    """Yield where ``value`` is not what a keyword takes, without looking into subschemas."""
     match takes:
         case "schema" | "schema?":
             if not _is_schema(value, dialect) and not (takes == "schema?" and isinstance(value, bool)):

@@ -1,8 +1,8 @@
 """Check that params and results have the members and types of their method in a revision.
 
 Shapes are built once per revision, on first use, from the tables in ``shapes.types``, ``shapes.input_types``
-and ``shapes.messages``. Members that no table lists are lawful. Of several variants the one is reported
-that the message was evidently meant to be.
+and ``shapes.messages``. Members that no table lists are allowed. Where a value may have one of several
+shapes, its violations are those of the shape that its sender most likely meant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,14 +45,14 @@ Part: TypeAlias = Literal["params", "result"]
 def violations(
     value: "JSON | Absent", shape: str | tuple[str, Part], revision: str
 ) -> Iterable[ShapeViolation]:
-    """What is wrong with ``value``, at most ``LIMIT`` things; nothing if it is as it should be.
+    """Return what is wrong with ``value``, at most ``LIMIT`` violations; none if it has the shape.
 
-    ``shape`` is the name of a type (``ClientCapabilities``), or a method and which part of it
-    ``value`` is. Pointers lead from the message (``/params/name``) or, for a type, from the value.
-    Nothing is wrong with what belongs to a method that ``revision`` does not define.
+    ``shape`` is the name of a type (``ClientCapabilities``), or a method and the part of its message that
+    ``value`` is. Pointers start at the message (``/params/name``) or, for a type, at the value. For a method
+    that ``revision`` does not define, every value is correct.
 
     Raises:
-        LookupError: there is no type of that name in ``revision``.
+        LookupError: ``revision`` has no type of that name.
     """
     built, prefix = _shape(shape, revision)
     if value is ABSENT:
@@ -62,10 +62,10 @@ def violations(
 
 
 class Expected(NamedTuple):
-    """What tells whether a part of a message has no ``violations``, without saying which.
+    """Tests of whether a part of a message has ``violations``, without finding out which.
 
-    ``fits`` tests its value, ``None`` if that may be anything; ``fits_besides_meta`` takes its ``_meta`` as
-    it is. ``insists`` is whether it may not be left out.
+    ``fits`` tests the value, and is ``None`` if any value is correct; ``fits_besides_meta`` does not look at
+    its ``_meta``. ``insists`` is whether the part is required.
     """
 
     fits: Test | None
@@ -74,7 +74,7 @@ class Expected(NamedTuple):
 
 
 def expected(method: str, part: Part, revision: str) -> Expected:
-    """What that part of a message of ``method`` is held against."""
+    """Return the tests for that part of a message of ``method``."""
     built, _ = _shape((method, part), revision)
     if built is ANY:
         return Expected(None, None, built.insistent)
@@ -86,9 +86,9 @@ def expected(method: str, part: Part, revision: str) -> Expected:
 
 
 def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str) -> Iterator[str]:
-    """JSON Pointers, at most ``LIMIT``, of members that ``revision`` does not define for ``shape``.
+    """Return JSON Pointers, at most ``LIMIT``, of members that ``revision`` does not define for ``shape``.
 
-    Legal, all of them: its objects are open. ``shape`` and the errors raised are as for ``violations``.
+    Such members are allowed. ``shape`` and the errors raised are as for ``violations``.
     """
     built, prefix = _shape(shape, revision)
     return iter(()) if value is ABSENT else islice(built.extras(value, prefix), LIMIT)
@@ -96,7 +96,7 @@ def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str)
 
 @lru_cache(maxsize=4096)  # peers choose the names of methods
 def _shape(shape: str | tuple[str, Part], revision: str) -> tuple[Shape, str]:
-    """A shape, and the pointer that leads to what has it."""
+    """Return a shape, and the JSON Pointer of the value that should have it."""
     if isinstance(shape, str):
         return _named(shape, revision), ""
     method, part = shape
@@ -110,7 +110,7 @@ def _message(method: str, part: Part, revision: str) -> Shape:
     found = defined(method, revision)
     common = _block(_messages(), f"{found.kind} {part}", revision) if found else None
     if common is None:
-        return ANY  # nobody defines the method, or it is a notification, which has no result
+        return ANY  # the method is not defined, or it is a notification, which has no result
     every = _object(common, revision)
     if own is None:
         return every
@@ -118,7 +118,7 @@ def _message(method: str, part: Part, revision: str) -> Shape:
 
 
 def _with_members(shape: Shape, every: Object) -> Shape:
-    """``shape``, each variant of it with the members of ``every`` besides its own."""
+    """Return ``shape`` with the members of ``every`` added to each of its variants."""
     match shape:
         case Object():
             required = shape.required | (every.required - shape.members.keys())
@@ -129,7 +129,7 @@ def _with_members(shape: Shape, every: Object) -> Shape:
         case With():
             return With({k: _with_members(v, every) for k, v in shape.variants.items()})
         case _:
-            return every  # an object that may hold anything
+            return every  # an object with any members
 
 
 @cache
