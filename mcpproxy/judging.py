@@ -13,7 +13,7 @@ from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Event, Finding, Frame
 from mcpproxy.trace.reader import Trace
 
-_OFTEN: Final = 2048
+_FRAMES_PER_PROGRESS: Final = 2048
 """How many frames are judged between two calls of ``progress``: some hundredths of a second."""
 
 
@@ -44,7 +44,7 @@ def judge(
         # Nearly all events are frames, and nearly all frames are correct.
         if type(event) is Frame:
             frames += shown is None or shown(event)
-            if progress is not None and event.seq % _OFTEN == 0:
+            if progress is not None and event.seq % _FRAMES_PER_PROGRESS == 0:
                 progress(trace.read_bytes)
         elif isinstance(event, Finding):
             continue

@@ -59,8 +59,8 @@ def _recovered(first: str) -> tuple[str, str]:
         except ForeignJournalError as fault:
             where = "the journal beside it" if fault.path == journal.folder(first) else "the trace"
             aside = recover_copy(first)
-            said = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
-            return aside, said if aside else ""
+            note = f"completed in a copy, nothing was written here: {where} is not ours, {fault.fact}"
+            return aside, note if aside else ""
     except (OSError, McpProxyError) as fault:
         reason = fault.fact if isinstance(fault, TraceError) else str(fault)
         reason = (fault.strerror or reason) if isinstance(fault, OSError) else reason
@@ -170,4 +170,6 @@ def _is_under_way(first: str) -> bool:
     except ForeignJournalError:
         return is_recording(first)
     except OSError as fault:
-        raise TraceError(first, None, (fault.strerror or str(fault)).lower(), "see to it") from None
+        raise TraceError(
+            first, None, (fault.strerror or str(fault)).lower(), "correct that and open it again"
+        ) from None

@@ -13,7 +13,7 @@ __all__ = ["field", "slotted"]
 T = TypeVar("T")
 
 _NONE: Final = object()
-_FEW: Final = 8
+_MAX_UNCOMPILED: Final = 8
 """How many instances are filled without ``__init__``: compiling it takes longer than filling these."""
 
 _METHODS: Final = ("__init__", "__repr__", "__eq__", "__hash__")
@@ -56,20 +56,20 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
         members: dict[str, Any] = {
             name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")
         }
-        own = [name for name in _METHODS if members.get(name) is not None]
+        defined = [name for name in _METHODS if members.get(name) is not None]
         fields: dict[str, _Field] = {}
         for name in cls.__annotations__:
             given = members.pop(name, _NONE)
             fields[name] = given if isinstance(given, _Field) else _Field(given, None, True, {})
         members["__slots__"] = tuple(fields)
         members["__match_args__"] = tuple(name for name, f in fields.items() if f.init)
-        members["__dataclass_fields__"] = _Described(fields)
+        members["__dataclass_fields__"] = _LazyFields(fields)
         if frozen:
             members |= _FROZEN
         for name in _METHODS if eq and frozen else _METHODS[:3] if eq else _METHODS[:2]:
-            if name not in own:
-                members[name] = _written_later(name, fields, frozen, lambda: made)
-        if eq and not frozen and "__hash__" not in own:
+            if name not in defined:
+                members[name] = _compiled_later(name, fields, frozen, lambda: made)
+        if eq and not frozen and "__hash__" not in defined:
             members["__hash__"] = None  # mutable instances have no hash
         made: type[T] = type(cls)(cls.__name__, cls.__bases__, members)
         made.__qualname__ = cls.__qualname__
@@ -78,7 +78,7 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
     return decorate
 
 
-def _written_later(
+def _compiled_later(
     name: str, fields: Mapping[str, _Field], frozen: bool, made: Callable[[], Any]
 ) -> Callable[..., Any]:
     """Return a placeholder: its first call generates the method, which replaces the placeholder."""
@@ -88,13 +88,13 @@ def _written_later(
         nonlocal calls
         if name == "__init__":
             calls += 1
-            if calls <= _FEW and _is_filled(self, fields, args, more):
+            if calls <= _MAX_UNCOMPILED and _is_filled(self, fields, args, more):
                 return None
-            written: Any = _init(made(), fields, frozen)
+            compiled: Any = _init(made(), fields, frozen)
         else:
-            written = getattr(_twin(made(), fields, name), name)
-        setattr(made(), name, written)
-        return written(self, *args, **more)
+            compiled = getattr(_twin(made(), fields, name), name)
+        setattr(made(), name, compiled)
+        return compiled(self, *args, **more)
 
     return method
 
@@ -146,9 +146,9 @@ def _init(made: Any, fields: Mapping[str, _Field], frozen: bool) -> Callable[...
         else:
             body.append(f"self.{name} = {given}")
     exec(f"def __init__({', '.join(head)}):\n  " + "\n  ".join(body), scope)  # as dataclasses does it
-    written = scope["__init__"]
-    written.__qualname__ = f"{made.__qualname__}.__init__"
-    return written
+    compiled = scope["__init__"]
+    compiled.__qualname__ = f"{made.__qualname__}.__init__"
+    return compiled
 
 
 def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
@@ -174,7 +174,7 @@ def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
     )
 
 
-class _Described:
+class _LazyFields:
     """Computes ``__dataclass_fields__`` when ``dataclasses.fields``, ``replace`` or ``asdict`` needs it."""
 
     __slots__ = ("_fields",)

@@ -24,7 +24,7 @@ _EACH_BYTES: Final = 90
 _SMALL_BYTES: Final = 2048
 
 
-class Room:
+class MemoryUse:
     """Shared by all judges of a recording; ``added`` bounds the bytes added since the last measurement."""
 
     __slots__ = ("added",)

@@ -21,7 +21,7 @@ PREFIX_BYTES: Final = 1 << 20
 """Longer texts are not checked for truncation."""
 
 
-def written(value: JSON) -> bytes:
+def compact_json(value: JSON) -> bytes:
     """Return ``value`` as compact JSON, so that equal values give equal bytes; empty if that fails."""
     try:
         return orjson.dumps(value)

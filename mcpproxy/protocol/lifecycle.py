@@ -64,14 +64,14 @@ class Step(NamedTuple):
     breaks: Breaks | None = None
 
 
-FIRST: Final[Breaks] = ("PROTO-005", "R-028")  # a client request before the handshake
-WAIT: Final[Breaks] = ("SEQ-003", "R-033")  # a client request before initialize is answered
-CONFIRM: Final[Breaks] = ("SEQ-003", "R-035")  # a client request between the result and initialized
-EARLY: Final[Breaks] = ("PROTO-005", "R-036")  # a server request before the handshake
-HOLD: Final[Breaks] = ("SEQ-003", "R-036")  # a server request before initialized
-ONCE: Final[Breaks] = ("LIFE-002", "R-037")  # initialized twice, or not after a result
-AGAIN: Final[Breaks] = ("LIFE-003", "R-038")  # a second initialize in one session
-OVER: Final[Breaks] = ("SEQ-003", "R-039")  # a client request after initialize was refused
+CLIENT_BEFORE_HANDSHAKE: Final[Breaks] = ("PROTO-005", "R-028")
+CLIENT_BEFORE_RESULT: Final[Breaks] = ("SEQ-003", "R-033")  # before initialize was answered
+CLIENT_BEFORE_INITIALIZED: Final[Breaks] = ("SEQ-003", "R-035")
+CLIENT_AFTER_REFUSAL: Final[Breaks] = ("SEQ-003", "R-039")  # initialize was answered with an error
+SERVER_BEFORE_HANDSHAKE: Final[Breaks] = ("PROTO-005", "R-036")
+SERVER_BEFORE_INITIALIZED: Final[Breaks] = ("SEQ-003", "R-036")
+STRAY_INITIALIZED: Final[Breaks] = ("LIFE-002", "R-037")  # the second, or not after a result
+SECOND_INITIALIZE: Final[Breaks] = ("LIFE-003", "R-038")
 
 _S = State
 _I = Input
@@ -82,43 +82,43 @@ TRANSITIONS: Final[Mapping[State, Mapping[Input, Step]]] = MappingProxyType(
             _I.INITIALIZE: Step(_S.INITIALIZING),
             _I.INITIALIZE_RESULT: Step(_S.NEGOTIATED),
             _I.INITIALIZE_ERROR: Step(_S.FAILED),
-            _I.INITIALIZED: Step(_S.OPERATING, ONCE),
+            _I.INITIALIZED: Step(_S.OPERATING, STRAY_INITIALIZED),
             _I.PING: Step(_S.IDLE),
-            _I.CLIENT_REQUEST: Step(_S.SKIPPED, FIRST),
-            _I.SERVER_REQUEST: Step(_S.IDLE, EARLY),
+            _I.CLIENT_REQUEST: Step(_S.SKIPPED, CLIENT_BEFORE_HANDSHAKE),
+            _I.SERVER_REQUEST: Step(_S.IDLE, SERVER_BEFORE_HANDSHAKE),
         },
         _S.INITIALIZING: {
-            _I.INITIALIZE: Step(_S.INITIALIZING, AGAIN),
+            _I.INITIALIZE: Step(_S.INITIALIZING, SECOND_INITIALIZE),
             _I.INITIALIZE_RESULT: Step(_S.NEGOTIATED),
             _I.INITIALIZE_ERROR: Step(_S.FAILED),
-            _I.INITIALIZED: Step(_S.OPERATING, ONCE),
+            _I.INITIALIZED: Step(_S.OPERATING, STRAY_INITIALIZED),
             _I.PING: Step(_S.INITIALIZING),
-            _I.CLIENT_REQUEST: Step(_S.INITIALIZING, WAIT),
-            _I.SERVER_REQUEST: Step(_S.INITIALIZING, HOLD),
+            _I.CLIENT_REQUEST: Step(_S.INITIALIZING, CLIENT_BEFORE_RESULT),
+            _I.SERVER_REQUEST: Step(_S.INITIALIZING, SERVER_BEFORE_INITIALIZED),
         },
         _S.NEGOTIATED: {
-            _I.INITIALIZE: Step(_S.NEGOTIATED, AGAIN),
+            _I.INITIALIZE: Step(_S.NEGOTIATED, SECOND_INITIALIZE),
             _I.INITIALIZE_RESULT: Step(_S.NEGOTIATED),
             _I.INITIALIZE_ERROR: Step(_S.NEGOTIATED),
             _I.INITIALIZED: Step(_S.OPERATING),
             _I.PING: Step(_S.NEGOTIATED),
-            _I.CLIENT_REQUEST: Step(_S.EAGER, CONFIRM),
-            _I.SERVER_REQUEST: Step(_S.NEGOTIATED, HOLD),
+            _I.CLIENT_REQUEST: Step(_S.EAGER, CLIENT_BEFORE_INITIALIZED),
+            _I.SERVER_REQUEST: Step(_S.NEGOTIATED, SERVER_BEFORE_INITIALIZED),
         },
         _S.EAGER: {
-            _I.INITIALIZE: Step(_S.EAGER, AGAIN),
+            _I.INITIALIZE: Step(_S.EAGER, SECOND_INITIALIZE),
             _I.INITIALIZE_RESULT: Step(_S.EAGER),
             _I.INITIALIZE_ERROR: Step(_S.EAGER),
             _I.INITIALIZED: Step(_S.OPERATING),
             _I.PING: Step(_S.EAGER),
             _I.CLIENT_REQUEST: Step(_S.EAGER),
-            _I.SERVER_REQUEST: Step(_S.EAGER, HOLD),
+            _I.SERVER_REQUEST: Step(_S.EAGER, SERVER_BEFORE_INITIALIZED),
         },
         _S.OPERATING: {
-            _I.INITIALIZE: Step(_S.OPERATING, AGAIN),
+            _I.INITIALIZE: Step(_S.OPERATING, SECOND_INITIALIZE),
             _I.INITIALIZE_RESULT: Step(_S.OPERATING),
             _I.INITIALIZE_ERROR: Step(_S.OPERATING),
-            _I.INITIALIZED: Step(_S.OPERATING, ONCE),
+            _I.INITIALIZED: Step(_S.OPERATING, STRAY_INITIALIZED),
             _I.PING: Step(_S.OPERATING),
             _I.CLIENT_REQUEST: Step(_S.OPERATING),
             _I.SERVER_REQUEST: Step(_S.OPERATING),
@@ -127,10 +127,10 @@ TRANSITIONS: Final[Mapping[State, Mapping[Input, Step]]] = MappingProxyType(
             _I.INITIALIZE: Step(_S.INITIALIZING),
             _I.INITIALIZE_RESULT: Step(_S.NEGOTIATED),
             _I.INITIALIZE_ERROR: Step(_S.FAILED),
-            _I.INITIALIZED: Step(_S.SKIPPED, ONCE),
+            _I.INITIALIZED: Step(_S.SKIPPED, STRAY_INITIALIZED),
             _I.PING: Step(_S.FAILED),
-            _I.CLIENT_REQUEST: Step(_S.SKIPPED, OVER),
-            _I.SERVER_REQUEST: Step(_S.FAILED, HOLD),
+            _I.CLIENT_REQUEST: Step(_S.SKIPPED, CLIENT_AFTER_REFUSAL),
+            _I.SERVER_REQUEST: Step(_S.FAILED, SERVER_BEFORE_INITIALIZED),
         },
         _S.SKIPPED: {
             _I.INITIALIZE: Step(_S.INITIALIZING),

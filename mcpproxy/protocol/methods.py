@@ -17,7 +17,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, span
 
-By: TypeAlias = Literal["client", "server", "both"]
+Senders: TypeAlias = Literal["client", "server", "both"]
 Kind: TypeAlias = Literal["request", "notification"]
 Declarer: TypeAlias = Literal["client", "server", "receiver", "sender"]
 Condition: TypeAlias = Literal["always", "task", "tools", "context", "form", "url"]
@@ -28,7 +28,7 @@ class Method:
     """A method as defined by one revision. ``sender`` is the peer that may send it."""
 
     name: str
-    sender: By
+    sender: Senders
     kind: Kind
 
 
@@ -163,7 +163,7 @@ def defined(method: str, revision: str) -> Method | None:
     return _methods().get((method, revision))
 
 
-def known_anywhere(method: str) -> tuple[str, ...]:
+def revisions_with(method: str) -> tuple[str, ...]:
     """Return the revisions that define ``method``, oldest first; empty for an unknown name."""
     table = _methods()
     return tuple(revision for revision in REVISIONS if (method, revision) in table)
@@ -242,17 +242,17 @@ _CONDITIONS: Final[Mapping[Condition, Callable[[JSONObject], bool]]] = MappingPr
 @cache
 def _methods() -> Mapping[tuple[str, str], Method]:
     table: dict[tuple[str, str], Method] = {}
-    for row in _rows(_METHODS):
+    for row in table_rows(_METHODS):
         name = row["method"]
         for revision in span(row["since"], row["until"]):
-            table[name, revision] = Method(name, cast("By", row["sender"]), kind_of(name))
+            table[name, revision] = Method(name, cast("Senders", row["sender"]), kind_of(name))
     return table
 
 
 @cache
 def _needs() -> Mapping[tuple[str, str], tuple[Need, ...]]:
     table: dict[tuple[str, str], tuple[Need, ...]] = {}
-    for row in _rows(_NEEDS):
+    for row in table_rows(_NEEDS):
         name, _, condition = row["method"].partition("?")
         need = Need(cast("Declarer", row["declarer"]), row["path"], cast("Condition", condition or "always"))
         for revision in span(row["since"], row["until"]):
@@ -260,6 +260,7 @@ def _needs() -> Mapping[tuple[str, str], tuple[Need, ...]]:
     return table
 
 
-def _rows(table: str) -> list[dict[str, str]]:
+def table_rows(table: str) -> list[dict[str, str]]:
+    """Return the rows of a table in text, each by the column names in its first line."""
     header, *rows = [line.split() for line in table.splitlines() if line]
     return [dict(zip(header, row, strict=True)) for row in rows]

@@ -15,6 +15,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.wording import token
 
 ANNOTATION: Final = "x-mcp-header"
 
@@ -43,25 +44,25 @@ class Mirrors:
     faults: tuple[tuple[str, str], ...]
 
 
-def mirrors(schema: JSON) -> Mirrors:
+def read_mirrors(schema: JSON) -> Mirrors:
     """Return what the annotations in a tool's input schema ask for."""
     if not isinstance(schema, dict):
         return Mirrors((), ())
     headers: list[tuple[Path, str]] = []
     faults: list[tuple[str, str]] = []
     taken: set[str] = set()
-    for path, pointer, property, reached in _annotated(schema):
+    for path, pointer, property, fixed in _annotated(schema):
         name, type_ = property[ANNOTATION], property.get("type")
-        if not reached:
-            faults.append((pointer, "stands where an argument's place is not fixed"))
+        if not fixed:
+            faults.append((pointer, "is not on an argument that properties alone lead to"))
         elif not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            faults.append((pointer, "is no header name"))
+            faults.append((pointer, "is not a header name"))
         elif name.lower() in taken:
             faults.append((pointer, f"repeats the name {name}"))
         elif type_ not in _TYPES and not isinstance(
             type_, list
         ):  # The specification does not say what a list of types means here.
-            faults.append((pointer, "is on a property that is no integer, string or boolean"))
+            faults.append((pointer, "is on a property whose type is not integer, string or boolean"))
         else:
             taken.add(name.lower())
             headers.append((path, name))
@@ -72,27 +73,22 @@ def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool
     """Yield every annotated subschema: path, pointer, schema, and whether only ``properties`` lead to it."""
     stack: list[tuple[JSON, Path, str, bool]] = [(schema, (), "", True)]
     while stack:
-        value, path, pointer, reached = stack.pop()
+        value, path, pointer, fixed = stack.pop()
         if isinstance(value, list):
             stack += [(item, path, f"{pointer}/{n}", False) for n, item in enumerate(value)]
         if not isinstance(value, dict) or pointer.count("/") > _DEPTH:
             continue
         if ANNOTATION in value:
-            yield path, f"{pointer}/{ANNOTATION}", value, reached and bool(path)
+            yield path, f"{pointer}/{ANNOTATION}", value, fixed and bool(path)
         for keyword, inner in reversed(value.items()):
-            at = f"{pointer}/{_token(keyword)}"
+            at = pointer + token(keyword)
             if keyword in _SCHEMA_MAPS and isinstance(inner, dict):
-                leads = reached and keyword == "properties"
+                leads = fixed and keyword == "properties"
                 stack += [
-                    (sub, (*path, name), f"{at}/{_token(name)}", leads)
-                    for name, sub in reversed(inner.items())
+                    (sub, (*path, name), at + token(name), leads) for name, sub in reversed(inner.items())
                 ]
             elif keyword not in ("default", "const", "enum", "examples", ANNOTATION):
                 stack.append((inner, path, at, False))
-
-
-def _token(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def argument(arguments: JSON, path: Path) -> JSON:
@@ -118,7 +114,7 @@ def decoded(header: str) -> str | None:
 def encoding_fault(header: str) -> str:
     """Describe the fault in the encoding of a header value; empty if there is none."""
     if _UNSAFE.search(header):
-        return "holds characters that only base64 may carry"
+        return "contains characters that must be encoded as base64"
     if decoded(header) is None:
         return "says that it is base64, but cannot be decoded"
     if _ALMOST_SENTINEL.fullmatch(header) and not _SENTINEL.fullmatch(header):

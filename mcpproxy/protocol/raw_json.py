@@ -34,7 +34,7 @@ def find(raw: bytes, path: Path) -> tuple[int, int] | None:
 
     ``None`` if there is no such value.
     """
-    at = _space(raw, 0)
+    at = _skip_space(raw, 0)
     end = len(raw)
     for name in path:
         wanted = None
@@ -47,7 +47,7 @@ def find(raw: bytes, path: Path) -> tuple[int, int] | None:
     return at, end
 
 
-def taken(raw: bytes, path: Path) -> bytes | None:
+def value_bytes(raw: bytes, path: Path) -> bytes | None:
     """Return the bytes of the value at ``path``; ``None`` if there is no such value."""
     span = find(raw, path)
     return raw[slice(*span)] if span else None
@@ -60,13 +60,13 @@ def written(value: JSON) -> bytes:
 
 def elements(raw: bytes) -> Iterator[bytes]:
     """Yield the elements of the JSON array ``raw``, each as its original bytes."""
-    at = _space(raw, _space(raw, 0) + 1)
+    at = _skip_space(raw, _skip_space(raw, 0) + 1)
     while (end := _value_end(raw, at)) is not None:
         yield raw[at:end]
-        at = _space(raw, end)
+        at = _skip_space(raw, end)
         if raw[at : at + 1] != b",":
             return
-        at = _space(raw, at + 1)
+        at = _skip_space(raw, at + 1)
 
 
 def put(raw: bytes, path: Path, text: bytes) -> bytes:
@@ -75,7 +75,7 @@ def put(raw: bytes, path: Path, text: bytes) -> bytes:
     An existing value is replaced. Missing objects on the way are added; other values there are replaced.
     """
     name, *below = path
-    old = taken(raw, (name,))
+    old = value_bytes(raw, (name,))
     if below:
         is_object = old is not None and old.startswith(b"{")
         text = put(old if old is not None and is_object else b"{}", tuple(below), text)
@@ -90,7 +90,7 @@ def renamed(raw: bytes, names: Mapping[str, str]) -> bytes:
     """Return the JSON object ``raw`` with its top-level members renamed by ``names``; the values stay."""
     members = (
         written(names.get(name, name)) + b":" + raw[start:end]
-        for name, start, end in _members(raw, _space(raw, 0))
+        for name, start, end in _members(raw, _skip_space(raw, 0))
     )
     return b"{" + b",".join(members) + b"}"
 
@@ -99,17 +99,17 @@ def _members(raw: bytes, at: int) -> Iterator[tuple[str, int, int]]:
     """Yield the members of the object that begins at ``at``: name, start and end of the value."""
     if raw[at : at + 1] != b"{":
         return
-    at = _space(raw, at + 1)
+    at = _skip_space(raw, at + 1)
     while key := _STRING.match(raw, at):
-        start = _space(raw, _space(raw, key.end()) + 1)
+        start = _skip_space(raw, _skip_space(raw, key.end()) + 1)
         end = _value_end(raw, start)
         if end is None:
             return
         yield json.loads(key[0]), start, end
-        at = _space(raw, end)
+        at = _skip_space(raw, end)
         if raw[at : at + 1] != b",":
             return
-        at = _space(raw, at + 1)
+        at = _skip_space(raw, at + 1)
 
 
 def _value_end(raw: bytes, at: int) -> int | None:
@@ -130,6 +130,6 @@ def _value_end(raw: bytes, at: int) -> int | None:
     return None
 
 
-def _space(raw: bytes, at: int) -> int:
+def _skip_space(raw: bytes, at: int) -> int:
     found = _SPACE.match(raw, at)
     return found.end() if found else at

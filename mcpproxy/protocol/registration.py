@@ -65,14 +65,14 @@ def validate_server_info(info: JSON, revision: str = LATEST) -> list[Problem]:
 
     An empty name is an error; a version that does not follow Semantic Versioning is an ``info``.
     """
-    found = _misshapen(info, "Implementation", revision)
+    found = _shape_problems(info, "Implementation", revision)
     if found or not isinstance(info, dict):
         return found
     if not str(info["name"]).strip():
         found.append(Problem("error", "/name", "the name is empty"))
     if not SEMVER.fullmatch(str(info["version"])):
-        said = f"the version {shown(info['version'])} is not of the form MAJOR.MINOR.PATCH"
-        found.append(Problem("info", "/version", said))
+        text = f"the version {shown(info['version'])} is not of the form MAJOR.MINOR.PATCH"
+        found.append(Problem("info", "/version", text))
     return found
 
 
@@ -86,11 +86,11 @@ def validate_tool_call(params: JSON) -> list[Problem]:
     found: list[Problem] = []
     name = params.get("name")
     if not isinstance(name, str) or not name.strip():
-        said = "the name is empty" if isinstance(name, str) else f"the name is {kind(name)}, not a string"
-        found.append(Problem("error", "/name", said if "name" in params else "the name is missing"))
+        text = "the name is empty" if isinstance(name, str) else f"the name is {kind(name)}, not a string"
+        found.append(Problem("error", "/name", text if "name" in params else "the name is missing"))
     if "arguments" in params and not isinstance(params["arguments"], dict):
-        said = f"the arguments are {kind(params['arguments'])}, not an object"
-        found.append(Problem("error", "/arguments", said))
+        text = f"the arguments are {kind(params['arguments'])}, not an object"
+        found.append(Problem("error", "/arguments", text))
     return found
 
 
@@ -100,24 +100,24 @@ def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
         return [Problem("error", "", f"the result is {kind(result)}, not an object")]
     content = result.get("content")
     if not isinstance(content, list):
-        said = "the content is missing" if "content" not in result else f"the content is {kind(content)}"
-        return [Problem("error", "/content", f"{said}; it is an array")]
+        text = "the content is missing" if "content" not in result else f"the content is {kind(content)}"
+        return [Problem("error", "/content", f"{text}; it is an array")]
     found: list[Problem] = []
     for index, item in enumerate(content):
         where = f"/content/{index}"
         if not isinstance(item, dict):
             found.append(Problem("error", where, f"the item is {kind(item)}, not an object"))
         elif not isinstance(item.get("type"), str):
-            said = "has no type" if "type" not in item else f"has a type that is {kind(item['type'])}"
-            found.append(Problem("error", where + "/type", f"the item {said}; it is a string"))
+            text = "has no type" if "type" not in item else f"has a type that is {kind(item['type'])}"
+            found.append(Problem("error", where + "/type", f"the item {text}; it is a string"))
         else:
-            found += _misshapen(item, "ContentBlock", revision, where)
+            found += _shape_problems(item, "ContentBlock", revision, where)
     if "isError" in result and not isinstance(result["isError"], bool):
         found.append(Problem("error", "/isError", f"isError is {kind(result['isError'])}, not a boolean"))
     return found
 
 
-def _misshapen(value: JSON, shape: str, revision: str, at: str = "") -> list[Problem]:
+def _shape_problems(value: JSON, shape: str, revision: str, at: str = "") -> list[Problem]:
     return [
         Problem("error", at + v.pointer, f"{v.pointer.lstrip('/') or 'the object'} {v.clause}")
         for v in violations(value, shape, revision)

@@ -45,7 +45,7 @@ VERSIONS: Final = (*REVISIONS, *ACP)
 """All versions that a requirement may apply to, in the order of each protocol."""
 
 
-def known(name: object) -> bool:
+def is_published(name: object) -> bool:
     """Whether ``name`` is one of the published revisions."""
     return isinstance(name, str) and name in REVISIONS
 
@@ -74,7 +74,7 @@ def is_later(name: str) -> bool:
     return _DATE.fullmatch(name) is not None and name > REVISIONS[-1]
 
 
-def line(name: str) -> tuple[str, ...]:
+def protocol_versions(name: str) -> tuple[str, ...]:
     """Return all versions of the protocol to which version ``name`` belongs, oldest first.
 
     Raises:
@@ -83,7 +83,7 @@ def line(name: str) -> tuple[str, ...]:
     for versions in (REVISIONS, ACP):
         if name in versions:
             return versions
-    raise ValueError(f"{name!r} is no published revision")
+    raise ValueError(f"{name!r} is not a published revision")
 
 
 def since(first: str) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def since(first: str) -> tuple[str, ...]:
     Raises:
         ValueError: ``first`` is not a published version.
     """
-    versions = line(first)
+    versions = protocol_versions(first)
     return versions[versions.index(first) :]
 
 
@@ -102,7 +102,7 @@ def until(end: str) -> tuple[str, ...]:
     Raises:
         ValueError: ``end`` is not a published version.
     """
-    versions = line(end)
+    versions = protocol_versions(end)
     return versions[: versions.index(end)]
 
 

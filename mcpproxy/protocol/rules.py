@@ -19,7 +19,7 @@ from typing import Final, Literal, cast, get_args
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import McpProxyError
-from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, line, since, until
+from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS, protocol_versions, since, until
 
 Keyword = Literal[
     "MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "schema", "derived", "ambiguous", "info", "contract"
@@ -176,25 +176,25 @@ def _keywords(where: str, row: Mapping[str, object]) -> dict[str, Keyword]:
     """Return the keyword for each revision, from a single word or from a table of changes."""
     keyword = row.get("keyword")
     if "since" in row and not isinstance(keyword, str):
-        raise RuleError(f"{where}: a keyword per revision leaves no room for since")
+        raise RuleError(f"{where}: since goes with a single keyword, not with one for each revision")
     steps = {str(row.get("since", REVISIONS[0])): keyword} if isinstance(keyword, str) else keyword
     found = _steps(where, _table(f"{where}: keyword", steps))
-    over: set[str] = set()
+    ended: set[str] = set()
     if "until" in row:
         try:
             end = str(row["until"])
-            over.update(line(end)[len(until(end)) :])
+            ended.update(protocol_versions(end)[len(until(end)) :])
         except ValueError:
-            raise RuleError(f"{where}: until names a published revision") from None
+            raise RuleError(f"{where}: until is not a published revision") from None
     for word in found.values():
         if word not in get_args(Keyword):
-            raise RuleError(f"{where}: keyword {word!r} is none of {', '.join(get_args(Keyword))}")
-    return cast("dict[str, Keyword]", {r: word for r, word in found.items() if r not in over})
+            raise RuleError(f"{where}: keyword is one of {', '.join(get_args(Keyword))}, not {word!r}")
+    return cast("dict[str, Keyword]", {r: word for r, word in found.items() if r not in ended})
 
 
 def _sources(where: str, row: Mapping[str, object], revisions: Iterable[str]) -> dict[str, str]:
     source = row.get("source")
-    steps = {line(r)[0]: source for r in revisions} if isinstance(source, str) else source
+    steps = {protocol_versions(r)[0]: source for r in revisions} if isinstance(source, str) else source
     pages = _steps(where, _table(f"{where}: source", steps))
     missing = [r for r in revisions if r not in pages]
     if missing:
@@ -208,7 +208,7 @@ def _steps(where: str, table: Mapping[str, object]) -> dict[str, str]:
     for first in sorted(table, key=lambda r: VERSIONS.index(r) if r in VERSIONS else -1):
         value = table[first]
         if first not in VERSIONS or not isinstance(value, str):
-            raise RuleError(f"{where}: {first!r} is no published revision, or its value is no text")
+            raise RuleError(f"{where}: {first!r} is not a published revision, or its value is not a string")
         found.update(dict.fromkeys(since(first), value))
     return found
 

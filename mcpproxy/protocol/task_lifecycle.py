@@ -49,9 +49,9 @@ class TaskStep(NamedTuple):
     breaks: Breaks | None = None
 
 
-RISEN: Final[Breaks] = ("TASK-006", "R-195")  # a change after completed or failed
-HASTY: Final[Breaks] = ("TASK-008", "R-197")  # tasks/result was answered before the task was over
-REVIVED: Final[Breaks] = ("TASK-011", "R-200")  # a change after cancelled
+CHANGE_AFTER_END: Final[Breaks] = ("TASK-006", "R-195")  # a change after completed or failed
+EARLY_RESULT: Final[Breaks] = ("TASK-008", "R-197")  # tasks/result was answered before the task was over
+CHANGE_AFTER_CANCEL: Final[Breaks] = ("TASK-011", "R-200")  # a change after cancelled
 
 _S = TaskState
 
@@ -82,32 +82,32 @@ TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskState, TaskStep]]] = MappingPr
             _S.SETTLED: TaskStep(_S.SETTLED),
         },
         _S.COMPLETED: {
-            _S.WORKING: TaskStep(_S.WORKING, RISEN),
-            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, RISEN),
+            _S.WORKING: TaskStep(_S.WORKING, CHANGE_AFTER_END),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, CHANGE_AFTER_END),
             _S.COMPLETED: TaskStep(_S.COMPLETED),
-            _S.FAILED: TaskStep(_S.FAILED, RISEN),
-            _S.CANCELLED: TaskStep(_S.CANCELLED, RISEN),
+            _S.FAILED: TaskStep(_S.FAILED, CHANGE_AFTER_END),
+            _S.CANCELLED: TaskStep(_S.CANCELLED, CHANGE_AFTER_END),
             _S.SETTLED: TaskStep(_S.COMPLETED),
         },
         _S.FAILED: {
-            _S.WORKING: TaskStep(_S.WORKING, RISEN),
-            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, RISEN),
-            _S.COMPLETED: TaskStep(_S.COMPLETED, RISEN),
+            _S.WORKING: TaskStep(_S.WORKING, CHANGE_AFTER_END),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, CHANGE_AFTER_END),
+            _S.COMPLETED: TaskStep(_S.COMPLETED, CHANGE_AFTER_END),
             _S.FAILED: TaskStep(_S.FAILED),
-            _S.CANCELLED: TaskStep(_S.CANCELLED, RISEN),
+            _S.CANCELLED: TaskStep(_S.CANCELLED, CHANGE_AFTER_END),
             _S.SETTLED: TaskStep(_S.FAILED),
         },
         _S.CANCELLED: {
-            _S.WORKING: TaskStep(_S.WORKING, REVIVED),
-            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, REVIVED),
-            _S.COMPLETED: TaskStep(_S.COMPLETED, REVIVED),
-            _S.FAILED: TaskStep(_S.FAILED, REVIVED),
+            _S.WORKING: TaskStep(_S.WORKING, CHANGE_AFTER_CANCEL),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, CHANGE_AFTER_CANCEL),
+            _S.COMPLETED: TaskStep(_S.COMPLETED, CHANGE_AFTER_CANCEL),
+            _S.FAILED: TaskStep(_S.FAILED, CHANGE_AFTER_CANCEL),
             _S.CANCELLED: TaskStep(_S.CANCELLED),
             _S.SETTLED: TaskStep(_S.CANCELLED),
         },
         _S.SETTLED: {
-            _S.WORKING: TaskStep(_S.WORKING, HASTY),
-            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, HASTY),
+            _S.WORKING: TaskStep(_S.WORKING, EARLY_RESULT),
+            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, EARLY_RESULT),
             _S.COMPLETED: TaskStep(_S.COMPLETED),
             _S.FAILED: TaskStep(_S.FAILED),
             _S.CANCELLED: TaskStep(_S.CANCELLED),

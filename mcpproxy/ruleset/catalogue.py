@@ -67,9 +67,9 @@ class _Tables:
                 return None
             file = name + _SUFFIX
             tables = _parsed(os.path.join(self._folder, file))
-            strangers = [code for code in tables if _family(code) != name]
-            if strangers:
-                raise RuleError(f"{file}: rule {strangers[0]} belongs into another table")
+            misplaced = [code for code in tables if _family(code) != name]
+            if misplaced:
+                raise RuleError(f"{file}: rule {misplaced[0]} belongs in another table")
             self._read[name] = Catalogue.from_tables(tables)
         return self._read[name]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _KEY: Final = "journal.key"
 _KEY_BYTES: Final = 32
 _FAULT_CHARACTERS: Final = 400
-_FAULTS: Final = 16
+_MAX_FAULTS: Final = 16
 """The maximum number of left-out rules that the trace names."""
 
 
@@ -98,8 +98,8 @@ class RuleOptions:
         import hmac
 
         key = _key(may_make_key)
-        said = json.dumps(replace(self, seal="").to_json(), sort_keys=True).encode("ascii")
-        return hmac.new(key, said, "sha256").hexdigest() if key else ""
+        content = json.dumps(replace(self, seal="").to_json(), sort_keys=True).encode("ascii")
+        return hmac.new(key, content, "sha256").hexdigest() if key else ""
 
     def to_json(self) -> "JSONObject":
         """Return the options as the journal stores them."""
@@ -160,9 +160,9 @@ class FilteredObserver:
         return tuple(one for one in self._observer.more if self._selection.takes(one.rule))
 
     def _leave_out(self, codes: Sequence[str], fault: "CustomRuleError") -> None:
-        if len(self.left_out) < _FAULTS:
+        if len(self.left_out) < _MAX_FAULTS:
             why = " ".join(str(fault).split())
-            named = ", ".join(codes) or "a note"
+            named = ", ".join(codes) or "a state update"
             where = f" from frame {self._event.seq} on" if isinstance(self._event, Frame) else ""
             self.left_out.append(f"{named} left out{where}: {why[:_FAULT_CHARACTERS]}")
 

@@ -87,7 +87,7 @@ def unknown(where: str, known: Catalogue, named: str) -> UsageError:
     )
     guess = nearest(named.strip(), names)
     next_step = f"did you mean {guess}?" if guess else "see mcpproxy rules"
-    return UsageError(where, f"{named.strip()!r} is no rule and no family of rules", next_step)
+    return UsageError(where, f"{named.strip()!r} is neither a rule nor a family of rules", next_step)
 
 
 def _codes(known: Catalogue, option: str, values: Iterable[str]) -> frozenset[str]:

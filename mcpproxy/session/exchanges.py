@@ -54,7 +54,7 @@ class SessionJudge(Protocol):
 class Fields:
     """Header fields by name, ignoring case. A name may occur more than once."""
 
-    __slots__ = ("_values", "media_type", "told")
+    __slots__ = ("_values", "facts", "media_type")
 
     def __init__(self, headers: Headers = ()) -> None:
         values: dict[str, tuple[str, ...]] = {}
@@ -66,7 +66,7 @@ class Fields:
         # The content type in lower case, without parameters; empty if there is none.
         self.media_type = (self.get("content-type") or "").partition(";")[0].strip().lower()
         # The facts that follow from the fields alone, cached for the next head with the same fields.
-        self.told: int | None = None
+        self.facts: int | None = None
 
     def all(self, name: str) -> tuple[str, ...]:
         """Every value of ``name`` (lower case), in order."""
@@ -87,21 +87,24 @@ class Fields:
 
 NO_FIELDS: Final = Fields()
 
-_USUAL_FIELDS: Final = 32
-_USUAL_LENGTH: Final = 1 << 10
-_REMEMBERED: Final = 256
-_known: Final[dict[Headers, Fields]] = {}
+_MAX_CACHED_FIELDS: Final = 32
+_MAX_CACHED_LENGTH: Final = 1 << 10
+_MAX_CACHED: Final = 256
+_cache: Final[dict[Headers, Fields]] = {}
 
 
 def fields_of(headers: Headers) -> Fields:
     """Return the fields of a head. Equal heads, as in one session, share one ``Fields``."""
-    fields = _known.get(headers)
+    fields = _cache.get(headers)
     if fields is None:
         fields = Fields(headers)
-        if len(headers) <= _USUAL_FIELDS and sum(len(n) + len(v) for n, v in headers) <= _USUAL_LENGTH:
-            if len(_known) >= _REMEMBERED:
-                _known.clear()
-            _known[headers] = fields
+        if (
+            len(headers) <= _MAX_CACHED_FIELDS
+            and sum(len(n) + len(v) for n, v in headers) <= _MAX_CACHED_LENGTH
+        ):
+            if len(_cache) >= _MAX_CACHED:
+                _cache.clear()
+            _cache[headers] = fields
     return fields
 
 
@@ -221,7 +224,7 @@ class HttpExchange:
         scheme, found, rest = self.request.target.partition("://")
         return f"{scheme}://{rest.partition('/')[0]}" if found and scheme.isalpha() else ""
 
-    def say(self, messages: tuple[Proper, ...]) -> None:
+    def set_messages(self, messages: tuple[Proper, ...]) -> None:
         """Set the messages of the request body."""
         self.messages = messages
         self.requests = tuple([m for m in messages if isinstance(m, Request)])

@@ -74,7 +74,7 @@ class Frame:
             self._message = parse(self.raw)
         return self._message
 
-    def understood(self, message: Message) -> "Frame":
+    def with_message(self, message: Message) -> "Frame":
         """Set the message, which must be what ``parse`` returns for ``raw``, and return the frame."""
         self._message = message
         return self

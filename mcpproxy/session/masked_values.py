@@ -2,7 +2,7 @@
 
 By default a recording masks the values of credential headers. A mask has what a rule may need: the length in
 bytes, whether all bytes are visible ASCII, and a hash, so that equal values have equal masks within one
-recording. ``facts`` returns the same for a value that was not masked.
+recording. ``as_mask`` returns the same for a value that was not masked.
 """
 
 from typing import Final
@@ -46,7 +46,7 @@ def mask(value: str, key: bytes = b"") -> Mask:
     return Mask(len(raw), _INVISIBLE.search(value) is None, digest)
 
 
-def facts(value: str) -> Mask:
+def as_mask(value: str) -> Mask:
     """Return the mask of ``value``, which is a credential or already a mask."""
     if found := _MASK.fullmatch(value):
         return Mask(int(found[1]), found[2] == "yes", found[3])

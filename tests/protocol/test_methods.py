@@ -64,8 +64,8 @@ def test_a_revision_has_as_many_methods_per_sender_as_its_schema_lists(revision:
 
 
 def test_every_name_is_known_somewhere_and_others_nowhere() -> None:
-    assert all(methods.known_anywhere(name) for name in EVERY_NAME)
-    assert methods.known_anywhere("tools/remove") == ()
+    assert all(methods.revisions_with(name) for name in EVERY_NAME)
+    assert methods.revisions_with("tools/remove") == ()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_every_name_is_known_somewhere_and_others_nowhere() -> None:
     ],
 )
 def test_where_a_method_is_known(name: str, revisions: tuple[str, ...]) -> None:
-    assert methods.known_anywhere(name) == revisions
+    assert methods.revisions_with(name) == revisions
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.schema.fast_path import fitting
+from mcpproxy.protocol.schema.fast_path import make_test
 
 Schema = dict[str, Any]
 
@@ -52,7 +52,7 @@ VALUES: Final = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(PLAIN, VALUES)
 def test_what_fits_fits_by_a_validator_too(schema: Schema, value: JSON) -> None:
-    fits = fitting(schema)
+    fits = make_test(schema)
     for oracle in ORACLES:
         if fits is not None and fits(value):
             assert validates(oracle, schema, value)
@@ -76,7 +76,7 @@ TOLD: Final[list[tuple[Schema, list[JSON], list[JSON]]]] = [
 
 @pytest.mark.parametrize(("schema", "fit", "doubtful"), TOLD)
 def test_what_is_plain_is_told(schema: Schema, fit: list[JSON], doubtful: list[JSON]) -> None:
-    fits = fitting(schema)
+    fits = make_test(schema)
     assert fits is not None
     assert [fits(value) for value in (*fit, *doubtful)] == [True] * len(fit) + [False] * len(doubtful)
 
@@ -103,11 +103,11 @@ OTHERS: Final[list[Schema]] = [
 
 @pytest.mark.parametrize("schema", OTHERS)
 def test_what_has_other_words_is_for_others(schema: Schema) -> None:
-    assert fitting(schema) is None
+    assert make_test(schema) is None
 
 
 def test_what_nests_deep_is_for_others() -> None:
     schema: Schema = {}
     for _ in range(500):
         schema = {"items": schema}
-    assert fitting(schema) is None
+    assert make_test(schema) is None

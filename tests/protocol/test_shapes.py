@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.protocol.jsonrpc import ABSENT
-from mcpproxy.protocol.methods import INPUT_REQUESTS, defined, known_anywhere
+from mcpproxy.protocol.methods import INPUT_REQUESTS, defined, revisions_with
 from mcpproxy.protocol.revisions import REVISIONS, since
 from mcpproxy.protocol.shapes.input_types import INPUT
 from mcpproxy.protocol.shapes.lookup import LIMIT, Part, ShapeViolation, violations
@@ -501,7 +501,7 @@ def test_every_message_block_belongs_to_a_method() -> None:
     for name in read(MESSAGES):
         method, _, part = name.partition(" ")
         assert part in ("params", "result")
-        assert method in ("request", "notification") or known_anywhere(method), name
+        assert method in ("request", "notification") or revisions_with(method), name
 
 
 def test_every_type_is_used() -> None:
@@ -546,5 +546,5 @@ do/it params!
                 REVISIONS,
             ),
         ),
-        "do/it params": (Block("do/it params", "object", "", (), REVISIONS, insistent=True),),
+        "do/it params": (Block("do/it params", "object", "", (), REVISIONS, mandatory=True),),
     }

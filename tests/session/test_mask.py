@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.session.masked_values import Mask, credential, facts, is_masked, mask
+from mcpproxy.session.masked_values import Mask, as_mask, credential, is_masked, mask
 
 VALUES = ["", "s-1", "1868a90c-7d1b-4c53", "with space", "tab\there", "caf\u00e9", "~!", "\x7f"]
 
@@ -10,9 +10,9 @@ VALUES = ["", "s-1", "1868a90c-7d1b-4c53", "with space", "tab\there", "caf\u00e9
 @pytest.mark.parametrize("value", VALUES)
 def test_a_mask_says_of_a_value_what_the_value_says(value: str) -> None:
     masked = mask(value, b"key of this recording")
-    raw = facts(value)
+    raw = as_mask(value)
     assert (masked.length, masked.visible) == (raw.length, raw.visible)
-    assert facts(str(masked)) == masked
+    assert as_mask(str(masked)) == masked
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_a_mask_says_of_a_value_what_the_value_says(value: str) -> None:
 def test_length_counts_bytes_and_visible_means_ascii_without_spaces(
     value: str, length: int, visible: bool
 ) -> None:
-    assert (facts(value).length, facts(value).visible) == (length, visible)
+    assert (as_mask(value).length, as_mask(value).visible) == (length, visible)
 
 
 def test_equal_values_have_equal_masks_in_one_recording_alone() -> None:
@@ -41,7 +41,7 @@ def test_only_a_whole_mask_is_one() -> None:
     assert is_masked(text)
     assert not is_masked(text + "x")
     assert not is_masked("masked(len=1,visible=perhaps,hash=1a2b3c4d5e6f)")
-    assert facts(text + "x").length == len(text) + 1
+    assert as_mask(text + "x").length == len(text) + 1
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeAlias, TypeVar, cast
 from mcpproxy.checks.engine.context import CheckFunction, HttpCheckFunction
 from mcpproxy.checks.engine.http_facts import HttpFact
 from mcpproxy.checks.engine.rows import (
-    FACTS,
+    FACT_COUNT,
     Check,
     DispatchKey,
     EventCheck,
@@ -89,7 +89,7 @@ class MemberPlan:
         rows: tuple[Check | StateUpdate, ...] = (*checks, *updates)
         words = dict.fromkeys(word for row in rows if narrowed for word in row.mentions)
         self._rows: Final = (checks, updates)
-        self._bits: Final = {word: 1 << (FACTS + at) for at, word in enumerate(words)}
+        self._bits: Final = {word: 1 << (FACT_COUNT + at) for at, word in enumerate(words)}
         # Names with their quotes cannot overlap, so one search finds all of them.
         quoted = [re.escape(word) for word in words if _is_name(word)]
         self._finds: Final = re.compile(b"|".join(quoted)).findall if quoted else _nothing
@@ -160,7 +160,7 @@ def is_plain(result: JSONObject) -> bool:
 _NO_CONTENT: Final[list[JSON]] = []
 
 
-_ANYTHING: Final = Expected(None, None, insists=False)
+_ANYTHING: Final = Expected(None, None, mandatory=False)
 
 
 class DispatchPlan:
@@ -168,7 +168,7 @@ class DispatchPlan:
 
     ``member_plans`` maps the member names of the contents (params or result) to the rows that apply;
     ``no_members`` is the plan for contents that are absent or not an object. ``fits`` tests the shape of the
-    contents, and is ``None`` where any shape will do; ``insists`` is whether the contents are required. The
+    contents, and is ``None`` where any shape will do; ``mandatory`` is whether the contents are required. The
     variants called ``familiar`` are for requests whose ``_meta`` was judged before: they skip its shape and
     the rows that look at nothing else.
     """
@@ -182,7 +182,7 @@ class DispatchPlan:
         "familiar_fits",
         "familiar_member_plans",
         "fits",
-        "insists",
+        "mandatory",
         "member_plans",
         "no_members",
     )
@@ -198,14 +198,14 @@ class DispatchPlan:
         self._checks, self._updates, self._narrowed = checks, updates, narrowed
         self._members: Final = frozenset(name for row in (*checks, *updates) for name in row.members)
         self._made: Final[dict[tuple[frozenset[str], bool], MemberPlan]] = {}
-        held_against = _ANYTHING
+        shape_tests = _ANYTHING
         if kind != "error" and kind != "malformed" and is_one_or_stateless(candidates):
             # Testing the oldest is enough: a shape that is wrong in all revisions is wrong in that one.
-            held_against = expected(method, "result" if kind == "response" else "params", candidates[0])
+            shape_tests = expected(method, "result" if kind == "response" else "params", candidates[0])
         asks = kind == "request"
-        self.fits: Final = held_against.fits
-        self.familiar_fits: Final = held_against.fits_besides_meta if asks else self.fits
-        self.insists: Final = held_against.insists
+        self.fits: Final = shape_tests.fits
+        self.familiar_fits: Final = shape_tests.fits_without_meta if asks else self.fits
+        self.mandatory: Final = shape_tests.mandatory
         self.member_plans: Final = BoundedCache(self._member_plan, MOST_MEMBER_PLANS)
         self.familiar_member_plans: Final = (
             BoundedCache(self._familiar_member_plan, MOST_MEMBER_PLANS) if asks else self.member_plans
@@ -217,12 +217,12 @@ class DispatchPlan:
 
     def _member_plan(self, names: tuple[str, ...]) -> MemberPlan:
         # Peers may send any names; only those that rows ask for matter.
-        telling, plain = self._members.intersection(names), self._may_be_plain(names)
-        found = self._made.get((telling, plain))
+        relevant, plain = self._members.intersection(names), self._may_be_plain(names)
+        found = self._made.get((relevant, plain))
         if found is None:
-            checks = tuple(row for row in self._checks if self._runs(row, telling))
-            updates = tuple(row for row in self._updates if self._runs(row, telling))
-            found = self._made[telling, plain] = MemberPlan(checks, updates, plain, self._narrowed)
+            checks = tuple(row for row in self._checks if self._runs(row, relevant))
+            updates = tuple(row for row in self._updates if self._runs(row, relevant))
+            found = self._made[relevant, plain] = MemberPlan(checks, updates, plain, self._narrowed)
         return found
 
     def _may_be_plain(self, names: tuple[str, ...]) -> bool:

@@ -46,11 +46,11 @@ IRREGULAR: Final[Fact] = 1
 """Its JSON-RPC envelope has a fault: see ``regular`` in ``protocol.jsonrpc``."""
 MISSHAPEN: Final[Fact] = 2
 """Its params or result do not have the shape that its method requires in this revision."""
-REPEATED: Final[Fact] = 4
+REPEATED_NAMES: Final[Fact] = 4
 """Some object in its text may have two members of one name."""
-REUSED: Final[Fact] = 8
+REUSED_ID: Final[Fact] = 8
 """Its sender has used the id of this request before."""
-UNMATCHED: Final[Fact] = 16
+UNMATCHED_ID: Final[Fact] = 16
 """It is an answer whose id is not that of a pending request."""
 UNDECLARED: Final[Fact] = 32
 """Its method (or that of the request answered) needs a capability that was not declared."""
@@ -82,7 +82,7 @@ AT_START: Final = UNPROVEN
 NOTED: Final[Fact] = 32768
 """A check remembers something about the request answered (``SentRequest.noted``)."""
 
-FACTS: Final = 16
+FACT_COUNT: Final = 16
 """How many facts there are."""
 
 DispatchKey: TypeAlias = tuple[Kind, str, Sender, tuple[str, ...]]

@@ -32,7 +32,7 @@ URIS: Final[Mapping[str, Dialect]] = MappingProxyType(
 TYPES: Final = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
 """The type names, which are the same in all dialects."""
 
-Takes: TypeAlias = Literal[
+ValueKind: TypeAlias = Literal[
     "string",
     "boolean",
     "number",
@@ -130,20 +130,20 @@ writeOnly              -         -         boolean   =        =
 deprecated             -         -         -         boolean  =
 """
 
-GOES_WITH: Final[Mapping[str, str]] = MappingProxyType(
+PARTNERS: Final[Mapping[str, str]] = MappingProxyType(
     {"exclusiveMaximum": "maximum", "exclusiveMinimum": "minimum"}
 )
 """In draft-04, each of these keywords is allowed only together with the other one."""
 
-IN_PLACE: Final = frozenset(
+SAME_VALUE: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
 """Keywords whose subschemas apply to the same value as the schema that contains them."""
 
-SHELVES: Final = frozenset({"$defs", "definitions"})
+DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 """Keywords whose subschemas apply only where a reference names them."""
 
-SUPPLIERS: Final = (
+PROPERTY_SOURCES: Final = (
     "patternProperties",
     "$ref",
     "$dynamicRef",
@@ -168,19 +168,19 @@ def named(uri: JSON) -> Dialect | None:
     return URIS.get(uri.removesuffix("#").removeprefix("https://").removeprefix("http://"))
 
 
-def keywords(dialect: Dialect) -> Mapping[str, Takes]:
+def keywords(dialect: Dialect) -> Mapping[str, ValueKind]:
     """Return the kind of value that each keyword of ``dialect`` takes."""
     return _table()[dialect]
 
 
 @cache
-def _table() -> Mapping[Dialect, Mapping[str, Takes]]:
+def _table() -> Mapping[Dialect, Mapping[str, ValueKind]]:
     (_, *columns), *rows = (line.split() for line in _KEYWORDS.splitlines() if line)
-    table: dict[Dialect, dict[str, Takes]] = {cast("Dialect", column): {} for column in columns}
+    table: dict[Dialect, dict[str, ValueKind]] = {cast("Dialect", column): {} for column in columns}
     for keyword, *cells in rows:
         takes = "-"
         for dialect, cell in zip(table, cells, strict=True):
             takes = takes if cell == "=" else cell
             if takes != "-":
-                table[dialect][keyword] = cast("Takes", takes)
+                table[dialect][keyword] = cast("ValueKind", takes)
     return table

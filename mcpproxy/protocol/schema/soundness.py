@@ -16,13 +16,13 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.schema.dialects import (
     DEFAULT,
-    GOES_WITH,
-    IN_PLACE,
-    SHELVES,
-    SUPPLIERS,
+    DEFINITIONS,
+    PARTNERS,
+    PROPERTY_SOURCES,
+    SAME_VALUE,
     TYPES,
     Dialect,
-    Takes,
+    ValueKind,
     keywords,
     named,
 )
@@ -63,15 +63,15 @@ class SchemaFlaw:
     kind: FlawKind
 
 
-Place: TypeAlias = Literal["root", "own", "composed", "shelf"]
+Place: TypeAlias = Literal["root", "own", "composed", "definition"]
 
 
 @slotted(frozen=True)
-class _Spot:
+class _Subschema:
     """A subschema to visit. ``place`` is how much it says about a value that it applies to.
 
     ``root`` and ``own``: everything. ``composed``: a part, because it is somewhere below a keyword like
-    anyOf. ``shelf``: it is a definition, so that depends on the references to it.
+    anyOf. ``definition``: that depends on the references to it.
     """
 
     pointer: str
@@ -90,13 +90,13 @@ def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
     if not isinstance(schema, dict):
         yield SchemaFlaw("", "", f"should be an object, is {kind(schema)}", "not-an-object")
         return
-    stack = [_Spot("", schema, _dialect(schema, DEFAULT), "root", 0)]
+    stack = [_Subschema("", schema, _dialect(schema, DEFAULT), "root", 0)]
     visited = 0
     while stack and visited < MAX_SCHEMAS:
-        spot = stack.pop()
+        subschema = stack.pop()
         visited += 1
-        yield from _own_flaws(spot, object_root=object_root)
-        stack.extend(reversed(list(_children(spot))))
+        yield from _own_flaws(subschema, object_root=object_root)
+        stack.extend(reversed(list(_children(subschema))))
 
 
 def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
@@ -104,43 +104,43 @@ def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
     return named(uri) if isinstance(uri, str) else inherited
 
 
-def _own_flaws(spot: _Spot, *, object_root: bool) -> Iterator[SchemaFlaw]:
-    schema, dialect = spot.schema, spot.dialect
-    at_root = spot.place == "root"
-    table: Mapping[str, Takes] = _ROOT_ONLY if dialect is None else keywords(dialect)
+def _own_flaws(subschema: _Subschema, *, object_root: bool) -> Iterator[SchemaFlaw]:
+    schema, dialect = subschema.schema, subschema.dialect
+    at_root = subschema.place == "root"
+    table: Mapping[str, ValueKind] = _ROOT_ONLY if dialect is None else keywords(dialect)
     if dialect is None and not at_root:
         return
-    typed_root = at_root and object_root
-    if typed_root and "type" not in schema:
+    needs_object = at_root and object_root
+    if needs_object and "type" not in schema:
         yield SchemaFlaw("/type", "type", "is missing", "missing-root-type")
     for keyword, value in schema.items():
         takes = table.get(keyword)
         if takes is None:
             continue
-        pointer = spot.pointer + token(keyword)
+        pointer = subschema.pointer + token(keyword)
         if keyword == "type":
-            yield from _type_flaws(pointer, value, typed_root=typed_root, judged=dialect is not None)
+            yield from _type_flaws(pointer, value, needs_object=needs_object, is_known=dialect is not None)
         elif keyword == "properties":
             yield from _properties_flaws(pointer, value, dialect, at_root=at_root)
         elif keyword == "required" and not _is_strings(value):
-            what = f"should be an array of strings, is {_found(value)}"
+            what = f"should be an array of strings, is {_shown_value(value)}"
             yield SchemaFlaw(pointer, keyword, what, "required-not-strings")
         elif dialect is not None:
-            for below, what in _wrong(value, takes, dialect):
+            for below, what in _value_faults(value, takes, dialect):
                 yield SchemaFlaw(pointer + below, keyword, what, "dialect")
-            if dialect == "draft-04" and (partner := GOES_WITH.get(keyword, keyword)) not in schema:
+            if dialect == "draft-04" and (partner := PARTNERS.get(keyword, keyword)) not in schema:
                 yield SchemaFlaw(pointer, keyword, f"stands without {partner}", "dialect")
-    if dialect is not None and spot.place != "composed":
-        yield from _hints(spot)
+    if dialect is not None and subschema.place != "composed":
+        yield from _likely_mistakes(subschema)
 
 
-def _type_flaws(pointer: str, value: JSON, *, typed_root: bool, judged: bool) -> Iterator[SchemaFlaw]:
-    if typed_root:
+def _type_flaws(pointer: str, value: JSON, *, needs_object: bool, is_known: bool) -> Iterator[SchemaFlaw]:
+    if needs_object:
         if value != "object":
-            what = f'should be "object", is {_found(value)}'
+            what = f'should be "object", is {_shown_value(value)}'
             yield SchemaFlaw(pointer, "type", what, "root-type-not-object")
-    elif judged and not _is_type(value):
-        what = f"should be a type name or an array of distinct type names, is {_found(value)}"
+    elif is_known and not _is_type(value):
+        what = f"should be a type name or an array of distinct type names, is {_shown_value(value)}"
         yield SchemaFlaw(pointer, "type", what, "bad-type-name")
 
 
@@ -160,25 +160,25 @@ def _properties_flaws(
             yield SchemaFlaw(pointer + token(name), "properties", what, "boolean-property")
 
 
-def _hints(spot: _Spot) -> Iterator[SchemaFlaw]:
+def _likely_mistakes(subschema: _Subschema) -> Iterator[SchemaFlaw]:
     """Yield likely mistakes in a valid schema: an object without properties, an unknown required property."""
-    schema = spot.schema
+    schema = subschema.schema
     properties = schema.get("properties", {})
     others = schema.get("additionalProperties")
-    supplied = isinstance(others, dict) or any(name in schema for name in SUPPLIERS)
+    supplied = isinstance(others, dict) or any(name in schema for name in PROPERTY_SOURCES)
     if supplied or not isinstance(properties, dict):
         return
     if "properties" not in schema:
-        if spot.place == "shelf":
+        if subschema.place == "definition":
             return
         if schema.get("type") == "object" and others is not False:
-            yield SchemaFlaw(spot.pointer + "/properties", "properties", "is missing", "no-properties")
+            yield SchemaFlaw(subschema.pointer + "/properties", "properties", "is missing", "no-properties")
     required = schema.get("required")
     if not isinstance(required, list):
         return
     for index, name in enumerate(required):
         if isinstance(name, str) and name not in properties:
-            pointer = f"{spot.pointer}/required/{index}"
+            pointer = f"{subschema.pointer}/required/{index}"
             what = f"names {shown(name)}, which is not under properties"
             if others is False:
                 what += " and which additionalProperties false forbids"
@@ -187,19 +187,19 @@ def _hints(spot: _Spot) -> Iterator[SchemaFlaw]:
                 yield SchemaFlaw(pointer, "required", what, "required-unknown-property")
 
 
-def _children(spot: _Spot) -> Iterator[_Spot]:
-    if spot.dialect is None or spot.depth == MAX_DEPTH:
+def _children(subschema: _Subschema) -> Iterator[_Subschema]:
+    if subschema.dialect is None or subschema.depth == MAX_DEPTH:
         return
-    table = keywords(spot.dialect)
-    for keyword, value in spot.schema.items():
+    table = keywords(subschema.dialect)
+    for keyword, value in subschema.schema.items():
         takes = table.get(keyword)
         if takes not in _HOLDS_SCHEMAS:
             continue
         place: Place = "own"
-        if keyword in IN_PLACE or spot.place == "composed":
+        if keyword in SAME_VALUE or subschema.place == "composed":
             place = "composed"
-        elif keyword in SHELVES:
-            place = "shelf"
+        elif keyword in DEFINITIONS:
+            place = "definition"
         found: list[tuple[str, JSON]] = [("", value)]
         if isinstance(value, list):
             found = [(token(index), item) for index, item in enumerate(value)]
@@ -207,14 +207,14 @@ def _children(spot: _Spot) -> Iterator[_Spot]:
             found = [(token(name), item) for name, item in value.items()]
         for below, schema in found:
             if isinstance(schema, dict):
-                pointer = spot.pointer + token(keyword) + below
-                dialect = _dialect(schema, spot.dialect)
-                yield _Spot(pointer, schema, dialect, place, spot.depth + 1)
+                pointer = subschema.pointer + token(keyword) + below
+                dialect = _dialect(schema, subschema.dialect)
+                yield _Subschema(pointer, schema, dialect, place, subschema.depth + 1)
 
 
 _HOLDS_SCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")
 
-_ROOT_ONLY: Final[Mapping[str, Takes]] = {"type": "type", "properties": "map", "required": "names"}
+_ROOT_ONLY: Final[Mapping[str, ValueKind]] = {"type": "type", "properties": "map", "required": "names"}
 
 
 def _is_number(value: JSON) -> TypeGuard[int | float]:
@@ -252,16 +252,16 @@ def _matches(pattern: str, value: JSON) -> bool:
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
-def _found(value: JSON) -> str:
+def _shown_value(value: JSON) -> str:
     if not isinstance(value, list):
         return shown(value)
     return "[" + ", ".join(map(shown, value[:3])) + (", …]" if len(value) > 3 else "]")
 
 
-Wrong: TypeAlias = "Iterator[tuple[str, str]]"
+ValueFaults: TypeAlias = "Iterator[tuple[str, str]]"
 """JSON Pointers from the value of a keyword, each with what is wrong there."""
 
-_PLAIN: Final[Mapping[Takes, tuple[str, Callable[[JSON], bool]]]] = {
+_SIMPLE_VALUES: Final[Mapping[ValueKind, tuple[str, Callable[[JSON], bool]]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "boolean": ("a boolean", lambda value: isinstance(value, bool)),
     "number": ("a number", _is_number),
@@ -280,36 +280,36 @@ _PLAIN: Final[Mapping[Takes, tuple[str, Callable[[JSON], bool]]]] = {
 }
 
 
-def _wrong(value: JSON, takes: Takes, dialect: Dialect) -> Wrong:
+def _value_faults(value: JSON, takes: ValueKind, dialect: Dialect) -> ValueFaults:
     """Yield where ``value`` is not what a keyword takes, without looking into subschemas."""
     match takes:
         case "schema" | "schema?":
             if not _is_schema(value, dialect) and not (takes == "schema?" and isinstance(value, bool)):
-                yield "", f"should be a schema, is {_found(value)}"
+                yield "", f"should be a schema, is {_shown_value(value)}"
         case "schemas" | "items":
             if takes == "items" and _is_schema(value, dialect):
                 return
             if not isinstance(value, list) or not value:
                 either = "a schema or " if takes == "items" else ""
-                yield "", f"should be {either}a non-empty array of schemas, is {_found(value)}"
+                yield "", f"should be {either}a non-empty array of schemas, is {_shown_value(value)}"
                 return
             for index, item in enumerate(value):
-                yield from _below(token(index), _wrong(item, "schema", dialect))
+                yield from _prefixed(token(index), _value_faults(item, "schema", dialect))
         case "map" | "needs" | "either" | "flags":
             if not isinstance(value, dict):
-                yield "", f"should be an object, is {_found(value)}"
+                yield "", f"should be an object, is {_shown_value(value)}"
                 return
             inner = _INNER[takes]
             for name, item in value.items():
                 if takes != "either" or not _is_names(item) or (dialect == "draft-04" and not item):
-                    yield from _below(token(name), _wrong(item, inner, dialect))
+                    yield from _prefixed(token(name), _value_faults(item, inner, dialect))
         case _:
-            expected, is_right = _PLAIN[takes]
+            expected, is_right = _SIMPLE_VALUES[takes]
             if not is_right(value):
-                yield "", f"should be {expected}, is {_found(value)}"
+                yield "", f"should be {expected}, is {_shown_value(value)}"
 
 
-_INNER: Final[Mapping[str, Takes]] = {
+_INNER: Final[Mapping[str, ValueKind]] = {
     "map": "schema",
     "needs": "names",
     "either": "schema",
@@ -317,6 +317,6 @@ _INNER: Final[Mapping[str, Takes]] = {
 }
 
 
-def _below(pointer: str, wrong: Wrong) -> Wrong:
-    for rest, what in wrong:
+def _prefixed(pointer: str, faults: ValueFaults) -> ValueFaults:
+    for rest, what in faults:
         yield pointer + rest, what

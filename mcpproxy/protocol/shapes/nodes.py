@@ -40,14 +40,14 @@ class Shape(ABC):
     """A shape in one revision.
 
     ``test`` returns whether a value has the shape. ``expected`` is a noun phrase for error messages. ``json``
-    are the Python types of the values that may have the shape. ``insistent`` is whether params of this shape
+    are the Python types of the values that may have the shape. ``mandatory`` is whether params of this shape
     are required.
     """
 
     test: Test
     expected: str
     json: tuple[type, ...]
-    insistent = False
+    mandatory = False
 
     @abstractmethod
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
@@ -72,7 +72,7 @@ class Scalar(Shape):
     def __init__(self, expected: str, json: tuple[type, ...], test: Test | None = None) -> None:
         self.expected = expected
         self.json = json
-        self.told_by_type = test is None
+        self.type_decides = test is None
         self.test = test or (lambda value: type(value) in json)
 
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
@@ -135,10 +135,10 @@ class Object(Shape):
     expected = "an object"
     json = (dict,)
 
-    def __init__(self, members: Mapping[str, Shape], required: frozenset[str], *, insistent: bool) -> None:
+    def __init__(self, members: Mapping[str, Shape], required: frozenset[str], *, mandatory: bool) -> None:
         self.members = members
         self.required = required
-        self.insistent = insistent or bool(required)
+        self.mandatory = mandatory or bool(required)
         plans = _Plans(self)
 
         def test(value: JSON) -> bool:
@@ -174,7 +174,7 @@ class Object(Shape):
             shape = self.members.get(name)
             if shape is None:
                 yield where
-            elif name not in OPEN:
+            elif name not in OPEN_MEMBERS:
                 yield from shape.extras(item, where)
 
 
@@ -192,8 +192,8 @@ class _Plans(dict[tuple[str | type, ...], "_Plan"]):
 
     def __missing__(self, key: "tuple[str | type, ...]") -> "_Plan":
         plan = self._plan(key)
-        if len(key) <= 2 * _MOST_NAMES:
-            if len(self) >= _MOST_PLANS:
+        if len(key) <= 2 * _MAX_NAMES:
+            if len(self) >= _MAX_PLANS:
                 self.clear()
             self[key] = plan
         return plan
@@ -209,24 +209,24 @@ class _Plans(dict[tuple[str | type, ...], "_Plan"]):
                 continue
             if kind not in shape.json:
                 return None
-            if not (isinstance(shape, Scalar) and shape.told_by_type):
+            if not (isinstance(shape, Scalar) and shape.type_decides):
                 left.append((cast("str", name), shape.test))
         return tuple(left)
 
 
 _Plan: TypeAlias = "tuple[tuple[str, Test], ...] | None"
 
-_MOST_PLANS: Final = 64
-_MOST_NAMES: Final = 32
+_MAX_PLANS: Final = 64
+_MAX_NAMES: Final = 32
 """Bounds of the cache of one shape: its entries, and the members of an object that is cached."""
 
 
-class By(Shape):
+class VariantByValue(Shape):
     """One of several objects, selected by the value of a member."""
 
     expected = "an object"
     json = (dict,)
-    insistent = True
+    mandatory = True
 
     def __init__(self, member: str, variants: Mapping[str, Shape]) -> None:
         self.member = member
@@ -271,16 +271,16 @@ class By(Shape):
         if isinstance(value, dict):
             key = value.get(self.member)
             shape = self._named.get(key, self._other) if isinstance(key, str) else self._absent
-            told_by = pointer + wording.token(self.member)
+            selector = pointer + wording.token(self.member)
             if shape is not None:
-                yield from (extra for extra in shape.extras(value, pointer) if extra != told_by)
+                yield from (extra for extra in shape.extras(value, pointer) if extra != selector)
 
 
-class With(Shape):
+class VariantByMember(Shape):
     """One of several objects, selected by a member that is present; a value that matches any is correct."""
 
     json = (dict,)
-    insistent = True
+    mandatory = True
 
     def __init__(self, variants: Mapping[str, Shape]) -> None:
         self.variants = variants
@@ -362,7 +362,7 @@ def is_number(value: JSON) -> bool:
     return type(value) is int or type(value) is float
 
 
-OPEN: Final = frozenset({"_meta", "inputSchema", "outputSchema", "requestedSchema"})
+OPEN_MEMBERS: Final = frozenset({"_meta", "inputSchema", "outputSchema", "requestedSchema"})
 """Members whose value may have any members: metadata, and JSON Schemas."""
 
 ANY: Final = Scalar("any value", (), lambda _: True)

@@ -55,7 +55,7 @@ class Block:
     """The meaning of a name in some revisions.
 
     ``form`` says how to read the rows. ``word`` is the member that selects the variant of a ``by``, or the
-    type that an alias names. ``insistent`` params are required even if all their members are optional.
+    type that an alias names. ``mandatory`` params are required even if all their members are optional.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Block:
     word: str
     rows: tuple[ShapeRow, ...]
     revisions: tuple[str, ...]
-    insistent: bool = False
+    mandatory: bool = False
 
 
 def read(text: str) -> Mapping[str, tuple[Block, ...]]:
