@@ -64,7 +64,7 @@ def _recovered(first: str) -> tuple[str, str]:
     except (OSError, McpProxyError) as fault:
         reason = fault.fact if isinstance(fault, TraceError) else str(fault)
         reason = (fault.strerror or reason) if isinstance(fault, OSError) else reason
-        return "", f"the journal beside it could not be folded in: {reason}"
+        return "", f"the journal beside it could not be recovered: {reason}"
     return "", ""
 
 
@@ -87,7 +87,7 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
     name = os.fspath(path)
     first = chain.first_of(name)
     trace = _wait_for_trace(first, poll_s)
-    if type(trace) is not Trace or trace.is_copy:  # nobody appends to it
+    if type(trace) is not Trace or trace.is_copy:  # no recorder appends to it
         yield from trace.events()
         return
     files = [first]
@@ -170,6 +170,4 @@ def _is_under_way(first: str) -> bool:
     except ForeignJournalError:
         return is_recording(first)
     except OSError as fault:
-        raise TraceError(
-            first, None, (fault.strerror or str(fault)).lower(), "correct that and open it again"
-        ) from None
+        raise TraceError(first, None, (fault.strerror or str(fault)).lower(), "correct that first") from None

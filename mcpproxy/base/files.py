@@ -48,7 +48,7 @@ def read(name: str, limit: int, *, follows: bool = False) -> bytes:
     """Return the content of the regular file ``name``.
 
     Raises:
-        OSError: it cannot be read, is something else, or holds more than ``limit`` bytes.
+        OSError: it cannot be read, is something else, or has more than ``limit`` bytes.
     """
     with open(open_regular(name, follows=follows), "rb") as file:
         data = file.read(min(os.fstat(file.fileno()).st_size, limit) + 1)
@@ -61,7 +61,7 @@ def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
     """Replace the file ``path`` atomically by one with the content ``parts``. Links are not followed.
 
     Raises:
-        OSError: it cannot be written. The old file is kept.
+        OSError: it cannot be written. The old file is unchanged.
     """
     draft = f"{path}.{os.getpid()}.partial"
     fd = os.open(draft, os.O_WRONLY | _NEW, mode)
@@ -141,6 +141,11 @@ class Folder:
         os.replace(self._at(draft), self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
 
     def unlink(self, name: str) -> None:
+        """Remove an entry of the folder.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
         os.unlink(self._at(name), dir_fd=self._fd)
 
     def _at(self, name: str) -> str:

@@ -140,8 +140,8 @@ def _is_script(launcher: str, option: str) -> bool:
 
 def safe(text: str) -> str:
     """Return ``text`` without characters unsafe in a file name, at most 40 characters long."""
-    kept = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text)
-    return kept.strip("-.")[:40]
+    cleaned = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text)
+    return cleaned.strip("-.")[:40]
 
 
 def _base(path: str) -> str:

@@ -36,7 +36,7 @@ _AFTER_NAME: Final = re.compile(
 
 
 def names_credential(name: str) -> bool:
-    """Whether a member, a parameter or a header of this name holds a secret."""
+    """Whether a member, a parameter or a header of this name has a credential as its value."""
     if name.lower() == "auth":
         return True
     # A session id in the arguments of a tool links its calls and is not a credential.

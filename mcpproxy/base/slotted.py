@@ -59,8 +59,8 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
         defined = [name for name in _METHODS if members.get(name) is not None]
         fields: dict[str, _Field] = {}
         for name in cls.__annotations__:
-            given = members.pop(name, _NONE)
-            fields[name] = given if isinstance(given, _Field) else _Field(given, None, True, {})
+            default = members.pop(name, _NONE)
+            fields[name] = default if isinstance(default, _Field) else _Field(default, None, True, {})
         members["__slots__"] = tuple(fields)
         members["__match_args__"] = tuple(name for name, f in fields.items() if f.init)
         members["__dataclass_fields__"] = _LazyFields(fields)
@@ -103,20 +103,20 @@ def _is_filled(
     self: Any, fields: Mapping[str, _Field], args: tuple[object, ...], more: dict[str, object]
 ) -> bool:
     """Fill the instance as ``__init__`` would; return false if the arguments do not fit."""
-    given = dict(zip(self.__match_args__, args, strict=False)) | more
-    if len(given) < len(args) + len(more):
+    arguments = dict(zip(self.__match_args__, args, strict=False)) | more
+    if len(arguments) < len(args) + len(more):
         return False
     values: list[object] = []
     for name, f in fields.items():
-        if f.init and name in given:
-            values.append(given.pop(name))
+        if f.init and name in arguments:
+            values.append(arguments.pop(name))
         elif f.factory is not None:
             values.append(f.factory())
         elif f.default is not _NONE:
             values.append(f.default)
         else:
             return False
-    if given:
+    if arguments:
         return False
     for name, value in zip(fields, values, strict=True):
         object.__setattr__(self, name, value)
@@ -129,22 +129,22 @@ def _init(made: Any, fields: Mapping[str, _Field], frozen: bool) -> Callable[...
     scope: dict[str, Any] = {"_none": _NONE}
     head, body = ["self"], ["pass"]
     for name, f in fields.items():
-        given, kept = name, f"_{name}"
+        value, default = name, f"_{name}"
         if f.factory is not None:
-            scope[kept] = f.factory
+            scope[default] = f.factory
             head += [f"{name}=_none"] * f.init
-            given = f"{kept}() if {name} is _none else {name}" if f.init else f"{kept}()"
+            value = f"{default}() if {name} is _none else {name}" if f.init else f"{default}()"
         elif f.default is not _NONE:
-            scope[kept] = f.default
-            head += [f"{name}={kept}"] * f.init
-            given = name if f.init else kept
+            scope[default] = f.default
+            head += [f"{name}={default}"] * f.init
+            value = name if f.init else default
         else:
             head.append(name)
         if frozen:
             scope[f"_set_{name}"] = slots[name].__set__
-            body.append(f"_set_{name}(self, {given})")
+            body.append(f"_set_{name}(self, {value})")
         else:
-            body.append(f"self.{name} = {given}")
+            body.append(f"self.{name} = {value}")
     exec(f"def __init__({', '.join(head)}):\n  " + "\n  ".join(body), scope)  # as dataclasses does it
     compiled = scope["__init__"]
     compiled.__qualname__ = f"{made.__qualname__}.__init__"
@@ -156,12 +156,12 @@ def _twin(made: Any, fields: Mapping[str, _Field], method: str = "") -> Any:
     import dataclasses
 
     def described(f: _Field) -> Any:
-        given: dict[str, Any] = {"init": f.init, **f.more}
+        options: dict[str, Any] = {"init": f.init, **f.more}
         if f.factory is not None:
-            given["default_factory"] = f.factory
+            options["default_factory"] = f.factory
         elif f.default is not _NONE:
-            given["default"] = f.default
-        return dataclasses.field(**given)
+            options["default"] = f.default
+        return dataclasses.field(**options)
 
     return dataclasses.make_dataclass(
         made.__name__,

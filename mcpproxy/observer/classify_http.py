@@ -165,7 +165,7 @@ def of_end(exchange: HttpExchange) -> HttpFact:
 
 
 def has_body(request: RequestHead, fields: Fields) -> bool:
-    """Whether a body follows the head. For a later or unknown HTTP version, a POST is taken to have one."""
+    """Whether a body follows the head. This is assumed for a POST, except in HTTP 1.0 and 1.1."""
     if request.version not in ("1.0", "1.1") and request.method == "POST":
         return True
     length = fields.get("content-length")
@@ -173,9 +173,9 @@ def has_body(request: RequestHead, fields: Fields) -> bool:
 
 
 def has_content(frame: Frame) -> bool:
-    """Whether a frame of the server holds a body or an event that a client would process.
+    """Whether a frame of the server contains a body or an event that a client would process.
 
-    A comment is no event, and neither is an event that the stream's end cut off before its blank line.
+    A comment is not an event, and neither is an event that the stream's end cut off before its blank line.
     """
     if (event := frame.event) is None:
         return bool(frame.raw)

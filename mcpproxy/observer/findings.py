@@ -49,7 +49,7 @@ class FindingBuilder:
     ) -> Iterator[Finding]:
         """Yield the findings for ``violations`` in frame ``seq`` of ``sender``, judged by ``candidates``.
 
-        A requirement that does not hold in all of these revisions is not broken.
+        A requirement that does not apply in all of these revisions is not broken.
         """
         for violation in violations:
             requirement = self._requirements[f"{violation.rule}/{violation.requirement}"]

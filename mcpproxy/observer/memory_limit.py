@@ -19,7 +19,7 @@ MOST_BYTES: Final = 24 << 20
 
 _TEXT_BYTES: Final = 60
 _EACH_BYTES: Final = 90
-"""About how many bytes a string takes beside its characters, and any other entry of a table."""
+"""About how many bytes a string takes in addition to its characters, and any other entry of a table."""
 
 _SMALL_BYTES: Final = 2048
 

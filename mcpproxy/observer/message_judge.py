@@ -57,7 +57,7 @@ _NOT_AN_OBJECT: Final = None
 """In place of the line, for any value in a batch that is not an object: all break the same requirement."""
 
 _PER_ITEM: Final = 600
-"""How many bytes an element of a batch counts for, beside the weight of the whole."""
+"""How many bytes are added for an element of a batch, in addition to the weight of the whole batch."""
 
 _NEVER_MASKED: Final = ("id", "jsonrpc", "method")
 """Members that are never masked."""
@@ -364,7 +364,8 @@ def _is_standard(dispatch: Dispatch) -> bool:
 def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) -> bool:
     """Whether a finding at ``pointer`` in a message may depend on a masked value.
 
-    That is a value at that place or beside it, or in the request ``answers`` that the message answers.
+    That is a value at that place or in the same object or array, or one in the request ``answers``, which the
+    message answers.
     """
     if answers is not None and isinstance(answers.params, dict) and holds_mask(answers.params):
         return True

@@ -67,7 +67,7 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
 
 
 def remember_opening(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """The server accepted initialize: remember the session by its connection, and by its id if it has one."""
+    """Remember a session whose initialize was accepted, by its connection, and by its id if it has one."""
     connection = exchange.request.connection
     before = history.by_connection.get(connection)
     issued = exchange.response_fields.get(SESSION)

@@ -132,7 +132,7 @@ DIRECTORIES: Final[Mapping[str, str]] = MappingProxyType(
 """Per version, the capability that ``additionalDirectories`` needs."""
 
 SETUP: Final = ("session/new", "session/load", "session/resume")
-"""The requests that open a session; each may bring MCP servers and directories."""
+"""The requests that open a session; each may name MCP servers and directories."""
 
 USES_SESSION: Final = (
     "session/prompt",
@@ -170,7 +170,7 @@ PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "session/update": ("update/locations/*/path", "update/content/*/path"),
     }
 )
-"""Paths in the params of a method that hold a file or folder name; ``*`` is each element of a list."""
+"""Paths in the params of a method whose values are file or folder names; ``*`` is each element of a list."""
 
 
 class AcpMethod(NamedTuple):

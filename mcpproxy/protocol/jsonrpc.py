@@ -80,7 +80,7 @@ class Notification:
 
 @slotted()
 class Response:
-    """A success answer: a ``result``, whatever its type."""
+    """A success answer: it has a ``result``, of any type."""
 
     value: JSONObject
     id: RequestId | Absent | None
@@ -91,7 +91,7 @@ class Response:
 
 @slotted()
 class ErrorResponse:
-    """An error answer, or one that carries neither or both of result and error."""
+    """An error answer, or an answer that has neither or both of ``result`` and ``error``."""
 
     value: JSONObject
     id: RequestId | Absent | None

@@ -54,7 +54,7 @@ def read_mirrors(schema: JSON) -> Mirrors:
     for path, pointer, property, fixed in _annotated(schema):
         name, type_ = property[ANNOTATION], property.get("type")
         if not fixed:
-            faults.append((pointer, "is not on an argument that properties alone lead to"))
+            faults.append((pointer, "is in a place that is not reached through properties only"))
         elif not isinstance(name, str) or not _TOKEN.fullmatch(name):
             faults.append((pointer, "is not a header name"))
         elif name.lower() in taken:

@@ -1,7 +1,7 @@
 """Load custom rules from folders of the user.
 
-A folder holds tables (``*.toml``, as in ``rules/``) and modules of checks (``*.py``). Each module ends with a
-``FAMILY``, as the modules of ``mcpproxy.checks`` do.
+A folder contains tables (``*.toml``, as in ``rules/``) and modules of checks (``*.py``). Each module ends with
+a ``FAMILY``, as the modules of ``mcpproxy.checks`` do.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ def load(
     """Return the rules in ``folders`` and the families of checks that report them, guarded (see ``guards``).
 
     Raises:
-        CustomRuleError: a folder holds no rules, or something in it cannot be used.
+        CustomRuleError: a folder contains no rules, or something in it cannot be used.
     """
     tables: dict[str, object] = {}
     families: list[RuleFamily] = []

@@ -62,7 +62,7 @@ class RuleOptions:
         ``on_fault`` is as for ``mcpproxy.ruleset.ruleset.load``.
 
         Raises:
-            CustomRuleError: what a folder holds cannot be used.
+            CustomRuleError: something in a folder cannot be used.
             UsageError: a name is not that of a rule.
         """
         # Not at the top of the module: an invalid rule table must stop only the judging.

@@ -60,7 +60,7 @@ def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | Non
     called instead, and judging continues without the rule.
 
     Raises:
-        CustomRuleError: a folder holds no rules, or something in it cannot be used.
+        CustomRuleError: a folder contains no rules, or something in it cannot be used.
     """
     built_in = catalogue.load()
     folders = tuple(folders)

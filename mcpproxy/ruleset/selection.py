@@ -54,7 +54,7 @@ def known_rules(folders: list[str]) -> Catalogue:
     """Return the catalogue of the built-in rules and those in ``folders``.
 
     Raises:
-        CustomRuleError: what a folder holds cannot be used.
+        CustomRuleError: something in a folder cannot be used.
     """
     if not folders:
         return catalogue.load()

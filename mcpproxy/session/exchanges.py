@@ -69,16 +69,16 @@ class Fields:
         self.facts: int | None = None
 
     def all(self, name: str) -> tuple[str, ...]:
-        """Every value of ``name`` (lower case), in order."""
+        """Return every value of ``name`` (lower case), in order."""
         return self._values.get(name, ())
 
     def get(self, name: str) -> str | None:
-        """The first value of ``name`` (lower case)."""
+        """Return the first value of ``name`` (lower case), ``None`` if there is none."""
         values = self._values.get(name)
         return values[0] if values else None
 
     def starting(self, prefix: str) -> dict[str, tuple[str, ...]]:
-        """The fields whose name, in lower case, begins with ``prefix``."""
+        """Return the values of each field whose name, in lower case, begins with ``prefix``."""
         return {name: values for name, values in self._values.items() if name.startswith(prefix)}
 
     def __contains__(self, name: object) -> bool:
@@ -344,9 +344,10 @@ def singles(frame: Frame) -> tuple[tuple[Proper, ...], bool]:
 
 
 def is_answer(message: Proper) -> bool:
+    """Whether the message is a result or an error."""
     return isinstance(message, Response | ErrorResponse)
 
 
 def looks_stateless(fields: Fields) -> bool:
-    """Whether its headers alone mark a request as one of a stateless revision."""
+    """Whether the headers of a request show that it is one of a stateless revision."""
     return fields.get(VERSION) in STATELESS or "mcp-method" in fields

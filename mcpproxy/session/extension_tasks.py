@@ -64,6 +64,7 @@ class ExtensionTasks:
     by_id: dict[tuple[str, str], ExtensionTask] = field(default_factory=dict[tuple[str, str], ExtensionTask])
 
     def get(self, caller: str, id: object) -> ExtensionTask | None:
+        """Return the task with this id, ``None`` if it is unknown."""
         return self.by_id.get((caller, id)) if isinstance(id, str) else None
 
     def known(self, caller: str, id: str) -> ExtensionTask:

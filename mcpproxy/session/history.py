@@ -81,7 +81,7 @@ class UsedIds:
     """Every id that one side has used, in little memory for sessions of any length.
 
     For the last ``RECENT_IDS`` ids, and up to an eighth more, the frame is remembered. Older integers are
-    merged into ranges, because ids mostly count up; older strings are kept as they are.
+    merged into ranges, because ids mostly count up; older strings are not changed.
     """
 
     __slots__ = ("_ends", "_recent", "_starts", "_texts", "size")
@@ -204,7 +204,7 @@ class History:
     )  # the latest
     eager: SentRequest | None = None  # the first client request between the result and initialized
     unconfirmed_seq: int | None = None  # what the client sent after the result instead of initialized
-    facts: int = 0  # the facts (see checks.engine.rows) that hold for every message from now on
+    facts: int = 0  # the facts (see checks.engine.rows) that are true of every message from now on
 
     client_capabilities: JSONObject | None = None
     unmet: dict[tuple[Sender, str], tuple[Need, ...]] = field(
@@ -233,6 +233,7 @@ class History:
         return self.stateless_seq is not None and self.stateful_seq is not None
 
     def side(self, sender: Sender) -> Side:
+        """Return what ``sender`` has sent."""
         return self.client if sender == CLIENT else self.server
 
     def capabilities(self, of: Sender) -> JSONObject | None:
@@ -280,6 +281,7 @@ class ModernAnswer:
 
     @property
     def stateless_versions(self) -> tuple[str, ...]:
+        """The stateless revisions among the versions that it listed."""
         return tuple(v for v in self.versions if v in STATELESS)
 
     @property

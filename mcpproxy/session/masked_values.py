@@ -1,4 +1,4 @@
-"""Masks of credentials: what a recording keeps of a value that it does not store.
+"""Masks of credentials: what a recording contains in place of their values.
 
 By default a recording masks the values of credential headers. A mask has what a rule may need: the length in
 bytes, whether all bytes are visible ASCII, and a hash, so that equal values have equal masks within one

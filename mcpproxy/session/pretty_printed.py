@@ -53,6 +53,6 @@ class SplitMessage:
         return None if isinstance(message, Malformed) else message
 
     def release(self) -> list[Frame]:
-        """Return the held lines and hold none."""
+        """Return the held lines, which are no longer held."""
         frames, self.frames, self.size, self.attempts = self.frames, [], 0, 0
         return frames

@@ -48,9 +48,10 @@ class Subscriptions:
     forgetful: bool = False
     modern: bool = False
 
-    def add(self, found: Subscription) -> None:
-        self.by_id.pop(found.asked.id, None)
-        self.by_id[found.asked.id] = found
+    def add(self, subscription: Subscription) -> None:
+        """Remember ``subscription``, and forget the oldest one if there are too many."""
+        self.by_id.pop(subscription.asked.id, None)
+        self.by_id[subscription.asked.id] = subscription
         if len(self.by_id) > MAX_REMEMBERED:
             del self.by_id[next(iter(self.by_id))]
             self.forgetful = True

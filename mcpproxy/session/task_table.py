@@ -82,9 +82,11 @@ class Tasks:
     )
 
     def get(self, runner: Sender, id: object) -> Task | None:
+        """Return the task of ``runner`` with this id, ``None`` if it is unknown."""
         return self.by_id.get((runner, id)) if isinstance(id, str) else None
 
     def add(self, runner: Sender, task: Task) -> None:
+        """Remember ``task``, and forget the oldest one if there are too many."""
         self.by_id.pop((runner, task.id), None)
         self.by_id[runner, task.id] = task
         if len(self.by_id) > MAX_REMEMBERED:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 HttpFact: TypeAlias = int
 
-# Facts about the request, known from then on
+# Facts about the request, which are then known at all later moments
 
 SESSION_MAY_DIFFER: Final[HttpFact] = 1 << 0
 """The session id or the version in its head may not be that of a session that is still open."""
@@ -22,9 +22,9 @@ WITH_ORIGIN: Final[HttpFact] = 1 << 3
 WITH_QUERY: Final[HttpFact] = 1 << 4
 """Its target has a query."""
 UNEXPECTED_BODY: Final[HttpFact] = 1 << 5
-"""Its body is several JSON texts, or holds a message although the method is not POST."""
+"""Its body is several JSON texts, or contains a message although the method is not POST."""
 WITHOUT_REQUEST: Final[HttpFact] = 1 << 6
-"""Its body holds no request."""
+"""Its body contains no request."""
 VERSIONS_DIFFER: Final[HttpFact] = 1 << 7
 """A stateless request names one version in its head and another in its body."""
 LEGACY_ENDPOINT_KNOWN: Final[HttpFact] = 1 << 8
@@ -50,9 +50,9 @@ UNANSWERED: Final[HttpFact] = 1 << 14
 UNAWAITED: Final[HttpFact] = 1 << 15
 """It is anything but a result that a request of its exchange awaits."""
 WITH_FAULT: Final[HttpFact] = 1 << 16
-"""It holds an error, or the exchange has broken some rule before."""
+"""It contains an error, or the exchange has broken some rule before."""
 FOR_ONE_REQUEST: Final[HttpFact] = 1 << 17
-"""It holds something that belongs to one request: an answer, or progress that may be another request's."""
+"""It contains what belongs to one request: an answer, or progress of what may be another request."""
 AFTER_ANSWERS: Final[HttpFact] = 1 << 18
 """All requests of the exchange were answered before it."""
 SEEN_BEFORE: Final[HttpFact] = 1 << 19

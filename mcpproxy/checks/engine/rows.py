@@ -120,7 +120,7 @@ Write: TypeAlias = Callable[[MessageContext, History], None]
 
 @slotted(frozen=True)
 class StateUpdate:
-    """A function that records in the history what a family needs to remember of a message.
+    """A function that adds to the history what a family needs to remember about a message.
 
     It runs after all checks have seen the message, and writes only to a state class of its own family:
     ``history.of(ProgressTokens)`` returns the session's one instance. The other fields are those of

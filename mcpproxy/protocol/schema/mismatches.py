@@ -25,7 +25,7 @@ class Mismatch(NamedTuple):
 
 
 def is_sure(error: "ValidationError") -> bool:
-    """Whether a failure is certain: the library did not give up, and no annotation alone caused it."""
+    """Whether a failure is certain: the library did not give up, and an annotation did not cause it."""
     return not any(type(leaf.kind).__name__ in _UNSURE or _is_whole_number(leaf) for leaf in _leaves(error))
 
 

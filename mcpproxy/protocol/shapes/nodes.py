@@ -66,7 +66,7 @@ class Shape(ABC):
 class Scalar(Shape):
     """A value without parts, or whose parts may be anything.
 
-    Without a ``test``, the JSON type alone decides.
+    Without a ``test``, only the JSON type decides.
     """
 
     def __init__(self, expected: str, json: tuple[type, ...], test: Test | None = None) -> None:
