@@ -55,7 +55,7 @@ def folder(where: Path, table: str = TABLE, check: str = CHECK) -> str:
     return str(where / "house")
 
 
-def test_a_rule_of_ones_own_is_reported_beside_the_others(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+def test_a_custom_rule_is_reported_with_the_others(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     trace = recordings.write(tmp_path / "t.jsonl", CLEAN)
     checked = mcpproxy("check", trace, "--rules", folder(tmp_path))
     assert checked.code == 1
@@ -92,7 +92,7 @@ def test_it_can_be_selected_and_ignored_by_name(mcpproxy: Mcpproxy, tmp_path: Pa
         ),
     ],
 )
-def test_what_is_wrong_with_it_is_one_line(
+def test_an_error_in_a_custom_rule_is_one_line(
     mcpproxy: Mcpproxy, tmp_path: Path, table: str, check: str, said: str
 ) -> None:
     trace = recordings.write(tmp_path / "t.jsonl", CLEAN)

@@ -1,7 +1,7 @@
 """Load custom rules from folders of the user.
 
-A folder contains tables (``*.toml``, as in ``rules/``) and modules of checks (``*.py``). Each module ends with
-a ``FAMILY``, as the modules of ``mcpproxy.checks`` do.
+A folder contains tables (``*.toml``, as in ``rules/``) and modules of checks (``*.py``). Like the modules of
+``mcpproxy.checks``, each module ends with a ``FAMILY``.
 """
 
 import importlib.util

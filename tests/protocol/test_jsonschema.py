@@ -247,7 +247,7 @@ DIALECTS: dict[str, tuple[JSON, Said]] = {
         for name, case in cases.items()
     ],
 )
-def test_what_is_said_of_a_schema(schema: JSON, expected: Said) -> None:
+def test_the_flaws_of_a_schema(schema: JSON, expected: Said) -> None:
     assert said(schema) == expected
 
 

@@ -83,7 +83,7 @@ def test_a_source_is_a_page_of_that_revision() -> None:
     )
 
 
-def test_a_source_may_lie_elsewhere() -> None:
+def test_a_source_may_be_a_full_url() -> None:
     assert set(requirement(source="https://www.rfc-editor.org/rfc/rfc8259#section-4").sources.values()) == {
         "https://www.rfc-editor.org/rfc/rfc8259#section-4"
     }
@@ -181,5 +181,5 @@ def test_a_broken_rule_says_where(table: object, fault: str) -> None:
     assert str(raised.value) == fault
 
 
-def test_what_the_wire_cannot_show_says_why() -> None:
+def test_an_unobservable_requirement_has_the_reason() -> None:
     assert requirement(unobservable="It happens inside the client.").unobservable.startswith("It happens")

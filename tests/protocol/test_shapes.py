@@ -453,13 +453,13 @@ STATELESS: dict[str, Case] = {
         for name, case in cases.items()
     ],
 )
-def test_what_is_said_of_a_message(what: str, revision: str, value: Any, expected: list[str]) -> None:
+def test_the_violations_of_a_message(what: str, revision: str, value: Any, expected: list[str]) -> None:
     method, word = what.split()
     part: Part = "params" if word == "params" else "result"
     assert [f"{v.pointer} {v.clause}" for v in violations(value, (method, part), revision)] == expected
 
 
-def test_a_type_may_be_asked_for_by_name() -> None:
+def test_a_shape_may_be_a_named_type() -> None:
     found = list(violations({"tools": {"listChanged": "yes"}}, "ServerCapabilities", "2025-11-25"))
     assert found == [ShapeViolation("/tools/listChanged", "a boolean", "a string", "mismatch")]
     with pytest.raises(LookupError, match="no type Thing in 2025-11-25"):
@@ -472,7 +472,7 @@ def test_the_kinds_of_violation() -> None:
     assert [v.kind for v in found] == ["unknown-variant", "missing", "mismatch"]
 
 
-def test_violations_are_not_told_without_end() -> None:
+def test_the_number_of_violations_is_limited() -> None:
     tools: list[Any] = [{}] * 1000
     assert len(list(violations({"tools": tools}, ("tools/list", "result"), "2025-06-18"))) == LIMIT
 
@@ -484,7 +484,7 @@ BLOCKS = [block for text in (EVERY_TYPE, MESSAGES) for blocks in read(text).valu
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.name} {block.revisions[:1]}")
-def test_no_row_of_a_block_is_idle(block: Block) -> None:
+def test_every_row_of_a_block_applies_in_some_revision(block: Block) -> None:
     assert block.revisions
     for row in block.rows:
         assert set(row.revisions) & set(block.revisions), row

@@ -8,7 +8,7 @@ VALUES = ["", "s-1", "1868a90c-7d1b-4c53", "with space", "tab\there", "caf\u00e9
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_a_mask_says_of_a_value_what_the_value_says(value: str) -> None:
+def test_a_mask_has_the_facts_of_the_value(value: str) -> None:
     masked = mask(value, b"key of this recording")
     raw = as_mask(value)
     assert (masked.length, masked.visible) == (raw.length, raw.visible)
@@ -25,7 +25,7 @@ def test_length_counts_bytes_and_visible_means_ascii_without_spaces(
     assert (as_mask(value).length, as_mask(value).visible) == (length, visible)
 
 
-def test_equal_values_have_equal_masks_in_one_recording_alone() -> None:
+def test_equal_values_have_equal_masks_in_one_recording_only() -> None:
     assert mask("secret", b"one") == mask("secret", b"one")
     assert mask("secret", b"one") != mask("secret", b"another")
     assert mask("secret", b"one") != mask("Secret", b"one")
@@ -36,7 +36,7 @@ def test_a_mask_does_not_show_the_value() -> None:
     assert str(Mask(32, True, "1a2b3c4d5e6f")) == "masked(len=32,visible=yes,hash=1a2b3c4d5e6f)"
 
 
-def test_only_a_whole_mask_is_one() -> None:
+def test_a_text_with_a_mask_in_it_is_not_a_mask() -> None:
     text = str(mask("secret"))
     assert is_masked(text)
     assert not is_masked(text + "x")

@@ -36,7 +36,7 @@ def test_near_misses(name: str) -> None:
     assert not names_secret(name)
 
 
-def test_a_text_is_no_name() -> None:
+def test_a_text_is_not_a_name() -> None:
     assert not names_secret("")
     assert not names_secret("x" * 100 + "-token")
     assert not names_secret('<input name="token')
