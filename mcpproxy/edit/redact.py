@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mcpproxy.base.secret_values import TEXTS, beside, names_a_secret
+from mcpproxy.base.secret_values import PATTERNS, names_credential, value_after
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.protocol.wording import token
@@ -89,8 +89,8 @@ class Redaction:
         self._what = what
         self._key: Final = os.urandom(32)
         self._keys: Final = frozenset(key.lower() for key in what.keys)
-        texts = [*what.values, *(TEXTS if what.secrets else ())]
-        self._texts: Final = [*texts, beside(what.keys)] if what.keys else texts
+        texts = [*what.values, *(PATTERNS if what.secrets else ())]
+        self._texts: Final = [*texts, value_after(what.keys)] if what.keys else texts
         self._pointers: Final = [re.compile(_expression(pointer)) for pointer in what.pointers]
         self._credentials: Final = Masker(self._key, keep=not what.secrets)
         self._altered: Final[set[int]] = set()
@@ -178,7 +178,7 @@ class Redaction:
         return str(mask(value, self._key))
 
     def _named(self, name: str) -> bool:
-        return name.lower() in self._keys or (self._what.secrets and names_a_secret(name))
+        return name.lower() in self._keys or (self._what.secrets and names_credential(name))
 
     def _url(self, text: str) -> str:
         return self.text(self._counted(text, self._credentials.url(text)))

@@ -12,7 +12,7 @@ from typing import Final
 
 from mcpproxy.importers.import_source import Clock, ImportedSource, choose, lines, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.raw_json import taken
+from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.trace.encode import is_embeddable
 from mcpproxy.trace.records import Header, Recorded
@@ -86,4 +86,4 @@ def _raw(line: bytes, message: JSON) -> bytes:
         case {"_unparsed": True, "_raw": str(text)}:
             return text.encode("utf-8", "replace")
         case _:
-            return taken(line, ("msg",)) or b"null"
+            return value_bytes(line, ("msg",)) or b"null"

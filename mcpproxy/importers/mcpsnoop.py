@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpproxy.importers.import_source import Clock, ImportedSource, choose, lines, refuse, unix_ns
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.protocol.raw_json import taken
+from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender, Stderr
 from mcpproxy.trace.records import Header, Recorded
 
@@ -108,7 +108,7 @@ def _raw(line: bytes, members: JSONObject) -> bytes | None:
     """The bytes of the message, taken from the line; ``None`` if it has none."""
     if members.get("raw") is None:
         return None
-    raw = taken(line, ("raw",)) or b"null"
+    raw = value_bytes(line, ("raw",)) or b"null"
     if members.get("redacted") is True:
         raw = raw.replace(_REDACTED.encode("ascii"), _UNKNOWN.encode("ascii"))
     return raw

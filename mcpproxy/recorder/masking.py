@@ -21,7 +21,7 @@ from math import inf
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote
 
-from mcpproxy.base.secret_names import LONGEST, names_secret
+from mcpproxy.base.secret_names import MAX_NAME_CHARACTERS, names_secret
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.session.frame import Headers
 from mcpproxy.session.masked_values import is_masked, mask
@@ -326,7 +326,7 @@ def _is_secret(name: str, exact: frozenset[str]) -> bool:
 
 
 def _names_secret(name: str) -> bool:
-    return len(name) <= LONGEST and _known(name)
+    return len(name) <= MAX_NAME_CHARACTERS and _known(name)
 
 
 _known: Final = lru_cache(maxsize=1024)(names_secret)  # peers choose the names

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mcpproxy.base.secret_names import names_secret
-from mcpproxy.base.secret_values import TEXTS
+from mcpproxy.base.secret_values import PATTERNS
 from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.masked_values import MARK
 
@@ -78,7 +78,7 @@ def _texts(masker: Masker) -> Callable[[str], str]:
         return found[0][:start] + masker.value(found[group]) + found[0][end:]
 
     def text(argument: str) -> str:
-        for pattern in TEXTS:
+        for pattern in PATTERNS:
             argument = pattern.sub(replace, argument)
         return argument
 

@@ -98,7 +98,9 @@ def decode(line: bytes) -> Record:
     if type(seq) is not int or type(at_ns) is not int:
         return _frame(members, raw)
     frame = Frame(seq, sender, raw, at_ns)
-    return (frame if len(members) == _PLAIN_FRAME_MEMBERS else _completed(frame, members)).understood(meaning)
+    return (frame if len(members) == _PLAIN_FRAME_MEMBERS else _completed(frame, members)).with_message(
+        meaning
+    )
 
 
 def header_format(line: bytes) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead
-from mcpproxy.session.masked_values import facts
+from mcpproxy.session.masked_values import as_mask
 
 _HEADER: Final = "mcp-session-id"
 _LENGTH: Final = len(_HEADER)
@@ -68,7 +68,7 @@ _USUAL_ID: Final = 64
 
 @lru_cache(maxsize=256)
 def _name(id: str) -> str:
-    return facts(id).hash[:8]
+    return as_mask(id).hash[:8]
 
 
 def _in_headers(head: RequestHead | ResponseHead) -> str:

@@ -29,7 +29,7 @@ SHORT_BYTES: Final = 7
 Source = Literal["client", "server", "stderr"]
 SOURCES: Final[tuple[Source, Source, Source]] = (CLIENT, SERVER, "stderr")
 
-understood: Final = lru_cache(maxsize=4096)(parse)
+with_message: Final = lru_cache(maxsize=4096)(parse)
 """Parse a short line; most lines of a run are equal."""
 
 
@@ -48,7 +48,7 @@ class Lines:
             if self.source == "stderr":
                 yield Stderr(raw, self.at_ns)
             else:
-                yield Frame(seq, self.source, raw, self.at_ns).understood(understood(raw))
+                yield Frame(seq, self.source, raw, self.at_ns).with_message(with_message(raw))
 
 
 def encode_lines(run: Lines) -> bytes:

@@ -21,7 +21,7 @@ from mcpproxy.checks import (
 )
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import Check, Kind
-from mcpproxy.protocol.methods import EXTENSIONS, known_anywhere
+from mcpproxy.protocol.methods import EXTENSIONS, revisions_with
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import SERVER
@@ -113,7 +113,7 @@ def test_pairs_are_found() -> None:
 def test_a_row_names_methods_that_exist(row: Check) -> None:
     assert row.kinds
     extended = {method for methods in EXTENSIONS.values() for method in methods}
-    assert all(method in extended or known_anywhere(method) for method in row.methods)
+    assert all(method in extended or revisions_with(method) for method in row.methods)
 
 
 def met(kind: Kind, method: str) -> set[str]:

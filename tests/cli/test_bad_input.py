@@ -89,10 +89,10 @@ ARGUMENTS = {
     "check of a folder without traces": (["check", "{folder}"], "{folder}: no traces in this folder; "),
     "check in an unknown format": (["check", "x", "--format", "xml"], "invalid choice: 'xml'"),
     "check with an unknown option": (["check", "x", "--fast"], "check: unrecognized arguments: --fast; see "),
-    "check by an unknown rule": (["check", "x", "--select", "XYZZY-1"], "--select: 'XYZZY-1' is no rule"),
+    "check by an unknown rule": (["check", "x", "--select", "XYZZY-1"], "--select: 'XYZZY-1' is neither"),
     "check with an unknown rule left out": (
         ["check", "x", "--ignore", "XYZZY-1"],
-        "--ignore: 'XYZZY-1' is no rule",
+        "--ignore: 'XYZZY-1' is neither a rule",
     ),
     "show of a folder": (
         ["show", "{folder}"],

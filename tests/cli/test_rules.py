@@ -100,7 +100,7 @@ def test_every_rule_that_ships_can_be_explained(mcpproxy: Mcpproxy) -> None:
 UNKNOWN = {
     "a mistyped code": (
         ["explain", "PROTO-07"],
-        "'PROTO-07' is no rule and no family of rules; did you mean PROTO-007?",
+        "'PROTO-07' is neither a rule nor a family of rules; did you mean PROTO-007?",
     ),
     "a mistyped name": (["explain", "response-id-missmatch"], "did you mean response-id-mismatch?"),
     "nothing near": (["explain", "%%%"], "see mcpproxy rules"),

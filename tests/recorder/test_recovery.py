@@ -279,7 +279,7 @@ def test_a_trace_that_was_shortened_is_not_filled_with_zeros(trace: Path) -> Non
     for _ in opened.events():
         pass
     assert opened.notes[0] == (
-        "the journal beside it could not be folded in: is not the trace of the journal beside it"
+        "the journal beside it could not be recovered: is not the trace of the journal beside it"
     )
     assert not opened.complete
 

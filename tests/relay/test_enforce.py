@@ -258,7 +258,7 @@ REFUSED: Final = {
     "about notifications": ("unknown-notification", "is not decided by a request alone"),
     "known too late": ("SEQ-002", "is not decided by a request alone"),
     "a family": ("ACP", "is a family"),
-    "no rule": ("ACP-999", "is no rule"),
+    "no rule": ("ACP-999", "is neither a rule"),
     "nothing": (" , ", "names no rule"),
 }
 

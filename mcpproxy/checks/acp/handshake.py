@@ -89,7 +89,7 @@ def undeclared_method(context: MessageContext, history: History) -> Iterator[Vio
     if offers is None:
         return
     found = acp.method(message.method, offers.version)
-    path = acp.gate(message.method, offers.version)
+    path = acp.needed_capability(message.method, offers.version)
     if message.method == "elicitation/create":
         mode = member(message.params, "mode")
         path = f"elicitation.{mode}" if mode in ("form", "url") else None
@@ -183,7 +183,7 @@ def undeclared_content(context: MessageContext, history: History) -> Iterator[Vi
     if context.sender != CLIENT or offers is None or offers.agent is None:
         return
     needs = acp.CONTENT[offers.version]
-    for pointer, type_ in acp.reach(member(message.params, "prompt"), "*/type"):
+    for pointer, type_ in acp.values_at(member(message.params, "prompt"), "*/type"):
         path = needs.get(type_) if isinstance(type_, str) else None
         if path is not None and not acp.declares(offers.agent, path):
             said = f"client put {type_} content into a prompt, but the agent never declared {path}"
@@ -203,7 +203,7 @@ def foreign_method(context: MessageContext, history: History) -> Iterator[Violat
     if name.startswith(acp.DRAFT_PREFIXES) and name != "$/cancel_request":
         return
     who, at = NAMES[sender], context.at + "/method"
-    owners = acp.owners(name)
+    owners = acp.versions_with(name)
     if not owners:
         said = f"{who} sent {called}, which ACP does not define; the names of extensions start with _"
         yield Violation("ACP-010", "A-029", said, pointer=at)
@@ -295,7 +295,7 @@ def relative_path(context: MessageContext, history: History) -> Iterator[Violati
     message = context.message
     assert isinstance(message, Request | Notification)
     for path in acp.PATHS[message.method]:
-        for pointer, found in acp.reach(as_object(message.params), path):
+        for pointer, found in acp.values_at(as_object(message.params), path):
             if not isinstance(found, str) or acp.is_absolute(found):
                 continue
             command = path.endswith("command")

@@ -11,15 +11,15 @@ from mcpproxy.checks.engine.rows import ANSWERS, OUT_OF_ORDER, Check, EventCheck
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSON, Batch, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.lifecycle import (
-    AGAIN,
-    CONFIRM,
-    EARLY,
-    FIRST,
-    HOLD,
-    ONCE,
-    OVER,
+    CLIENT_AFTER_REFUSAL,
+    CLIENT_BEFORE_HANDSHAKE,
+    CLIENT_BEFORE_INITIALIZED,
+    CLIENT_BEFORE_RESULT,
+    SECOND_INITIALIZE,
+    SERVER_BEFORE_HANDSHAKE,
+    SERVER_BEFORE_INITIALIZED,
+    STRAY_INITIALIZED,
     TRANSITIONS,
-    WAIT,
     Breaks,
     Input,
     State,
@@ -74,22 +74,22 @@ def _out_of_order(
 ) -> Iterator[Violation]:
     if history.over_http and happened is Input.INITIALIZED and history.state is State.EAGER:
         yield from _late_initialized(history)
-    if breaks is None or (breaks == AGAIN and _lawful_repeat(history)):
+    if breaks is None or (breaks == SECOND_INITIALIZE and _lawful_repeat(history)):
         return
     method = shortened(context.message.method) if isinstance(context.message, Request | Notification) else ""
     initialize = history.initialize.seq if history.initialize else 0
     said = {
-        FIRST: f"client sent {method} before initialize",
-        WAIT: f"client sent {method} before initialize (frame {initialize}) was answered",
-        CONFIRM: f"client sent {method} before notifications/initialized",
-        EARLY: f"server sent the request {method} before the client opened the session",
-        HOLD: f"server sent the request {method} before notifications/initialized",
-        ONCE: "client sent notifications/initialized "
+        CLIENT_BEFORE_HANDSHAKE: f"client sent {method} before initialize",
+        CLIENT_BEFORE_RESULT: f"client sent {method} before initialize (frame {initialize}) was answered",
+        CLIENT_BEFORE_INITIALIZED: f"client sent {method} before notifications/initialized",
+        SERVER_BEFORE_HANDSHAKE: f"server sent the request {method} before the client opened the session",
+        SERVER_BEFORE_INITIALIZED: f"server sent the request {method} before notifications/initialized",
+        STRAY_INITIALIZED: "client sent notifications/initialized "
         + ("a second time" if history.initialized else "without a successful initialize before it"),
-        AGAIN: f"client sent initialize again in a session that it opened in frame {initialize}",
-        OVER: f"client sent {method} although initialize (frame {initialize}) was refused",
+        SECOND_INITIALIZE: f"client sent initialize again in a session that it opened in frame {initialize}",
+        CLIENT_AFTER_REFUSAL: f"client sent {method} although initialize (frame {initialize}) was refused",
     }[breaks]
-    if context.frame.exchange and breaks == CONFIRM:
+    if context.frame.exchange and breaks == CLIENT_BEFORE_INITIALIZED:
         return  # One POST may overtake another; a late initialized is reported when it turns out to be late.
     stateful = tuple(revision for revision in context.candidates if revision in STATEFUL)
     yield Violation(*breaks, said, related=(initialize,) if initialize else (), candidates=stateful)
@@ -99,7 +99,7 @@ def _late_initialized(history: History) -> Iterator[Violation]:
     """Over HTTP, initialized is late only if an earlier request has already been answered."""
     early = history.eager
     if early is not None and history.client.pending.get(early.id) is not early:
-        rule, requirement = CONFIRM
+        rule, requirement = CLIENT_BEFORE_INITIALIZED
         said = f"client sent {shortened(early.method)} before notifications/initialized"
         yield Violation(rule, requirement, said, frame=early.seq)
 
@@ -352,7 +352,7 @@ def foreign_method(context: MessageContext, history: History) -> Iterable[Violat
 def _foreign_method(message: Request, negotiated: str, context: MessageContext) -> Iterator[Violation]:
     owners = [
         r
-        for r in methods.known_anywhere(message.method)
+        for r in methods.revisions_with(message.method)
         if methods.sends(context.sender, message.method, "request", r)
     ]
     if owners and message.method != "server/discover":

@@ -13,9 +13,9 @@ from mcpproxy.checks.engine.rows import (
     ASKS,
     IRREGULAR,
     MESSAGES,
-    REPEATED,
-    REUSED,
-    UNMATCHED,
+    REPEATED_NAMES,
+    REUSED_ID,
+    UNMATCHED_ID,
     Check,
     EventCheck,
     RuleFamily,
@@ -246,7 +246,7 @@ def request_without_id(context: MessageContext, history: History) -> Iterator[Vi
     assert isinstance(message, Notification)
     if any(
         (found := methods.defined(message.method, revision)) and found.kind == "request"
-        for revision in methods.known_anywhere(message.method)
+        for revision in methods.revisions_with(message.method)
     ):
         said = f"{context.sender} sent {message.method} without an id, so it will never be answered"
         yield Violation("RPC-014", "R-016", said, pointer=context.at)
@@ -274,7 +274,7 @@ def method_side(context: MessageContext, history: History) -> Iterable[Violation
 
 def _wrong_side(method: str, context: MessageContext, history: History) -> Iterator[Violation]:
     sender = context.sender
-    revisions = methods.known_anywhere(method)
+    revisions = methods.revisions_with(method)
     if methods.sends_in_any(sender, method, "request", revisions):
         return  # The right side but the wrong revision: PROTO-008 and the stateless rules cover it.
     if revisions:
@@ -296,14 +296,14 @@ def unknown_notification(context: MessageContext, history: History) -> Iterable[
 
 def _unknown_notification(method: str, context: MessageContext, history: History) -> Iterator[Violation]:
     sender = context.sender
-    revisions = methods.known_anywhere(method)
+    revisions = methods.revisions_with(method)
     if any((found := methods.defined(method, r)) and found.kind == "request" for r in revisions):
         return  # A request without its id: RPC-014.
     if not revisions:
         if _extended(context, history):
             return
         prefixed = f"notifications/{method}"
-        hint = f" (is {prefixed} meant?)" if methods.known_anywhere(prefixed) else ""
+        hint = f" (is {prefixed} meant?)" if methods.revisions_with(prefixed) else ""
         said = f"{sender} sent the notification {shortened(method)}, which no revision defines{hint}"
     elif elsewhere := [r for r in revisions if methods.sends(sender, method, "notification", r)]:
         named = context.candidates[0] if len(context.candidates) == 1 else "the session's revision"
@@ -335,7 +335,7 @@ def unknown_method_code(context: MessageContext, history: History) -> Iterator[V
         asked.sender, asked.method, "request", asked.candidates
     ):
         return
-    if methods.known_anywhere(asked.method):
+    if methods.revisions_with(asked.method):
         return  # A method of another revision may be implemented and refused for a different reason.
     said = (
         f"{context.sender} refused the unknown method {shortened(asked.method)} with {code} instead of -32601"
@@ -417,7 +417,7 @@ FAMILY: Final = RuleFamily(
     checks=(
         Check(("PROTO-002",), jsonrpc_version, MESSAGES, (), ANY_PROTOCOL, given=IRREGULAR),
         Check(("RPC-003", "RPC-004"), request_id_type, ("request",), (), ANY_PROTOCOL, given=IRREGULAR),
-        Check(("RPC-005", "RPC-006"), request_id_reused, ("request",), given=REUSED),
+        Check(("RPC-005", "RPC-006"), request_id_reused, ("request",), given=REUSED_ID),
         Check(("RPC-016",), params_type, ASKS, given=IRREGULAR),
         Check(("RPC-019",), method_side, ("request",), unless=is_the_senders),
         Check(("RPC-013",), notification_id, ("notification",), given=IRREGULAR),
@@ -429,14 +429,14 @@ FAMILY: Final = RuleFamily(
             ANSWERS,
             (),
             ANY_PROTOCOL,
-            given=UNMATCHED,
+            given=UNMATCHED_ID,
         ),
         Check(("RPC-009",), result_or_error, ("error",), (), ANY_PROTOCOL),
         Check(("RPC-010",), result_type, ("response",), given=IRREGULAR),
         Check(("RPC-011",), error_shape, ("error",), (), ANY_PROTOCOL),
         Check(("RPC-020",), unknown_method_code, ("error",)),
         Check(("ERR-001",), reserved_error_code, ("error",), (), ANY_PROTOCOL),
-        Check(("RPC-022",), repeated_member_names, MESSAGES, (), ANY_PROTOCOL, given=REPEATED),
+        Check(("RPC-022",), repeated_member_names, MESSAGES, (), ANY_PROTOCOL, given=REPEATED_NAMES),
     ),
     events=(EventCheck(("RPC-008", "LIFE-004"), unanswered),),
 )

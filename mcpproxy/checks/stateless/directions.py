@@ -57,7 +57,7 @@ def _reversed(method: str, at: str, frame: int | None, candidates: tuple[str, ..
 
 def _clients_alone(method: str) -> bool:
     """Whether no revision lets a server send this request; RPC-019 reports it."""
-    known = methods.known_anywhere(method)
+    known = methods.revisions_with(method)
     return bool(known) and not any(methods.sends(SERVER, method, "request", revision) for revision in known)
 
 

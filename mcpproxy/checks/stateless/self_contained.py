@@ -32,7 +32,7 @@ from mcpproxy.checks.stateless.servers import (
     server,
 )
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
-from mcpproxy.protocol.jsontext import written
+from mcpproxy.protocol.jsontext import compact_json
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory, singles
@@ -124,7 +124,7 @@ def _usual(context: MessageContext, history: History) -> bytes | None:
     is_whole = found.get(VERSION_KEY) in STATELESS and CLIENT_INFO_KEY in found
     if not is_whole or not isinstance(declared, dict) or context.known & MISSHAPEN:
         return None
-    text = written(found)
+    text = compact_json(found)
     if not text or any(name in text for name in _EACH_TIME):
         return None
     assert isinstance(context.message, Request)

@@ -15,13 +15,13 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.engine.context import Violation, as_object, member
-from mcpproxy.checks.engine.http_facts import CHALLENGED, QUERIED, WITH_TOKEN
+from mcpproxy.checks.engine.http_facts import CHALLENGED, WITH_QUERY, WITH_TOKEN
 from mcpproxy.checks.engine.rows import MCP, OTHER, STREAMABLE, HttpCheck, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSON, Batch
 from mcpproxy.protocol.revisions import since
 from mcpproxy.session.exchanges import VERSION, Fields, HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame
-from mcpproxy.session.masked_values import credential, facts, is_masked
+from mcpproxy.session.masked_values import as_mask, credential, is_masked
 
 AUTHORIZED: Final = since("2025-03-26")
 """The revisions that have authorization."""
@@ -188,7 +188,7 @@ def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
     _, token = credential(exchange.fields.get("authorization") or "")
     for name, value in parse_qsl(query, keep_blank_values=True):
-        if name.lower() == "access_token" or (token and facts(value) == facts(token)):
+        if name.lower() == "access_token" or (token and as_mask(value) == as_mask(token)):
             said = f"client put a token into the query of its request, as {name[:40]}"
             yield Violation("AUTH-004", "R-102", said)
             return
@@ -260,7 +260,7 @@ FAMILY: Final = RuleFamily(
         HttpCheck(("AUTH-002",), unguided_challenge, ("refusal",), STREAMABLE),
         HttpCheck(("AUTH-002",), undiscoverable, ("refusal",), OTHER, ("GET",)),
         HttpCheck(("AUTH-003",), dropped_token, ("request",), STREAMABLE, given=CHALLENGED),
-        HttpCheck(("AUTH-004",), token_in_query, ("request",), MCP, given=QUERIED),
+        HttpCheck(("AUTH-004",), token_in_query, ("request",), MCP, given=WITH_QUERY),
         HttpCheck(("AUTH-005",), unexplained_refusal, ("refusal",), STREAMABLE, given=WITH_TOKEN),
         HttpCheck(("AUTH-006",), unscoped_challenge, ("refusal",), STREAMABLE),
         HttpCheck(("AUTH-007",), empty_metadata, ("body",), OTHER, ("GET",)),

@@ -10,12 +10,12 @@ from typing import Final
 
 from mcpproxy.base.secret_names import names_secret
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
-from mcpproxy.checks.engine.http_facts import CONTRADICTED, FAILING
+from mcpproxy.checks.engine.http_facts import VERSIONS_DIFFER, WITH_FAULT
 from mcpproxy.checks.engine.rows import CONTENT, STATELESS, Check, HttpCheck, RuleFamily
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.stateless.servers import missing_meta
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
-from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, mirrors, same
+from mcpproxy.protocol.mirrors import Mirrors, argument, decoded, encoding_fault, read_mirrors, same
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
 from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singles
 from mcpproxy.session.frame import Frame
@@ -275,7 +275,7 @@ def header_annotations(context: MessageContext, history: History) -> Checked:
         return
     tools = member(message.result, "tools")
     for index, tool in enumerate(tools if isinstance(tools, list) else []):
-        for pointer, fault in mirrors(member(tool, "inputSchema")).faults:
+        for pointer, fault in read_mirrors(member(tool, "inputSchema")).faults:
             name = shortened(str(member(tool, "name")))
             said = f"server listed the tool {name} with an x-mcp-header that {fault}"
             yield Violation(
@@ -302,16 +302,18 @@ FAMILY: Final = RuleFamily(
         ),
         HttpCheck(("PROTO-008",), unlisted_version, ("request",), STATELESS, ("POST",)),
         HttpCheck(
-            ("HDR-007",), accepted_mismatch, CONTENT, STATELESS, ("POST",), given=CONTRADICTED | FAILING
+            ("HDR-007",), accepted_mismatch, CONTENT, STATELESS, ("POST",), given=VERSIONS_DIFFER | WITH_FAULT
         ),
-        HttpCheck(("HDR-007",), other_refusal, ("body",), STATELESS, ("POST",), given=CONTRADICTED | FAILING),
+        HttpCheck(
+            ("HDR-007",), other_refusal, ("body",), STATELESS, ("POST",), given=VERSIONS_DIFFER | WITH_FAULT
+        ),
         HttpCheck(
             ("ERR-002", "PROTO-008", "PROTO-009", "HDR-007"),
             error_status,
             CONTENT,
             STATELESS,
             ("POST",),
-            given=FAILING,
+            given=WITH_FAULT,
         ),
     ),
 )

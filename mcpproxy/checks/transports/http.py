@@ -11,15 +11,15 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import Violation, as_object, shortened, spelled
 from mcpproxy.checks.engine.http_facts import (
-    DIVERTED,
-    FOREIGN,
-    MISPLACED,
-    NAMED,
-    NOTIFIES,
-    STRANGE,
+    CANNOT_ANSWER,
+    LEGACY_ENDPOINT_KNOWN,
+    NAMED_EVENT,
     UNANSWERED,
-    UNFIT,
-    UNUSUAL,
+    UNAWAITED,
+    UNEXPECTED_BODY,
+    UNUSUAL_HEADERS,
+    WITH_ORIGIN,
+    WITHOUT_REQUEST,
 )
 from mcpproxy.checks.engine.rows import (
     CONTENT,
@@ -360,30 +360,37 @@ def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 FAMILY: Final = RuleFamily(
     http=(
-        HttpCheck(("HTTP-001",), endpoint_first, ("event",), LEGACY, ("GET",), given=NAMED),
+        HttpCheck(("HTTP-001",), endpoint_first, ("event",), LEGACY, ("GET",), given=NAMED_EVENT),
         HttpCheck(
-            ("HTTP-002",), posted_elsewhere, ("request",), (*STATEFUL, *OTHER), ("POST",), given=DIVERTED
+            ("HTTP-002",),
+            posted_elsewhere,
+            ("request",),
+            (*STATEFUL, *OTHER),
+            ("POST",),
+            given=LEGACY_ENDPOINT_KNOWN,
         ),
         HttpCheck(("HTTP-003",), legacy_message, CONTENT, LEGACY),
-        HttpCheck(("HTTP-004",), other_method, ("request",), STREAMABLE, given=MISPLACED),
-        HttpCheck(("HTTP-005",), post_accept, ("request",), STREAMABLE, ("POST",), given=UNUSUAL),
+        HttpCheck(("HTTP-004",), other_method, ("request",), STREAMABLE, given=UNEXPECTED_BODY),
+        HttpCheck(("HTTP-005",), post_accept, ("request",), STREAMABLE, ("POST",), given=UNUSUAL_HEADERS),
         HttpCheck(("HTTP-006",), get_accept, ("request",), STATEFUL, ("GET",)),
-        HttpCheck(("HTTP-007",), post_content_type, ("request",), STREAMABLE, ("POST",), given=UNUSUAL),
+        HttpCheck(
+            ("HTTP-007",), post_content_type, ("request",), STREAMABLE, ("POST",), given=UNUSUAL_HEADERS
+        ),
         HttpCheck(
             ("HTTP-008", "HTTP-009", "RPC-015"),
             notification_answer,
             CONTENT,
             STREAMABLE,
             ("POST",),
-            given=NOTIFIES,
+            given=WITHOUT_REQUEST,
         ),
-        HttpCheck(("HTTP-008",), notification_status, ("end",), STREAMABLE, ("POST",), given=NOTIFIES),
-        HttpCheck(("HTTP-010",), answer_type, ("success",), STREAMABLE, ("POST",), given=UNFIT),
-        HttpCheck(("HTTP-011", "RPC-012"), json_answer, ("body",), STREAMABLE, ("POST",), given=STRANGE),
+        HttpCheck(("HTTP-008",), notification_status, ("end",), STREAMABLE, ("POST",), given=WITHOUT_REQUEST),
+        HttpCheck(("HTTP-010",), answer_type, ("success",), STREAMABLE, ("POST",), given=CANNOT_ANSWER),
+        HttpCheck(("HTTP-011", "RPC-012"), json_answer, ("body",), STREAMABLE, ("POST",), given=UNAWAITED),
         HttpCheck(("HTTP-011",), missing_json_answer, ("end",), STREAMABLE, ("POST",), given=UNANSWERED),
         HttpCheck(("HTTP-016",), get_answer, ("success",), STATEFUL, ("GET",)),
-        HttpCheck(("HTTP-019",), foreign_origin, ("success",), MCP, given=FOREIGN),
-        HttpCheck(("HTTP-019",), foreign_stream, ("event",), LEGACY, ("GET",), given=NAMED),
+        HttpCheck(("HTTP-019",), foreign_origin, ("success",), MCP, given=WITH_ORIGIN),
+        HttpCheck(("HTTP-019",), foreign_stream, ("event",), LEGACY, ("GET",), given=NAMED_EVENT),
         HttpCheck(("HTTP-020",), retired_method, HEAD, STATEFUL, ("GET", "DELETE")),
         HttpCheck(("SEQ-001",), unanswered_initialize, ("end",), STATEFUL, ("POST",), given=UNANSWERED),
     ),

@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.engine.context import Violation, shortened
-from mcpproxy.checks.engine.http_facts import ASTRAY, ISSUING, OVER
+from mcpproxy.checks.engine.http_facts import ISSUES_SESSION_ID, SESSION_ENDED, SESSION_MAY_DIFFER
 from mcpproxy.checks.engine.rows import CONTENT, HEAD, STATEFUL, STATELESS, HttpCheck, RuleFamily
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.protocol import revisions
@@ -18,7 +18,7 @@ from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.revisions import REVISIONS, span
 from mcpproxy.session.exchanges import SESSION, VERSION, HttpExchange, HttpHistory, HttpSession, singles
 from mcpproxy.session.frame import Frame
-from mcpproxy.session.masked_values import facts
+from mcpproxy.session.masked_values import as_mask
 
 GUESSABLE: Final = 8
 """A session id with fewer bytes than this can be guessed by brute force."""
@@ -75,7 +75,7 @@ def unfit_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) 
     issued, session = exchange.response_fields.get(SESSION), exchange.session
     if issued is None or session is None or exchange.initialize is None or not exchange.succeeded:
         return
-    known = facts(issued)
+    known = as_mask(issued)
     if known.length == 0:
         yield Violation("PROTO-010", "R-089", "server issued an empty session id")
         return
@@ -235,17 +235,17 @@ def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 FAMILY: Final = RuleFamily(
     http=(
-        HttpCheck(("PROTO-010",), issued_elsewhere, HEAD, STATEFUL, given=ISSUING),
-        HttpCheck(("PROTO-010",), issued_with_error, CONTENT, STATEFUL, ("POST",), given=ISSUING),
-        HttpCheck(("PROTO-010",), unfit_id, ("success",), STATEFUL, ("POST",), given=ISSUING),
-        HttpCheck(("PROTO-010",), missing_id, ("request",), STATEFUL, given=ASTRAY),
+        HttpCheck(("PROTO-010",), issued_elsewhere, HEAD, STATEFUL, given=ISSUES_SESSION_ID),
+        HttpCheck(("PROTO-010",), issued_with_error, CONTENT, STATEFUL, ("POST",), given=ISSUES_SESSION_ID),
+        HttpCheck(("PROTO-010",), unfit_id, ("success",), STATEFUL, ("POST",), given=ISSUES_SESSION_ID),
+        HttpCheck(("PROTO-010",), missing_id, ("request",), STATEFUL, given=SESSION_MAY_DIFFER),
         HttpCheck(("PROTO-010",), missing_id_refused, ("refusal",), STATEFUL),
         HttpCheck(("PROTO-010",), invented_id, ("refusal",), STATEFUL),
-        HttpCheck(("PROTO-010",), outlived_session, ("success",), STATEFUL, given=OVER),
-        HttpCheck(("PROTO-010",), dead_id, ("request",), STATEFUL, given=ASTRAY),
+        HttpCheck(("PROTO-010",), outlived_session, ("success",), STATEFUL, given=SESSION_ENDED),
+        HttpCheck(("PROTO-010",), dead_id, ("request",), STATEFUL, given=SESSION_MAY_DIFFER),
         HttpCheck(("PROTO-010",), abandoned_session, ("over",), STATEFUL),
-        HttpCheck(("PROTO-010",), stateless_id, CONTENT, STATELESS, given=ISSUING),
-        HttpCheck(("PROTO-008",), version_header, ("request",), STATEFUL, given=ASTRAY),
-        HttpCheck(("PROTO-008",), unfit_version, ("success",), STATEFUL, given=ASTRAY),
+        HttpCheck(("PROTO-010",), stateless_id, CONTENT, STATELESS, given=ISSUES_SESSION_ID),
+        HttpCheck(("PROTO-008",), version_header, ("request",), STATEFUL, given=SESSION_MAY_DIFFER),
+        HttpCheck(("PROTO-008",), unfit_version, ("success",), STATEFUL, given=SESSION_MAY_DIFFER),
     ),
 )

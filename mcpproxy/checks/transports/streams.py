@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.engine.context import Violation, member, shortened, spelled
-from mcpproxy.checks.engine.http_facts import FIRST, LATE, NAMED, RELATED, STREAMING, TWICE, UNANSWERED
+from mcpproxy.checks.engine.http_facts import (
+    AFTER_ANSWERS,
+    FIRST_EVENT,
+    FOR_ONE_REQUEST,
+    NAMED_EVENT,
+    SEEN_BEFORE,
+    STREAMING,
+    UNANSWERED,
+)
 from mcpproxy.checks.engine.rows import STATEFUL, STATELESS, STREAMABLE, HttpCheck, RuleFamily
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
 from mcpproxy.session.exchanges import VERSION, HttpExchange, HttpHistory, singles
@@ -235,16 +243,18 @@ FAMILY: Final = RuleFamily(
         HttpCheck(
             ("HTTP-012", "SSE-005"), unanswered_stream, ("end",), STATEFUL, ("POST",), given=UNANSWERED
         ),
-        HttpCheck(("HTTP-013", "HTTP-017"), unrelated_message, ("event",), STREAMABLE, given=RELATED),
-        HttpCheck(("HTTP-014",), message_after_response, ("event",), STREAMABLE, ("POST",), given=LATE),
+        HttpCheck(("HTTP-013", "HTTP-017"), unrelated_message, ("event",), STREAMABLE, given=FOR_ONE_REQUEST),
+        HttpCheck(
+            ("HTTP-014",), message_after_response, ("event",), STREAMABLE, ("POST",), given=AFTER_ANSWERS
+        ),
         HttpCheck(("HTTP-014",), lingering_stream, ("end", "close"), STREAMABLE, ("POST",), given=STREAMING),
-        HttpCheck(("HTTP-018",), broadcast, ("event",), STATEFUL, given=TWICE),
-        HttpCheck(("SSE-001",), event_id_reused, ("event",), STATEFUL, given=TWICE),
+        HttpCheck(("HTTP-018",), broadcast, ("event",), STATEFUL, given=SEEN_BEFORE),
+        HttpCheck(("SSE-001",), event_id_reused, ("event",), STATEFUL, given=SEEN_BEFORE),
         HttpCheck(("SSE-002",), unknown_cursor, ("request",), STATEFUL, ("GET",)),
         HttpCheck(("SSE-003",), foreign_replay, ("event",), STATEFUL, ("GET",)),
-        HttpCheck(("SSE-004",), missing_priming, ("event",), STATEFUL, ("POST",), given=FIRST),
+        HttpCheck(("SSE-004",), missing_priming, ("event",), STATEFUL, ("POST",), given=FIRST_EVENT),
         HttpCheck(("SSE-006",), hasty_reconnect, ("request",), STATEFUL, ("GET",)),
-        HttpCheck(("SSE-007",), event_name, ("event",), STREAMABLE, given=NAMED),
+        HttpCheck(("SSE-007",), event_name, ("event",), STREAMABLE, given=NAMED_EVENT),
         HttpCheck(("SSE-008",), buffered_stream, ("success",), STATELESS, ("POST",), given=STREAMING),
     ),
 )

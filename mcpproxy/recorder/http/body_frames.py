@@ -163,7 +163,7 @@ def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
         goes_on = frame.continues or stop < end
         is_whole = frame.terminated and not goes_on
         piece = Frame(0, frame.sender, raw[start:stop], frame.observed_at_ns, is_whole, goes_on, event=event)
-        yield piece.understood(
+        yield piece.with_message(
             _PIECE
         )  # marked so that nobody parses it, which would take the memory that the pieces save
         start = stop

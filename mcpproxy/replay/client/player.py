@@ -255,7 +255,7 @@ class Player:
         sends.append(Send(live.raw, step, number, asks=True))
 
     def _request(self, live: SessionMessage, request: Request, sends: list[Send], now_ns: int) -> None:
-        id = raw_json.taken(live.raw, ID) or b"null"
+        id = raw_json.value_bytes(live.raw, ID) or b"null"
         if request.method == "ping":
             self._send_now(b'{"jsonrpc":"2.0","id":' + id + b',"result":{}}', sends, now_ns)
             return

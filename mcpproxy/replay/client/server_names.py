@@ -89,7 +89,7 @@ class ServerNames:
         inputs = _at(value, ("params", "inputResponses"))
         if isinstance(inputs, dict) and self._inputs.keys() & inputs.keys():
             path = ("params", "inputResponses")
-            edits[path] = raw_json.renamed(raw_json.taken(raw, path) or b"{}", self._inputs)
+            edits[path] = raw_json.renamed(raw_json.value_bytes(raw, path) or b"{}", self._inputs)
         return raw_json.spliced(raw, edits) if edits else raw
 
 

@@ -143,8 +143,8 @@ class ReplayEngine:
                     self._miss(live, "it is no JSON-RPC message", None, outcome, code=_PARSE_ERROR)
 
     def _request(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
-        live.id = raw_json.taken(live.raw, ID) or b"null"
-        live.token = raw_json.taken(live.raw, OWN_TOKEN)
+        live.id = raw_json.value_bytes(live.raw, ID) or b"null"
+        live.token = raw_json.value_bytes(live.raw, OWN_TOKEN)
         if request.id is not None:
             self._by_id[type(request.id), request.id] = live
         if entry := self._matcher.take(request):

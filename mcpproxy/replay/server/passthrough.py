@@ -85,7 +85,7 @@ class Passthrough:
                 return ([OutgoingMessage(raw, live=live, answers=True)] if live else []), []
             case Request():
                 own = f"passed-{len(self._asked)}"
-                self._asked[own] = raw_json.taken(raw, ID) or b"null"
+                self._asked[own] = raw_json.value_bytes(raw, ID) or b"null"
                 return [OutgoingMessage(spliced(raw, {ID: raw_json.written(own)}))], []
             case Notification():
                 return [OutgoingMessage(raw)], []
