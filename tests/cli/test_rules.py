@@ -110,6 +110,7 @@ UNKNOWN = {
     ),
     "a mistyped name": (["explain", "response-id-missmatch"], "did you mean response-id-mismatch?"),
     "nothing near": (["explain", "%%%"], "see mcpproxy rules"),
+    "a rule of one's own": (["explain", "HOUSE-001"], "(for a rule of your own: --rules DIR)"),
     "a family": (["explain", "PROTO"], "PROTO is a family of rules; see mcpproxy rules --family PROTO"),
     "an unknown family": (["rules", "--family", "SCHEME"], "did you mean SCHEMA?"),
     "an unknown format": (["rules", "--format", "xml"], "invalid choice: 'xml'"),
