@@ -80,14 +80,14 @@ def resolve(known: Catalogue, named: str) -> frozenset[str]:
     return frozenset(c for c, name in names.items() if wanted in (c.casefold(), name, family(c).casefold()))
 
 
-def unknown(where: str, known: Catalogue, named: str) -> UsageError:
-    """Return the error for a name that is not a rule, with the nearest known name."""
+def unknown(where: str, known: Catalogue, named: str, *, hint: str = "") -> UsageError:
+    """Return the error for a name that is not a rule, with the nearest known name and then ``hint``."""
     names: Mapping[str, None] = dict.fromkeys(
         [*known.rules, *(r.name for r in known.rules.values()), *map(family, known.rules)]
     )
     guess = nearest(named.strip(), names)
     next_step = f"did you mean {guess}?" if guess else "see mcpproxy rules"
-    return UsageError(where, f"{named.strip()!r} is neither a rule nor a family of rules", next_step)
+    return UsageError(where, f"{named.strip()!r} is neither a rule nor a family of rules", next_step + hint)
 
 
 def _codes(known: Catalogue, option: str, values: Iterable[str]) -> frozenset[str]:

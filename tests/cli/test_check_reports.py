@@ -7,12 +7,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mcpproxy.cli import output
+from mcpproxy.base.style import PLAIN
+from mcpproxy.cli import check_report, output, validation_report
 from mcpproxy.cli.arguments import UsageError
+from mcpproxy.cli.report_options import FINDING_FORMATS
+from mcpproxy.reports.judged_traces import JudgedTraces, Unjudged
+from mcpproxy.ruleset import catalogue
+from mcpproxy.validate.outcome import Validation
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE
 from tests.reports.sessions import session
+
+KNOWN = catalogue.load()
 
 ONE = "1 error in 1 trace, 5 frames, revision 2025-11-25"
 
@@ -200,3 +207,20 @@ def test_an_incomplete_recording_is_told_in_every_format(
     for format in ("text", "json", "sarif", "junit", "github"):
         checked = mcpproxy("check", faulty, "--format", format)
         assert (checked.code, note in checked.out) == (0, True), format
+
+
+@pytest.mark.parametrize("command", ["check", "validate"])
+def test_a_format_has_a_report_of_its_own(
+    capsys: pytest.CaptureFixture[str], faulty: str, command: str
+) -> None:
+    judged = JudgedTraces((), (Unjudged(faulty, "no such file"),))
+    tried = Validation("server.py", "stdio", {}, (), (), (), notes=("cut short",))
+    formats: dict[str, str] = {}
+    for format in FINDING_FORMATS:
+        if command == "check":
+            check_report.report(judged, KNOWN, format, None, PLAIN, streamed=False)
+        else:
+            validation_report.report(tried, KNOWN, format, None, PLAIN, fixed=None)
+        printed = capsys.readouterr().out
+        same = formats.setdefault(printed, format)
+        assert same == format, f"{format} prints what {same} prints"

@@ -17,7 +17,7 @@ from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.demo.client import converse
 from mcpproxy.opening import follow
-from mcpproxy.reports.transcript import HEADING, Transcript
+from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
 
 DEADLINE_S: Final = 20.0
 SERVER: Final = [sys.executable, "-m", "mcpproxy.demo.server"]

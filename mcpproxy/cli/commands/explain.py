@@ -27,7 +27,8 @@ def run(argv: list[str]) -> int:
     for named in options.rules:
         codes = resolve(known, named)
         if not codes:
-            raise unknown("explain", known, named)
+            hint = "" if options.folders else " (for a rule of your own: --rules DIR)"
+            raise unknown("explain", known, named, hint=hint)
         if len(codes) > 1:
             raise UsageError(
                 "explain", f"{named} is a family of rules", f"see mcpproxy rules --family {named}"

@@ -10,7 +10,7 @@ from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.http_sessions import Shown
 from mcpproxy.cli.terminal import emit, style, tell
 from mcpproxy.opening import follow, open_trace
-from mcpproxy.reports.transcript import HEADING, Transcript
+from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
 from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.reader import Header, Trace
 
@@ -69,7 +69,7 @@ def _text(path: str, shown: Shown, transcript: Transcript, *, following: bool) -
 def _json(path: str, shown: Shown, *, full: bool, following: bool) -> Iterator[str]:
     import json
 
-    from mcpproxy.reports import transcript_json
+    from mcpproxy.reports.transcripts import transcript_json
 
     trace = open_trace(path)
     header = trace.header

@@ -14,8 +14,8 @@ from typing import Final, assert_never
 from mcpproxy.base.style import PLAIN, Style, count, decoded, duration, size, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import Absent, Batch, RequestId
-from mcpproxy.reports.preview import SHORT_BYTES, preview
 from mcpproxy.reports.text import finding_head, finding_line
+from mcpproxy.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import (
     Close,
