@@ -51,7 +51,7 @@ def decided() -> dict[str, tuple[Function, set[str]]]:
 
 
 @pytest.mark.parametrize("name", decided())
-def test_a_check_opens_with_the_rules_it_decides(name: str) -> None:
+def test_the_docstring_of_a_check_names_the_rules_it_decides(name: str) -> None:
     check, rules = decided()[name]
     assert check.__doc__ is not None
     assert set(CODE.findall(check.__doc__.partition("\n\n")[0])) == rules

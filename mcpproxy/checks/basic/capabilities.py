@@ -21,7 +21,7 @@ LISTS: Final = ("tools/list", "resources/list", "prompts/list")
 
 
 def undeclared_request(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: the sender asks for what the other side never offered"""
+    """Report a request for a feature that the other side did not declare (PROTO-009)."""
     message = context.message
     assert isinstance(message, Request)
     unmet = _unmet(message.method, message.params, context.sender, context, history)
@@ -40,7 +40,7 @@ def _undeclared_request(
             said,
             pointer=context.at + "/method",
             related=_handshake(history),
-            # Of these only tools/call has a MUST NOT; for other requests checking the capability is a SHOULD.
+            # Only for tools/call does the specification say MUST NOT; for the others it says SHOULD.
             at_most="warning" if need.condition == "task" and message.method != "tools/call" else None,
         )
 
@@ -63,7 +63,7 @@ def _requirement(method: str, need: Need, sender: Sender) -> str:
 
 
 def undeclared_notification(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: a notification of a feature that was never declared"""
+    """Report a notification that needs a feature which was not declared (PROTO-009)."""
     message = context.message
     assert isinstance(message, Notification)
     unmet = _unmet(message.method, message.params, context.sender, context, history)
@@ -102,7 +102,7 @@ def _undeclared_notification(
 
 
 def undeclared_service(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: the server answers a feature request although it never declared the feature"""
+    """Report a server that answers a request for a feature it did not declare (PROTO-009)."""
     asked = context.answers
     if asked is None or asked.sender != CLIENT or asked.stateless:
         return ()
@@ -126,7 +126,7 @@ def _undeclared_service(
 
 
 def unserved_capability(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-009: the server refuses the very method its declaration promises"""
+    """Report a server that refuses the list method of a feature it declared (PROTO-009)."""
     asked, message = context.answers, context.message
     assert isinstance(message, ErrorResponse)
     if asked is None or asked.method not in LISTS or asked.stateless or history.server_capabilities is None:
@@ -144,7 +144,7 @@ def unserved_capability(context: MessageContext, history: History) -> Iterator[V
 
 
 def elicitation_modes(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-009: a client that declares elicitation names at least one mode, or none at all"""
+    """Report a client that declares elicitation with members, but without a mode (PROTO-009)."""
     message = context.message
     assert isinstance(message, Request)
     if context.sender != CLIENT or member(message.params, "protocolVersion") != "2025-11-25":
@@ -164,7 +164,9 @@ def elicitation_modes(context: MessageContext, history: History) -> Iterator[Vio
 def _unmet(
     method: str, params: "JSON | Absent", sender: Sender, context: MessageContext, history: History
 ) -> tuple[Need, ...]:
-    """The first capability that a message needs and the handshake did not declare; empty while unknown."""
+    """Return the first capability that a message needs and that was not declared; empty while that is
+    unknown.
+    """
     lacking = history.unmet.get((sender, method))
     if not lacking or history.blind or context.candidates != (history.negotiated,):
         return ()
@@ -174,7 +176,7 @@ def _unmet(
 
 
 def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tuple[Need, ...]]:
-    """What each peer needs for each of its methods and the handshake did not declare."""
+    """Return, by sender and method, the capabilities that are needed and were not declared."""
     found: dict[tuple[Sender, str], tuple[Need, ...]] = {}
     for method in methods.names(revision):
         defined = methods.defined(method, revision)
@@ -193,7 +195,7 @@ def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tup
 
 
 def unserved(unmet: Mapping[tuple[Sender, str], tuple[Need, ...]]) -> frozenset[str]:
-    """The methods of the client that need a feature which the server did not declare."""
+    """Return the client's methods that need a feature which the server did not declare."""
     return frozenset(
         method
         for (sender, method), needs in unmet.items()

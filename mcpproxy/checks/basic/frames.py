@@ -27,7 +27,7 @@ BOM: Final = b"\xef\xbb\xbf"
 
 
 def utf8(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-021"""
+    """Report a message that is not UTF-8 or that begins with a byte order mark (RPC-021)."""
     raw = context.frame.raw
     if raw.startswith(BOM):
         yield Violation("RPC-021", "R-025", f"{context.sender} put a byte order mark before the message")
@@ -41,7 +41,7 @@ def utf8(context: MessageContext, history: History) -> Iterator[Violation]:
 
 
 def lenient_json(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-001 for a frame that only a lenient parser reads (NaN, Infinity)"""
+    """Report JSON that only a lenient parser accepts, such as NaN or Infinity (RPC-001)."""
     original = context.frame.message
     if (
         isinstance(original, Malformed)
@@ -56,12 +56,12 @@ def lenient_json(context: MessageContext, history: History) -> Iterator[Violatio
 
 
 def not_a_message(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-001"""
+    """Report a frame that was meant as a message but is not a JSON object (RPC-001)."""
     message = context.message
     assert isinstance(message, Malformed)
     raw = context.frame.raw
     if message.flaw is Flaw.SCALAR:
-        said = f"{context.sender} sent {kind(member(message.value))}, which is no JSON-RPC message"
+        said = f"{context.sender} sent {kind(member(message.value))}, which is not a JSON-RPC message"
         yield Violation("RPC-001", "R-001", said, pointer=context.at)
     elif message.flaw is Flaw.EMPTY and context.frame.exchange:
         yield Violation("RPC-001", "R-001", f"{context.sender} sent an empty body where a message belongs")
@@ -100,7 +100,7 @@ def _name_constant(name: str) -> None:
 
 
 def message_kind(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-002"""
+    """Report an object whose members do not make it exactly one kind of message (RPC-002)."""
     message = context.message
     assert isinstance(message, Malformed)
     value = as_object(message.value)
@@ -119,7 +119,10 @@ def message_kind(context: MessageContext, history: History) -> Iterator[Violatio
 
 
 def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
-    """RPC-017, RPC-018: judged once for the array; its elements follow one by one"""
+    """Report an array where no batch is allowed, and an empty or mixed batch (RPC-017, RPC-018).
+
+    This judges the array as a whole; its elements are judged one by one afterwards.
+    """
     sender, revision = context.sender, history.negotiated
     if revision is None:
         if not any(_opens_batching_session(item) for item in batch.items):
@@ -142,7 +145,7 @@ def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[V
 
 
 def _opens_batching_session(item: Single) -> bool:
-    """Whether this element is an initialize for the one revision with batches (LIFE-001 covers it)."""
+    """Whether this element is an initialize for the one revision with batches (LIFE-001 reports it)."""
     if not isinstance(item, Request) or item.method != "initialize":
         return False
     return member(item.params, "protocolVersion") == "2025-03-26"

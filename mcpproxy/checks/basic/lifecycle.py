@@ -1,4 +1,4 @@
-"""The handshake and what depends on it: order, members, versions, pings.
+"""The handshake: the order of its messages, their members, and the versions; and pings.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
@@ -30,11 +30,11 @@ from mcpproxy.session.frame import Close, Sender, Signal
 from mcpproxy.session.history import History
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
-"""How long initialize must have waited before a missing answer is reported."""
+"""How long initialize must have been unanswered before that is reported."""
 
 
 def input_of(context: MessageContext, history: History) -> Input | None:
-    """The meaning of this message for the handshake; ``None`` if it has none.
+    """Return what this message means for the handshake; ``None`` if it has no part in it.
 
     Stateless requests are not part of the handshake. Neither is a message without era marks on a connection
     that has been only stateless so far, because it may belong to either era.
@@ -59,7 +59,9 @@ def input_of(context: MessageContext, history: History) -> Input | None:
 
 
 def handshake_order(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-005, SEQ-003, LIFE-002, LIFE-003: the transition table"""
+    """Report a message that the transition table forbids in this state (PROTO-005, SEQ-003, LIFE-002,
+    LIFE-003).
+    """
     happened = context.happened
     if happened is None:
         return ()
@@ -90,7 +92,7 @@ def _out_of_order(
         OVER: f"client sent {method} although initialize (frame {initialize}) was refused",
     }[breaks]
     if context.frame.exchange and breaks == CONFIRM:
-        return  # One POST may overtake another; a late initialized is reported when it turns out to be late.
+        return  # One POST may overtake another: `_late_initialized` reports it once it is certain.
     stateful = tuple(revision for revision in context.candidates if revision in STATEFUL)
     yield Violation(*breaks, said, related=(initialize,) if initialize else (), candidates=stateful)
 
@@ -105,12 +107,12 @@ def _late_initialized(history: History) -> Iterator[Violation]:
 
 
 def _lawful_repeat(history: History) -> bool:
-    """A client may send initialize once more if the server named other versions."""
+    """Whether initialize may be repeated: the server refused a version and listed others."""
     return history.state is State.INITIALIZING and history.modern_answer is not None
 
 
 def initialize_params(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-001: what the client must say in initialize"""
+    """Report missing or mistyped members in the params of initialize (PROTO-001)."""
     message = context.message
     assert isinstance(message, Request)
     if context.sender != "client":
@@ -126,7 +128,7 @@ def initialize_params(context: MessageContext, history: History) -> Iterator[Vio
 
 
 def initialize_result(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-001: what the server must say in its answer"""
+    """Report missing or mistyped members in the result of initialize (PROTO-001)."""
     message = context.message
     assert isinstance(message, Response)
     result = as_object(message.result)
@@ -201,7 +203,7 @@ def _capability_shapes(capabilities: "JSON", who: Sender, at: str) -> Iterator[V
 
 
 def batched_initialize(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
-    """LIFE-001"""
+    """Report an initialize inside a batch (LIFE-001)."""
     for index, item in enumerate(batch.items):
         asks_for = member(item.params, "protocolVersion") if isinstance(item, Request) else None
         if isinstance(item, Request) and item.method == "initialize" and asks_for == "2025-03-26":
@@ -215,7 +217,7 @@ def batched_initialize(context: MessageContext, batch: Batch, history: History) 
 
 
 def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """SEQ-001"""
+    """Report an initialize that the server never answered (SEQ-001)."""
     asked = history.initialize
     if not isinstance(event, Close) or asked is None or history.initialize_answered:
         return
@@ -226,7 +228,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     gone = history.client.closed_ns
     died = event.ending == "signalled" or event.exit_code != 0
     if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
-        return  # The server exited on it; its exit status says more than the missing answer.
+        return  # The server exited before it could answer; its exit status says more.
     until = event.observed_at_ns if gone is None else gone
     waited_ns = until - asked.at_ns
     if waited_ns >= INITIALIZE_TIMEOUT_NS:
@@ -246,7 +248,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
 
 
 def initialized_missing(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """SEQ-002"""
+    """Report a client that continued without ``notifications/initialized`` (SEQ-002)."""
     if not isinstance(event, Close) or history.blind or not history.client.was_read or event.ending == "cut":
         return
     if (
@@ -256,7 +258,7 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
     ):
         return
     if history.unconfirmed_seq is None:
-        return  # It disconnected right after the handshake, as a health check does.
+        return  # The client disconnected right after the handshake, as a health check does.
     said = f"client never sent notifications/initialized, but went on in frame {history.unconfirmed_seq}"
     yield Violation(
         "SEQ-002",
@@ -272,7 +274,7 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
 
 
 def ping_answer(context: MessageContext, history: History) -> Iterator[Violation]:
-    """LIFE-004"""
+    """Report a ping that was answered with an error or with a result that is not empty (LIFE-004)."""
     asked, message = context.answers, context.message
     assert asked is not None  # its table row is for answers to a ping
     if isinstance(message, ErrorResponse):
@@ -281,9 +283,7 @@ def ping_answer(context: MessageContext, history: History) -> Iterator[Violation
     elif isinstance(message, Response) and (result := as_object(message.result)):
         extra = [name for name in result if name not in ("_meta", "resultType")]
         if extra:
-            said = (
-                f"{context.sender} answered a ping with a member {shortened(extra[0])}; its result is empty"
-            )
+            said = f"{context.sender} answered a ping with a member {shortened(extra[0])}; it must be empty"
             yield Violation(
                 "LIFE-004",
                 "R-040",
@@ -295,7 +295,7 @@ def ping_answer(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def requested_version(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-008: the version the client asks for"""
+    """Report a client that requests a version without a handshake, or an unknown one (PROTO-008)."""
     message = context.message
     assert isinstance(message, Request)
     if context.sender == "client":
@@ -305,7 +305,7 @@ def requested_version(context: MessageContext, history: History) -> Iterator[Vio
 
 
 def answered_version(context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-008: the version the server settles for"""
+    """Report a server that answers with a version it should not choose (PROTO-008)."""
     asked, message = context.answers, context.message
     assert isinstance(message, Response)
     version = member(message.result, "protocolVersion")
@@ -332,14 +332,12 @@ def _handshake_version(version: "JSON", context: MessageContext, pointer: str) -
     if version in STATELESS:
         said = f"{context.sender} put {version} into the handshake, a revision that has none"
     else:
-        said = (
-            f'{context.sender} named protocol version "{shortened(version)}", which is no published revision'
-        )
+        said = f'{context.sender} named protocol version "{shortened(version)}", which was never published'
     yield Violation("PROTO-008", "R-042", said, pointer=context.at + pointer, candidates=STATEFUL)
 
 
 def foreign_method(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-008: a request that the negotiated revision does not have"""
+    """Report a request that the negotiated revision does not have (PROTO-008)."""
     message, negotiated = context.message, history.negotiated
     assert isinstance(message, Request)
     if negotiated is None or methods.sends(context.sender, message.method, "request", negotiated):

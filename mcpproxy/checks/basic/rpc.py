@@ -37,15 +37,15 @@ from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
 from mcpproxy.session.history import History, SentRequest, Side
 
-UNHURRIED: Final = ("initialize", "server/discover", "subscriptions/listen")
-"""Requests whose missing answer is checked by another rule or by none."""
+MAY_STAY_UNANSWERED: Final = ("initialize", "server/discover", "subscriptions/listen")
+"""Requests whose missing answer RPC-008 does not report: another rule does, or none."""
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
 """How long a request must have waited before a missing answer is reported."""
 
 
 def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-002"""
+    """Report a message without ``"jsonrpc": "2.0"`` (PROTO-002)."""
     message = context.message
     if isinstance(message, Malformed) or message.value.get("jsonrpc") == "2.0":
         return ()
@@ -58,7 +58,7 @@ def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Viola
 
 
 def request_id_type(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-003, RPC-004"""
+    """Report a request id that is null, or neither a string nor an integer (RPC-003, RPC-004)."""
     message = context.message
     assert isinstance(message, Request)
     raw_id = message.value["id"]
@@ -68,7 +68,7 @@ def request_id_type(context: MessageContext, history: History) -> Iterable[Viola
 def _odd_id(message: Request, raw_id: "JSON", context: MessageContext) -> Iterator[Violation]:
     method, pointer = shortened(message.method), context.at + "/id"
     if raw_id is None:
-        said = f"{context.sender} sent {method} with a null id, so its answer could not be told apart"
+        said = f"{context.sender} sent {method} with a null id, so its answer cannot be recognised"
         yield Violation("RPC-004", "R-005", said, pointer=pointer)
     elif message.id is None:
         said = f"{context.sender} sent {method} with id {shown(raw_id)}; an id is a string or an integer"
@@ -81,7 +81,9 @@ def _odd_id(message: Request, raw_id: "JSON", context: MessageContext) -> Iterat
 
 
 def request_id_reused(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-005, RPC-006"""
+    """Report a request id that was used before (RPC-005), or in a stateless revision is still in use
+    (RPC-006).
+    """
     message = context.message
     assert isinstance(message, Request)
     if message.id is None:
@@ -108,7 +110,9 @@ def _reused(message: Request, first: int, side: Side, context: MessageContext) -
 
 
 def response_id(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-007, RPC-007, RPC-012, RPC-015"""
+    """Report a response whose id matches no pending request of the other side (PROTO-007, RPC-007, RPC-012,
+    RPC-015).
+    """
     message, asked = context.message, context.answers
     assert isinstance(message, Response | ErrorResponse)
     return () if asked is not None and asked.id == message.id else _foreign_id(message, context, history)
@@ -142,7 +146,7 @@ def _foreign_id(
 
 
 def _no_response_id(context: MessageContext, history: History) -> Iterator[Violation]:
-    """A response without an id: its meaning depends on which requests it may answer."""
+    """Report a response without a usable id; the rule depends on which requests it may answer."""
     message = context.message
     assert isinstance(message, Response | ErrorResponse)
     asker = history.side(other(context.sender))
@@ -176,7 +180,7 @@ def _no_response_id(context: MessageContext, history: History) -> Iterator[Viola
 
 
 def result_or_error(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-009"""
+    """Report a response that has both result and error, or neither (RPC-009)."""
     message = context.message
     assert isinstance(message, ErrorResponse)
     if "result" in message.value:
@@ -196,7 +200,7 @@ def result_or_error(context: MessageContext, history: History) -> Iterator[Viola
 
 
 def result_type(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-010"""
+    """Report a result that is not an object (RPC-010)."""
     message = context.message
     assert isinstance(message, Response)
     if isinstance(message.result, dict):
@@ -207,7 +211,7 @@ def result_type(context: MessageContext, history: History) -> Iterable[Violation
 
 
 def error_shape(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-011"""
+    """Report an error without an integer code or without a message (RPC-011)."""
     message = context.message
     assert isinstance(message, ErrorResponse)
     if message.error is ABSENT or "result" in message.value:
@@ -232,7 +236,7 @@ def error_shape(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def notification_id(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-013"""
+    """Report a notification that has an id (RPC-013)."""
     message = context.message
     assert isinstance(message, Notification)
     if "id" in message.value:
@@ -241,7 +245,7 @@ def notification_id(context: MessageContext, history: History) -> Iterator[Viola
 
 
 def request_without_id(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-014"""
+    """Report a message that has the method of a request but no id (RPC-014)."""
     message = context.message
     assert isinstance(message, Notification)
     if any(
@@ -253,7 +257,7 @@ def request_without_id(context: MessageContext, history: History) -> Iterator[Vi
 
 
 def params_type(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-016"""
+    """Report params that are not an object (RPC-016)."""
     message = context.message
     assert isinstance(message, Request | Notification)
     if isinstance(message.params, dict) or message.params is ABSENT:
@@ -264,7 +268,7 @@ def params_type(context: MessageContext, history: History) -> Iterable[Violation
 
 
 def method_side(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-019"""
+    """Report a request that only the other side sends, or that no revision defines (RPC-019)."""
     message = context.message
     assert isinstance(message, Request)
     if methods.sends_in_any(context.sender, message.method, "request", context.candidates):
@@ -286,7 +290,7 @@ def _wrong_side(method: str, context: MessageContext, history: History) -> Itera
 
 
 def unknown_notification(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-006"""
+    """Report a notification that the revision does not define for its sender (PROTO-006)."""
     message = context.message
     assert isinstance(message, Notification)
     if methods.sends_in_any(context.sender, message.method, "notification", context.candidates):
@@ -314,7 +318,7 @@ def _unknown_notification(method: str, context: MessageContext, history: History
 
 
 def _extended(context: MessageContext, history: History) -> bool:
-    """Whether an extension may define this method: a known extension, or any that a peer declared."""
+    """Whether an extension may define this method: a known one, or any that a peer declared."""
     message = context.message
     assert isinstance(message, Request | Notification)
     declared = [history.client_capabilities, history.server_capabilities]
@@ -327,7 +331,7 @@ def _extended(context: MessageContext, history: History) -> bool:
 
 
 def unknown_method_code(context: MessageContext, history: History) -> Iterator[Violation]:
-    """RPC-020"""
+    """Report an unknown method that was refused with a code other than -32601 (RPC-020)."""
     asked, code = context.answers, _code(context)
     if asked is None or code is None or code == -32601 or asked.early:
         return
@@ -344,7 +348,7 @@ def unknown_method_code(context: MessageContext, history: History) -> Iterator[V
 
 
 def reserved_error_code(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ERR-001"""
+    """Report an error code that JSON-RPC reserves and does not define (ERR-001)."""
     code = _code(context)
     if code is None or not -32768 <= code <= -32000:
         return
@@ -355,7 +359,7 @@ def reserved_error_code(context: MessageContext, history: History) -> Iterator[V
 
 
 def repeated_member_names(context: MessageContext, history: History) -> Iterable[Violation]:
-    """RPC-022"""
+    """Report an object with two members of the same name (RPC-022)."""
     message = context.message
     if isinstance(message, Malformed) or context.at:
         return ()
@@ -367,7 +371,7 @@ def repeated_member_names(context: MessageContext, history: History) -> Iterable
 
 
 def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """RPC-008, and LIFE-004 for a ping: what the other side passed over while it answered later ones"""
+    """Report a request that was never answered although later ones were (RPC-008; LIFE-004 for a ping)."""
     if not isinstance(event, Close) or event.ending == "cut" or history.blind or history.over_http:
         return
     for asker in (CLIENT, "server"):
@@ -377,7 +381,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
         for asked in side.pending.values():
             if asked.seq < side.last_answered_seq and _waited(asked, event):
                 rule = ("LIFE-004", "R-040") if asked.method == "ping" else ("RPC-008", "R-010")
-                if asked.cancelled or asked.method in UNHURRIED:
+                if asked.cancelled or asked.method in MAY_STAY_UNANSWERED:
                     continue
                 if asked.stateless and history.stateful_seq is not None:
                     continue  # A probe of the other era may stay unanswered.

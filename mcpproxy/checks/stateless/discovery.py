@@ -1,4 +1,4 @@
-"""server/discover: whether it is answered, what its result lists, and whether both sides follow it.
+"""server/discover: whether it is answered, what its result lists, and whether both sides keep to it.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/server/discover
 """
@@ -38,7 +38,7 @@ from mcpproxy.session.history import History
 
 
 def undiscoverable(context: MessageContext, history: History) -> Iterable[Violation]:
-    """DISC-001"""
+    """Report a server of a stateless revision that does not know server/discover (DISC-001)."""
     known, message = server(history), context.message
     refused = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
     if context.stateless and refused and known.served and not known.unknown:
@@ -46,8 +46,8 @@ def undiscoverable(context: MessageContext, history: History) -> Iterable[Violat
     return ()
 
 
-def shown_at_last(context: MessageContext, history: History) -> Iterable[Violation]:
-    """DISC-001, STAT-006: what was not to be told before the server had shown which era it speaks"""
+def held_back(context: MessageContext, history: History) -> Iterable[Violation]:
+    """Report earlier faults once the server shows that it is of a stateless revision (DISC-001, STAT-006)."""
     if not context.stateless or context.answers is None:
         return ()
     known = server(history)
@@ -68,7 +68,7 @@ def _undiscoverable(refused: int, served: int, context: MessageContext) -> Viola
 
 
 def listed_versions(context: MessageContext, history: History) -> Iterable[Violation]:
-    """DISC-002: whether the list makes sense; its shape is seen with all others"""
+    """Report a list of versions that is empty or lacks the version of the request (DISC-002)."""
     message, asked = context.message, context.answers
     assert isinstance(message, Response)
     assert asked is not None
@@ -84,11 +84,14 @@ def listed_versions(context: MessageContext, history: History) -> Iterable[Viola
     return (Violation("DISC-002", "R-222", said, pointer=at, related=(asked.seq,), at_most="warning"),)
 
 
-# How a client uses it
+# The client's version
 
 
 def unlisted_version(message: Request, context: MessageContext, history: History) -> Iterator[Violation]:
-    """PROTO-008: over HTTP this is seen with the exchange, since only a connection tells clients apart"""
+    """Report a request with a version that the server did not list (PROTO-008).
+
+    Over HTTP, where only connections tell clients apart, ``transports.headers`` reports it.
+    """
     known = server(history)
     if history.over_http or (known.listed is None and known.refused is None):
         return
@@ -97,24 +100,25 @@ def unlisted_version(message: Request, context: MessageContext, history: History
     if message.method == "server/discover" or not isinstance(named, str) or named in versions:
         return
     if any(version in STATELESS for version in versions):
-        said = f"client asks for {shortened(named)}; frame {seq} lists {shortened(', '.join(versions))}"
+        listed = shortened(", ".join(versions))
+        said = f"client requested version {shortened(named)}; frame {seq} lists {listed}"
         at = context.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"
         yield Violation(*broken, said, pointer=at, related=(seq,), candidates=stateless_of(versions))
 
 
 def _latest_list(known: KnownServer) -> tuple[tuple[str, str], int, tuple[str, ...]]:
-    """The versions that the server named last, where, and what it means to use another."""
+    """Return the requirement that an unlisted version breaks, the frame of the latest list, and the list."""
     if known.refused is not None and (known.listed is None or known.refused[0] > known.listed.seq):
         return ("PROTO-008", "R-220"), *known.refused
     assert known.listed is not None
     return ("PROTO-008", "R-223"), known.listed.seq, known.listed.versions
 
 
-# What a server declares, and what it serves
+# The server's declarations
 
 
 def undeclared_service(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: the server answers a feature request although its DiscoverResult lacks the feature"""
+    """Report a server that answers a request for a feature its DiscoverResult lacks (PROTO-009)."""
     asked = context.answers
     if asked is None or not context.stateless:
         return ()
@@ -126,7 +130,7 @@ def undeclared_service(context: MessageContext, history: History) -> Iterable[Vi
 
 
 def undeclared_log(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: a log message of a server whose DiscoverResult lacks logging"""
+    """Report a log message of a server whose DiscoverResult lacks logging (PROTO-009)."""
     message = context.message
     assert isinstance(message, Notification)
     if history.stateless_seq is None or history.stateful_seq is not None or context.sender != SERVER:
@@ -148,7 +152,7 @@ def undeclared_log(context: MessageContext, history: History) -> Iterable[Violat
 
 
 def unserved_list(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROTO-009: the server does not know the list method that its DiscoverResult promises"""
+    """Report a server that does not know the list method of a feature it declares (PROTO-009)."""
     asked, message = context.answers, context.message
     assert isinstance(message, ErrorResponse)
     if asked is None or not context.stateless or (listed := server(history).listed) is None:
@@ -163,7 +167,7 @@ def unserved_list(context: MessageContext, history: History) -> Iterable[Violati
 def _undeclared(
     broken: tuple[str, str], said: str, at: str, context: MessageContext, listed: Discovered
 ) -> Violation:
-    """A breach of what a DiscoverResult declares; only a warning once the declaration may have changed."""
+    """A violation of what a DiscoverResult declares; only a warning once it may have expired."""
     assert context.answers is not None
     stale = context.frame.observed_at_ns > listed.fresh_until_ns
     related = (listed.seq, context.answers.seq)
@@ -175,9 +179,7 @@ def _undeclared(
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("DISC-001",), undiscoverable, ("error",), ("server/discover",), sender=SERVER),
-        Check(
-            ("DISC-001", "STAT-006"), shown_at_last, ANSWERS, sender=SERVER, within=STATELESS, given=UNPROVEN
-        ),
+        Check(("DISC-001", "STAT-006"), held_back, ANSWERS, sender=SERVER, within=STATELESS, given=UNPROVEN),
         Check(("DISC-002",), listed_versions, ("response",), ("server/discover",), sender=SERVER),
         Check(
             ("PROTO-009",),

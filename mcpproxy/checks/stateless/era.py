@@ -1,7 +1,7 @@
-"""Two eras on one connection: probes, fallbacks, refusals.
+"""Revisions with and without a handshake (the two eras) on one connection: probes, fallbacks, refusals.
 
-A client may try a stateless request first and fall back to initialize; that breaks no rule. It is wrong to
-fall back after the server has shown that it speaks a stateless revision.
+A client may try a stateless request first and fall back to initialize. It must not fall back after the server
+has shown that it speaks a stateless revision.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions
 """
@@ -18,10 +18,11 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History, ModernAnswer
 
 MODERN_CODES: Final = (-32020, -32021, -32022)
+"""Error codes that only the stateless revisions define."""
 
 
 def modern_answer(context: MessageContext) -> ModernAnswer | None:
-    """Whether this answer shows that the server speaks a stateless revision, and which ones it lists."""
+    """Return what this answer shows of a server of the stateless era, ``None`` if nothing."""
     message, asked = context.message, context.answers
     if asked is None or not asked.stateless:
         return None
@@ -38,7 +39,7 @@ def modern_answer(context: MessageContext) -> ModernAnswer | None:
 
 
 def remember_support(context: MessageContext, history: History) -> None:
-    """Record what the server said about its versions."""
+    """Record which versions the server named, and that it speaks a stateless revision."""
     for version in listed_versions(context):
         history.supported.setdefault(version, context.seq)
     history.modern_answer = modern_answer(context) or history.modern_answer
@@ -47,8 +48,8 @@ def remember_support(context: MessageContext, history: History) -> None:
 def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
     """Whether this answer to a stateless request comes from a server that speaks such a revision.
 
-    Other servers may answer too: they may refuse in their own way, or serve it as a request of their own era.
-    Such answers are not reported.
+    A server of the other era may answer too: with an error, or as if the request were one of its own era.
+    That is not reported.
     """
     for message in singles(frame)[0]:
         if isinstance(message, Response) and exchange.requests:
@@ -63,7 +64,7 @@ def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
 
 
 def listed_versions(context: MessageContext) -> tuple[str, ...]:
-    """The versions that a server names as supported, in a DiscoverResult or an error's data."""
+    """Return the versions that a server names as supported, in a DiscoverResult or an error's data."""
     message = context.message
     if isinstance(message, Response) and context.answers and context.answers.method == "server/discover":
         return _texts(member(message.result, "supportedVersions"))
@@ -73,7 +74,7 @@ def listed_versions(context: MessageContext) -> tuple[str, ...]:
 
 
 def fallback_after_modern_answer(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ERA-002"""
+    """Report an initialize after the server has shown that it needs none (ERA-002)."""
     message, answer = context.message, history.modern_answer
     assert isinstance(message, Request)
     if context.sender != "client" or answer is None or history.stateful_seq is not None:
@@ -94,7 +95,7 @@ def fallback_after_modern_answer(context: MessageContext, history: History) -> I
 
 
 def refusal_without_versions(context: MessageContext, history: History) -> Iterator[Violation]:
-    """ERA-003"""
+    """Report a refusal of initialize that names no supported version (ERA-003)."""
     message, answer = context.message, history.modern_answer
     assert isinstance(message, ErrorResponse)
     if answer is None or any(version in STATEFUL for version in answer.versions):

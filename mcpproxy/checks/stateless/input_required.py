@@ -2,7 +2,7 @@
 
 A retry is matched to a result by the ``requestState`` that it repeats. Without a state it is matched by its
 own parameters, and only on the same connection, because over HTTP any client may make the same request. A
-round before the recording is not reported as missing.
+result may come from before the recording, so a retry that matches none is not always reported.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
 """
@@ -10,7 +10,7 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.basic.embedded import TELLING, Ask, asks
+from mcpproxy.checks.basic.embedded import METHOD_BY_MEMBER, Ask, asks
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.stateless.rounds import (
@@ -36,23 +36,23 @@ OTHERS: Final = tuple(
     for method in methods.names(*STATELESS)
     if method not in SUPPORTED and methods.sends_in_any(CLIENT, method, "request", STATELESS)
 )
-"""The other requests of the revision. Requests of an extension have parameters of their own."""
+"""The client's other requests; those of extensions are left out, because they may define the same names."""
 
-WHOLE: Final = ("PROTO-009", "R-256")
-PARTS: Final = {
+MISSING_CAPABILITY: Final = ("PROTO-009", "R-256")
+MISSING_PART: Final = {
     "form": ("PROTO-009", "R-052"),
     "url": ("PROTO-009", "R-052"),
     "tools": ("PROTO-009", "R-053"),
     "context": ("PROTO-009", "R-054"),
 }
-"""The requirement for a missing capability, and the one for a missing part of it."""
+"""The requirement for a missing capability, and for a missing part of one, by the condition of the need."""
 
 
-# The server asks
+# Results that ask for input
 
 
 def question(context: MessageContext, history: History) -> Iterable[Violation]:
-    """MRTR-001, MRTR-002, MRTR-003, MRTR-004, PROTO-009"""
+    """Report faults in a request for input (MRTR-001, MRTR-002, MRTR-003, MRTR-004, PROTO-009)."""
     message = context.message
     assert isinstance(message, Response)
     result = message.result
@@ -72,14 +72,14 @@ def _question(result: JSONObject, context: MessageContext, history: History) -> 
         yield Violation("MRTR-002", "R-254", said, pointer=at, related=(asked.seq,))
     for key, entry in (as_object(result.get("inputRequests")) or {}).items():
         if isinstance(entry, dict) and (extra := [name for name in ("jsonrpc", "id") if name in entry]):
-            said = f"server wrapped the input request {shortened(key)} up like a message, with {extra[0]}"
+            said = f"server wrapped the input request {shortened(key)} like a message, with {extra[0]}"
             pointer = f"{at}/inputRequests{token(key)}/{extra[0]}"
             yield Violation("MRTR-003", "R-255", said, pointer=pointer, at_most="warning")
     yield from _undeclared(context, history)
 
 
 def _undeclared(context: MessageContext, history: History) -> Iterator[Violation]:
-    """What the request did not declare, regardless of earlier declarations."""
+    """Report input requests that the request did not declare, whatever earlier ones declared."""
     asked = context.answers
     assert asked is not None
     declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
@@ -103,11 +103,15 @@ def _undeclared(context: MessageContext, history: History) -> Iterator[Violation
         else:
             part = need.path.partition(".")[0] in declared
             yield Violation(
-                *(PARTS[need.condition] if part else WHOLE), said, pointer=ask.at, related=(asked.seq,)
+                *(MISSING_PART[need.condition] if part else MISSING_CAPABILITY),
+                said,
+                pointer=ask.at,
+                related=(asked.seq,),
             )
 
 
 def _unmet(ask: Ask, declared: JSONObject, revision: str) -> Need | None:
+    """Return the first capability that an input request needs and that is not declared."""
     for need in needs(ask.method, revision):
         if not applies(need, as_object(ask.params)) or declares(declared, need.path):
             continue
@@ -118,11 +122,11 @@ def _unmet(ask: Ask, declared: JSONObject, revision: str) -> Need | None:
     return None
 
 
-# The client answers
+# Retries
 
 
 def misplaced(context: MessageContext, history: History) -> Iterable[Violation]:
-    """MRTR-009: on a request that no result can have asked for it"""
+    """Report input or a state with a request whose method cannot ask for input (MRTR-009)."""
     message = context.message
     assert isinstance(message, Request)
     if not context.stateless or not isinstance(message.params, dict):
@@ -135,7 +139,7 @@ def misplaced(context: MessageContext, history: History) -> Iterable[Violation]:
 
 
 def retry(context: MessageContext, history: History) -> Iterable[Violation]:
-    """MRTR-005, MRTR-006, MRTR-007, MRTR-008, MRTR-009, MRTR-010"""
+    """Report faults in a retried request (MRTR-005, MRTR-006, MRTR-007, MRTR-008, MRTR-009, MRTR-010)."""
     message = context.message
     assert isinstance(message, Request)
     params = message.params
@@ -154,9 +158,9 @@ def _with_state(
 ) -> Iterator[Violation]:
     state, at = params["requestState"], context.at + "/params/requestState"
     same = [earlier for earlier in known.latest if earlier.state == state and earlier.state is not None]
-    taken_up = [earlier for earlier in same if earlier.concerns(request)]
-    if taken_up:
-        yield from _taken_up(request, params, taken_up, context)
+    continued = [earlier for earlier in same if earlier.concerns(request)]
+    if continued:
+        yield from _check_retry(request, params, continued, context)
     elif same:
         said = (
             f"client sent the requestState of frame {same[-1].seq} with another request than it was given for"
@@ -182,7 +186,7 @@ def _without_state(
     repeated = known.repeated(request, context.frame.connection)
     fitting = [earlier for earlier in repeated if not given or given.keys() & earlier.wanted.keys()]
     if stateless := [earlier for earlier in fitting if earlier.state is None]:
-        yield from _taken_up(request, params, stateless, context)
+        yield from _check_retry(request, params, stateless, context)
     elif fitting:
         said = f"client left out the requestState that frame {fitting[-1].seq} gave"
         yield Violation("MRTR-006", "R-258", said, pointer=at, related=(fitting[-1].seq,))
@@ -200,17 +204,16 @@ def _without_state(
                 related=(others[-1].seq,),
                 at_most="warning",
             )
-        elif (
-            not history.over_http and not history.blind
-        ):  # Another instance of the same server may have asked for it.
-            said = f"client sent {request.method} with inputResponses that nothing here asked for"
+        elif not history.over_http and not history.blind:
+            # Over HTTP another instance of the server may have asked for it.
+            said = f"client sent {request.method} with inputResponses that no result asked for"
             yield Violation("MRTR-009", "R-261", said, pointer=at + "/inputResponses", at_most="info")
 
 
-def _taken_up(
+def _check_retry(
     request: Request, params: JSONObject, earlier: list[Round], context: MessageContext
 ) -> Iterator[Violation]:
-    """The faults of a retry that hold for every round it may belong to."""
+    """Report what is wrong with a retry, whichever of the rounds ``earlier`` it continues."""
     last, at = earlier[-1], context.at
     given = as_object(params.get("inputResponses", {}))
     if newer := _outdated(given or {}, earlier):
@@ -220,10 +223,10 @@ def _taken_up(
         )
         return
     if all(one.asked.id == request.id for one in earlier):
-        said = f"client made the request in frame {last.asked.seq} anew under the same id"
+        said = f"client retried the request in frame {last.asked.seq} under the same id"
         yield Violation("MRTR-005", "R-257", said, pointer=at + "/id", related=(last.asked.seq,))
     if all(bare(one.asked.params) != bare(params) for one in earlier):
-        said = f"client made the request in frame {last.asked.seq} anew with other parameters"
+        said = f"client retried the request in frame {last.asked.seq} with other parameters"
         yield Violation("MRTR-010", "R-262", said, pointer=at + "/params", related=(last.asked.seq,))
     if given is None:
         return  # It is not an object: MRTR-008 reports it.
@@ -242,7 +245,7 @@ def _taken_up(
 
 
 def _outdated(given: JSONObject, earlier: list[Round]) -> Round | None:
-    """The later round that was answered, if the state belongs to one that was continued long ago."""
+    """Return the later round whose input came with the state of an earlier one; ``None`` if there is none."""
     newer = earlier[-1].next
     if (
         newer is None
@@ -254,7 +257,7 @@ def _outdated(given: JSONObject, earlier: list[Round]) -> Round | None:
 
 
 def _answers(given: JSONObject, earlier: list[Round], at: str) -> Iterator[Violation]:
-    """Check each input response by itself: whether it was requested, and with which method."""
+    """Report input responses that were not requested, or that answer another method."""
     for key, value in given.items():
         wanted = {one.wanted.get(key) for one in earlier}
         before = any(key in one.wanted_before for one in earlier)
@@ -263,16 +266,16 @@ def _answers(given: JSONObject, earlier: list[Round], at: str) -> Iterator[Viola
             yield Violation(
                 "MRTR-007", "R-259", said, pointer=at + token(key), related=(earlier[-1].seq,), at_most="info"
             )
-        shown = _shown(value)
+        shown = _method_shown_by(value)
         if shown and wanted != {None} and shown not in wanted:
             asked_for = " or ".join(sorted(str(method) for method in wanted if method))
             said = f"client answered {shortened(key)} with a result of {shown}; it was {asked_for}"
             yield Violation("MRTR-008", "R-260", said, pointer=at + token(key), related=(earlier[-1].seq,))
 
 
-def _shown(value: "JSON") -> str:
-    """The method of a result, derived from its members; empty if they do not agree on one."""
-    shows = [method for name, method in TELLING.items() if isinstance(value, dict) and name in value]
+def _method_shown_by(value: "JSON") -> str:
+    """Return the method that a result answers, as its members show; empty if they do not agree on one."""
+    shows = [method for name, method in METHOD_BY_MEMBER.items() if isinstance(value, dict) and name in value]
     return shows[0] if len(shows) == 1 else ""
 
 

@@ -1,6 +1,6 @@
-"""Stateless requests over HTTP: the headers that repeat the body, and the status of a failure.
+"""Stateless requests over HTTP: the headers that repeat the body, and the statuses of errors.
 
-Intermediaries act on the headers and servers on the body, so the two must agree.
+Intermediaries act on the headers and servers on the body, so both must agree.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
@@ -30,11 +30,11 @@ NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "
 Checked = Iterator[Violation]
 
 
-# What the client repeats
+# The client's headers
 
 
 def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-001, HDR-002, PROTO-008"""
+    """Report a version header that is missing or differs from the body (HDR-001, HDR-002, PROTO-008)."""
     for request in exchange.requests[:1]:
         named, header = member(request.params, "_meta", VERSION_KEY), exchange.fields.get(VERSION)
         if header is None:
@@ -53,7 +53,7 @@ def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
 
 def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-003"""
+    """Report an Mcp-Method header that is missing or differs from the body (HDR-003)."""
     for request in exchange.requests[:1]:
         given = exchange.fields.all("mcp-method")
         if not given:
@@ -66,7 +66,9 @@ def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 
 def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-004, HDR-006"""
+    """Report an Mcp-Name header that is missing, differs from the body or is badly encoded (HDR-004,
+    HDR-006).
+    """
     for request in exchange.requests[:1]:
         source = NAMED.get(request.method)
         named = member(request.params, source) if source else None
@@ -88,7 +90,9 @@ def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
 
 
 def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-005, HDR-006, HDR-009, HDR-010"""
+    """Report faults of Mcp-Param headers, and calls of a tool with invalid annotations (HDR-005, HDR-006,
+    HDR-009, HDR-010).
+    """
     request = next((r for r in exchange.requests if r.method == "tools/call"), None)
     if request is None:
         return
@@ -120,7 +124,7 @@ def param_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
             said = f"client sent the argument {'.'.join(path)} without Mcp-Param-{header}"
             yield Violation("HDR-005", "R-234", said, pointer=pointer)
         elif value is not None and is_masked(given[0]) and names_secret(header):
-            continue  # a recording does not contain the masked value
+            continue  # The recording does not contain the value, so the two cannot be compared.
         elif value is not None and (text is None or not same(text, value)):
             said = f"client sent Mcp-Param-{header} with another value than the argument {'.'.join(path)}"
             yield Violation("HDR-005", "R-234", said, pointer=pointer)
@@ -132,7 +136,7 @@ def _wanted(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors 
 
 
 def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-008: a request with a version that the server did not list"""
+    """Report a request with a version that the server did not list (PROTO-008)."""
     answer = history.modern.get(exchange.request.connection)
     if answer is None or not answer.stateless_versions:
         return
@@ -140,16 +144,20 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         named = member(request.params, "_meta", VERSION_KEY)
         if isinstance(named, str) and named not in answer.versions and request.method != "server/discover":
             listed = shortened(", ".join(answer.versions))
-            said = f"client asks for {shortened(named)}; frame {answer.seq} lists {listed}"
+            said = f"client requested version {shortened(named)}; frame {answer.seq} lists {listed}"
             broken = ("PROTO-008", "R-220") if answer.refused else ("PROTO-008", "R-223")
             yield Violation(*broken, said, pointer=None, related=(answer.seq,), candidates=answer.candidates)
 
 
-# How the server reacts
+# The server's answers
 
 
 def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-007: a missing version header alone may be taken for an older client's, where those are served"""
+    """Report a server that serves a request whose headers contradict its body (HDR-007).
+
+    A missing version header counts only for servers without older revisions: others may treat the request as
+    one of an older client.
+    """
     assert frame is not None
     head = exchange.response
     if head is None or not exchange.succeeded or "HDR-007" in exchange.reported:
@@ -169,12 +177,12 @@ def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """HDR-007: the code says something else than that the headers are wrong"""
+    """Report contradicting headers that are refused with an unrelated error code (HDR-007)."""
     assert frame is not None
     if exchange.succeeded or not _mismatched(exchange) or exchange.server not in history.modern_servers:
         return
     if any(missing_meta(request.params) for request in exchange.requests):
-        return  # That is wrong too, and has a code of its own.
+        return  # The body is incomplete as well, and that has another code.
     for message in singles(frame)[0]:
         code = member(as_object(message.error), "code") if isinstance(message, ErrorResponse) else None
         if code in (-32600, -32602, -32603):
@@ -190,7 +198,7 @@ def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 
 def _mismatched(exchange: HttpExchange) -> bool:
-    """Whether headers are wrong or missing, whatever else is wrong; the version header must be present."""
+    """Whether headers are wrong or missing; a missing version header alone does not count."""
     if exchange.reported & {"HDR-002", "HDR-003", "HDR-004", "HDR-005", "HDR-006"}:
         return True
     header = exchange.fields.get(VERSION)
@@ -199,7 +207,7 @@ def _mismatched(exchange: HttpExchange) -> bool:
 
 
 def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """ERR-002, PROTO-008, PROTO-009, HDR-007: errors that come with a status of their own"""
+    """Report an error code that came with the wrong HTTP status (ERR-002, PROTO-008, PROTO-009, HDR-007)."""
     assert frame is not None
     for message in singles(frame)[0]:
         if not isinstance(message, ErrorResponse):
@@ -220,7 +228,7 @@ def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
 
 
 def unsupported_version(context: MessageContext, history: History) -> Checked:
-    """PROTO-008: what a refusal of a version must say"""
+    """Report a refusal of a version without the data it must have (PROTO-008)."""
     message, asked = context.message, context.answers
     assert isinstance(message, ErrorResponse)
     error = as_object(message.error)
@@ -240,7 +248,7 @@ def unsupported_version(context: MessageContext, history: History) -> Checked:
 
 
 def missing_capability(context: MessageContext, history: History) -> Checked:
-    """PROTO-009: what a refusal for want of a capability must say"""
+    """Report a refusal because of a capability without the data it must have (PROTO-009)."""
     message, asked = context.message, context.answers
     assert isinstance(message, ErrorResponse)
     error = as_object(message.error)
@@ -249,17 +257,18 @@ def missing_capability(context: MessageContext, history: History) -> Checked:
     required = member(error, "data", "requiredCapabilities")
     declared = as_object(member(asked.params, "_meta", CAPABILITIES_KEY))
     if not isinstance(required, dict):
-        said = "server refused for want of capabilities without an object that names them"
+        said = "server refused because of missing capabilities without an object that names them"
     elif not required:
-        said = "server refused for want of capabilities and named none"
+        said = "server refused because of missing capabilities and named none"
     elif declared is not None and _covers(declared, required):
-        said = "server refused for want of capabilities that the request declares"
+        said = "server refused because of missing capabilities that the request declares"
     else:
         return
     yield Violation("PROTO-009", "R-224", said, pointer=context.at + "/error/data", related=(asked.seq,))
 
 
 def _covers(declared: "JSON", required: "JSON") -> bool:
+    """Whether ``declared`` contains all that ``required`` contains, at any depth."""
     if not isinstance(required, dict):
         return declared == required
     return isinstance(declared, dict) and all(
@@ -268,7 +277,7 @@ def _covers(declared: "JSON", required: "JSON") -> bool:
 
 
 def header_annotations(context: MessageContext, history: History) -> Checked:
-    """HDR-008"""
+    """Report a listed tool with an invalid x-mcp-header (HDR-008)."""
     message = context.message
     assert isinstance(message, Response)
     if context.answers is None or not context.answers.stateless or b"x-mcp-header" not in context.frame.raw:

@@ -1,6 +1,6 @@
-"""Sessions over HTTP: where their ids come from, which requests carry them, and when they end.
+"""Sessions over HTTP: which responses issue their ids, which requests carry them, and when they end.
 
-A server without session ids has no sessions, so these rules do not apply to it.
+These rules do not apply to a server that issues no session ids.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management
 """
@@ -21,7 +21,7 @@ from mcpproxy.session.frame import Frame
 from mcpproxy.session.masked_values import facts
 
 GUESSABLE: Final = 8
-"""A session id with fewer bytes than this can be guessed by brute force."""
+"""A session id with fewer bytes than this is easy to guess."""
 
 IN_FLIGHT_NS: Final = 1_000_000_000
 """A message sent this soon after a 404 may have been under way already."""
@@ -30,9 +30,9 @@ ABANDONED_NS: Final = 600_000_000_000
 """A client that was silent for this long no longer needs its session."""
 
 OTHER_REASONS: Final = (400, 401, 403, 405, 406, 413, 415, 429)
-"""The status that a missing session id should get, and those that have another cause."""
+"""The right status for a missing session id, 400, and statuses that have another cause."""
 
-NAMING: Final = span("2025-06-18", "2026-07-28")
+WITH_VERSION_HEADER: Final = span("2025-06-18", "2026-07-28")
 """The revisions with sessions whose requests name their version in a header."""
 
 _DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
@@ -44,7 +44,7 @@ Checked = Iterator[Violation]
 
 
 def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: where a session id comes from"""
+    """Report a session id that a response other than that to initialize issues (PROTO-010)."""
     issued, session, head = exchange.response_fields.get(SESSION), exchange.session, exchange.response
     if issued is None or session is None or head is None:
         return
@@ -61,7 +61,7 @@ def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
 
 def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: a session id for an initialize that failed in its body"""
+    """Report a session id issued with a refused initialize (PROTO-010)."""
     assert frame is not None
     initialize = exchange.initialize
     if initialize is None or SESSION not in exchange.response_fields or not exchange.succeeded:
@@ -71,7 +71,7 @@ def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def unfit_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: what a session id is made of"""
+    """Report a session id that is empty, not visible ASCII, not unique or easy to guess (PROTO-010)."""
     issued, session = exchange.response_fields.get(SESSION), exchange.session
     if issued is None or session is None or exchange.initialize is None or not exchange.succeeded:
         return
@@ -91,14 +91,14 @@ def unfit_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) 
 
 
 def missing_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: a request without the session id"""
+    """Report a request without the session id (PROTO-010)."""
     if _lacks_id(exchange):
         said = f"client sent a {shortened(exchange.method)} without the session id that it was given"
         yield Violation("PROTO-010", "R-091", said)
 
 
 def missing_id_refused(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: with what status a server asks for the session id"""
+    """Report a missing session id that was refused with a status other than 400 (PROTO-010)."""
     if _lacks_id(exchange) and 400 <= exchange.status < 500 and exchange.status not in OTHER_REASONS:
         said = f"server refused a request without session id with {exchange.status} instead of 400"
         yield Violation("PROTO-010", "R-092", said, pointer=None, related=(exchange.request.seq,))
@@ -113,9 +113,9 @@ def _lacks_id(exchange: HttpExchange) -> bool:
 
 
 def invented_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: a session id that was never issued
+    """Report a session id that was never issued (PROTO-010).
 
-    An id from before the recording looks the same until the server does not know it either.
+    It may have been issued before the recording, so this waits until the server refuses it.
     """
     session = exchange.session
     if session is None or not session.late or session.id is None or history.blind:
@@ -131,36 +131,41 @@ def invented_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
 
 
 def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: the server goes on with a session that is over"""
+    """Report a server that serves a request of a session that is over (PROTO-010)."""
     session = exchange.session
     if session is None or session.ended_seq is None or exchange.initialize is not None:
         return
     named = exchange.fields.get(SESSION) == session.id
     if named and exchange.succeeded and exchange.request.seq > session.ended_seq:
-        said = f"server served a session that is over since frame {session.ended_seq}"
-        weak = session.ended_by == "404"  # An intermediary may have answered.
+        said = f"server served a session that ended in frame {session.ended_seq}"
+        uncertain = session.ended_by == "404"  # An intermediary may have sent it.
         related = (session.ended_seq, exchange.request.seq)
         yield Violation(
-            "PROTO-010", "R-093", said, pointer=None, related=related, at_most="warning" if weak else None
+            "PROTO-010",
+            "R-093",
+            said,
+            pointer=None,
+            related=related,
+            at_most="warning" if uncertain else None,
         )
 
 
 def dead_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: the client goes on with a session that a 404 has ended"""
+    """Report a client that continues a session after a 404 has ended it (PROTO-010)."""
     session = history.sessions.get(exchange.fields.get(SESSION) or "")
     if session is None or session.ended_seq is None or session.ended_by != "404":
         return
     if exchange.initialize is not None:
-        said = f"client opens a session with the id of one that is over since frame {session.ended_seq}"
+        said = f"client opened a session with the id of one that ended in frame {session.ended_seq}"
     elif exchange.request.observed_at_ns - session.ended_ns >= IN_FLIGHT_NS:
-        said = f"client goes on with a session that is over since frame {session.ended_seq}"
+        said = f"client continued a session that ended in frame {session.ended_seq}"
     else:
         return
     yield Violation("PROTO-010", "R-094", said, pointer=None, related=(session.ended_seq,))
 
 
 def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: a session that is left lying"""
+    """Report a session that its client left without deleting it (PROTO-010)."""
     session = exchange.session
     if session is None or session.id is None or session.ended_seq is not None or session.refused_deletion:
         return
@@ -171,7 +176,7 @@ def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-010: a revision without sessions"""
+    """Report a session id in a revision without sessions (PROTO-010)."""
     assert frame is not None
     head = exchange.response
     if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.reported:
@@ -179,7 +184,7 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
     if exchange.fields.get(VERSION) not in revisions.STATELESS:
         return  # Its headers belong to the other era.
     if exchange.server in history.modern_servers or shows_modern(exchange, frame):
-        said = "server sent a session id with the answer to a request that belongs to no session"
+        said = "server sent a session id in answer to a stateless request"
         yield Violation(
             "PROTO-010", "R-241", said, pointer=None, related=(exchange.request.seq,), frame=head.seq
         )
@@ -189,7 +194,7 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
 
 
 def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-008: MCP-Protocol-Version on the requests of a session"""
+    """Report a missing or wrong MCP-Protocol-Version in a session (PROTO-008)."""
     session = exchange.session
     if session is None or session.late or exchange.initialize is not None or exchange.method == "OPTIONS":
         return
@@ -210,18 +215,18 @@ def _negotiated(session: HttpSession) -> str | None:
 
 
 def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
-    """PROTO-008: a version that nobody has published, and still success"""
+    """Report a server that accepts a protocol version which was never published (PROTO-008)."""
     named, session = exchange.fields.get(VERSION), exchange.session
     if named is None or named in REVISIONS or session is None or not exchange.succeeded:
         return
     if named.lower().startswith("draft"):
         return
     said = (
-        f"server took MCP-Protocol-Version: {shortened(named)}, which is no revision, instead of sending 400"
+        f"server accepted MCP-Protocol-Version: {shortened(named)}, which is not a revision; 400 refuses it"
     )
-    # A value that looks like a date may be a revision that is not known here.
+    # A value that looks like a date may be a revision newer than this program.
     dated = _DATE.fullmatch(named) is not None
-    candidates = None if session.revision else NAMING
+    candidates = None if session.revision else WITH_VERSION_HEADER
     yield Violation(
         "PROTO-008",
         "R-098",

@@ -1,8 +1,8 @@
 """Progress: the tokens that requests define, and the notifications that use them.
 
 A token belongs to the request that used it last; client and server have separate tokens. It is valid until
-the answer, or for a task-augmented request until the task ends. Order is certain only within one pipe or one
-stream, so over HTTP a notification on another stream soon after the answer is not reported.
+the answer, or for a task-augmented request until the task ends. The order of messages is certain only within
+one pipe or one stream, so over HTTP a notification on another stream soon after the answer is not reported.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress
 """
@@ -23,12 +23,13 @@ RACE_NS: Final = 1_000_000_000
 """Over HTTP, a notification this soon after an answer on another stream may have been sent before it."""
 
 MAX_TOKENS: Final = 4096
-"""The number of tokens followed at once; of older tokens only their use is remembered."""
+"""The number of tokens whose progress is tracked; of older tokens only their use is remembered."""
 
 AUGMENTED: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
 """Requests that can be task-augmented in 2025-11-25."""
 
 POLLS: Final = ("tasks/get", "tasks/cancel", "tasks/result")
+"""Requests whose answer shows whether a task has ended."""
 
 TERMINAL: Final = ("completed", "failed", "cancelled")
 
@@ -42,17 +43,22 @@ TASK: Final = ("PROG-007", "R-122")
 
 @slotted()
 class Tracked:
-    """A progress token in use: its request, and the latest progress reported under it."""
+    """A progress token in use: its request, and the latest progress reported under it.
+
+    ``exchange`` is the HTTP exchange of the request. ``shared`` says that another request in flight uses the
+    same token, which makes it ambiguous. ``task`` says that the answer was a task. ``over_seq`` is the frame
+    that showed that this task ended, 0 while it runs.
+    """
 
     token: RequestId
     asked: SentRequest
-    exchange: int  # that carried the request over HTTP
-    shared: bool  # another request in flight uses the same token, so it is ambiguous
+    exchange: int
+    shared: bool
     latest: float | None = None
     latest_seq: int = 0
     latest_exchange: int = 0
-    task: bool = False  # the answer was a task, which is still running
-    over_seq: int = 0  # the frame that showed that the task ended
+    task: bool = False
+    over_seq: int = 0
     over_ns: int = 0
 
     @property
@@ -63,22 +69,23 @@ class Tracked:
 
 @slotted()
 class ProgressTokens:
-    """Every token that each side has used, and the state of the recent ones."""
+    """Every token that each side has used, and the state of the recent ones.
+
+    All are by the sender of the request; ``tracked`` then by token, and ``tasks`` by task id.
+    """
 
     given: dict[Sender, UsedIds] = field(default_factory=lambda: {"client": UsedIds(), "server": UsedIds()})
     tracked: dict[Sender, dict[RequestId, Tracked]] = field(
         default_factory=lambda: {"client": {}, "server": {}}
-    )  # by asker, then token
-    tasks: dict[tuple[Sender, str], Tracked] = field(
-        default_factory=dict[tuple[Sender, str], Tracked]
-    )  # by asker and task id
+    )
+    tasks: dict[tuple[Sender, str], Tracked] = field(default_factory=dict[tuple[Sender, str], Tracked])
 
 
-# Of requests
+# Tokens of requests
 
 
 def given_token(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROG-001, PROG-002"""
+    """Report a token of the wrong type, or one that another request in flight uses (PROG-001, PROG-002)."""
     message = context.message
     assert isinstance(message, Request)
     params = message.params
@@ -117,7 +124,7 @@ def _given_token(
 
 
 def remember_token(context: MessageContext, history: History) -> None:
-    """Record which request defined which token."""
+    """Record the token of a request."""
     message = context.message
     assert isinstance(message, Request)
     params = message.params
@@ -138,25 +145,27 @@ def remember_token(context: MessageContext, history: History) -> None:
         keep(tracked, token, one, MAX_TOKENS)
 
 
-# Of progress
+# Progress notifications
 
 
 def reported_progress(context: MessageContext, history: History) -> Iterable[Violation]:
-    """PROG-003, PROG-004, PROG-005, PROG-007"""
+    """Report progress under an unknown token, after the end, or that does not grow (PROG-003, PROG-004,
+    PROG-005, PROG-007).
+    """
     params = context.contents
     token = request_id(params.get("progressToken")) if isinstance(params, dict) else None
     if token is None:
         return ()
     known = history.of(ProgressTokens).tracked[other(context.sender)].get(token)
     if known is None or known.task or not known.in_flight:
-        return _of_what(context, history, token, known)
+        return _out_of_flight(context, history, token, known)
     return () if known.shared else _no_advance(context, known)
 
 
-def _of_what(
+def _out_of_flight(
     context: MessageContext, history: History, token: RequestId, known: Tracked | None
 ) -> Iterator[Violation]:
-    """Check progress for a token that is not simply one of a request in flight."""
+    """Check progress under a token that belongs to a task, or to no request in flight."""
     of_task = _of_task(context, history.of(ProgressTokens))
     if of_task is not None and of_task is not known and not (known is not None and known.in_flight):
         said = (
@@ -171,7 +180,10 @@ def _of_what(
 
 
 def _unknown(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
-    """A token that was never defined; over HTTP a stateless request is identified by its own stream."""
+    """Report a token that was never given.
+
+    Nothing is reported where only a stream identifies the request (a stateless request over HTTP).
+    """
     asker = other(context.sender)
     given = history.of(ProgressTokens).given[asker]
     if (
@@ -191,14 +203,14 @@ def _unknown(context: MessageContext, history: History, token: RequestId) -> Ite
 
 
 def twin_of(token: RequestId) -> RequestId | None:
-    """The same token or id as the other JSON type."""
+    """Return the same token or id as the other JSON type, ``None`` if it has none."""
     if isinstance(token, int):
         return str(token) if token.bit_length() < 64 else None
     return int(token) if token.isascii() and token.isdecimal() and len(token) < 20 else None
 
 
 def _too_late(context: MessageContext, history: History, known: Tracked) -> list[Violation]:
-    """Progress after the end: of a request after its answer, of a task after its last status."""
+    """Report progress after the end: of a request after its answer, of a task after its last status."""
     asked = known.asked
     over_seq, over_ns = (
         (known.over_seq, known.over_ns) if known.task else (asked.answered_seq, asked.answered_ns)
@@ -222,6 +234,7 @@ def _too_late(context: MessageContext, history: History, known: Tracked) -> list
 
 
 def _no_advance(context: MessageContext, known: Tracked) -> tuple[Violation, ...]:
+    """Report progress that is not above the latest on the same stream."""
     params, latest = context.contents, known.latest
     if latest is None or not isinstance(params, dict):
         return ()
@@ -254,7 +267,7 @@ def _of_task(context: MessageContext, progress: ProgressTokens) -> Tracked | Non
 
 
 def remember_progress(context: MessageContext, history: History) -> None:
-    """Record how far a request has come."""
+    """Record the latest progress of a request."""
     params = context.contents
     if not isinstance(params, dict):
         return
@@ -268,7 +281,7 @@ def remember_progress(context: MessageContext, history: History) -> None:
 
 
 def remember_task(context: MessageContext, history: History) -> None:
-    """Record which task was created by which request."""
+    """Record the task that a request became."""
     asked, message = context.answers, context.message
     if asked is None or not isinstance(asked.params, dict) or "task" not in asked.params:
         return
@@ -286,11 +299,11 @@ def remember_task(context: MessageContext, history: History) -> None:
 
 
 def remember_status(context: MessageContext, history: History) -> None:
-    """Record that a task has ended: its last status or its result arrived."""
+    """Record that a task has ended, as its last status or its result shows."""
     asked, value = context.answers, context.message.value
     if asked is None:
-        asker, told = other(context.sender), member(value, "params")
-        task, status = member(told, "taskId"), member(told, "status")
+        asker, params = other(context.sender), member(value, "params")
+        task, status = member(params, "taskId"), member(params, "status")
     else:
         asker, task = asked.sender, member(asked.params, "taskId")
         status = "completed" if asked.method == "tasks/result" else member(value, "result", "status")
