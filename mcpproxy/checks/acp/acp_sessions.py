@@ -80,14 +80,14 @@ def hasty_request(context: MessageContext, history: History) -> Iterator[Violati
         return
     initialize = history.initialize
     if initialize is None:
-        said, related = f"client sent {message.method} before initialize", ()
+        problem, related = f"client sent {message.method} before initialize", ()
     elif not history.initialize_answered:
-        said, related = f"client sent {message.method} before initialize was answered", (initialize.seq,)
+        problem, related = f"client sent {message.method} before initialize was answered", (initialize.seq,)
     elif sessions.refused:
-        said, related = f"client sent {message.method} although initialize failed", (initialize.seq,)
+        problem, related = f"client sent {message.method} although initialize failed", (initialize.seq,)
     else:
         return  # The agent did not say which version it chose.
-    yield Violation("ACP-006", "A-018", said, pointer=context.at + "/method", related=related)
+    yield Violation("ACP-006", "A-018", problem, pointer=context.at + "/method", related=related)
 
 
 def remember_haste(context: MessageContext, history: History) -> None:
@@ -110,12 +110,12 @@ def unknown_session(context: MessageContext, history: History) -> Iterator[Viola
         return
     if not history.server.was_read:
         return
-    said = f"client sent {message.method} for session {shown(id)}, which was not opened on this connection"
+    problem = f"client sent {message.method} for session {shown(id)}, which was not opened on this connection"
     at = context.at + "/params/sessionId"
     if message.method == "session/prompt":
-        yield Violation("ACP-007", "A-019", said, pointer=at)
+        yield Violation("ACP-007", "A-019", problem, pointer=at)
     else:
-        yield Violation("ACP-007", "A-020", said, pointer=at)
+        yield Violation("ACP-007", "A-020", problem, pointer=at)
 
 
 def remember_opening(context: MessageContext, history: History) -> None:
@@ -181,11 +181,11 @@ def stop_reason(context: MessageContext, history: History) -> Iterator[Violation
     assert isinstance(message, Response)
     reason, at = member(message.result, "stopReason"), "/result/stopReason"
     if not isinstance(reason, str):
-        said = "agent answered session/prompt without a stopReason"
-        yield Violation("ACP-008", "A-021", said, pointer=context.at + at, related=(asked.seq,))
+        problem = "agent answered session/prompt without a stopReason"
+        yield Violation("ACP-008", "A-021", problem, pointer=context.at + at, related=(asked.seq,))
     elif reason not in acp.STOP_REASONS:
-        said = f"agent stopped a turn with {shown(reason)}, which is not a stop reason of version 1"
-        yield Violation("ACP-008", "A-022", said, pointer=context.at + at, related=(asked.seq,))
+        problem = f"agent stopped a turn with {shown(reason)}, which is not a stop reason of version 1"
+        yield Violation("ACP-008", "A-022", problem, pointer=context.at + at, related=(asked.seq,))
     elif reason != "cancelled":
         yield from _not_cancelled(asked, context, history, f"with {shown(reason)}", at)
 
@@ -202,10 +202,10 @@ def _not_cancelled(
     if session is None or session.cancel_seq <= asked.seq:
         return
     if context.frame.observed_at_ns - session.cancel_ns >= CROSSING_NS:
-        said = f'agent ended a turn {how}, although the client had cancelled it; "cancelled" was expected'
+        problem = f'agent ended a turn {how}, although the client had cancelled it; "cancelled" was expected'
         related = (asked.seq, session.cancel_seq)
         yield Violation(
-            "ACP-008", "A-023", said, pointer=context.at + pointer, related=related, at_most="warning"
+            "ACP-008", "A-023", problem, pointer=context.at + pointer, related=related, at_most="warning"
         )
 
 
@@ -222,18 +222,18 @@ def idle_state(context: MessageContext, history: History) -> Iterator[Violation]
     reason, at = member(update, "stopReason"), context.at + "/params/update/stopReason"
     if reason is None:
         if session is not None and session.busy and not history.blind:
-            said = "agent became idle after its work without saying why it stopped (stopReason)"
+            problem = "agent became idle after its work without saying why it stopped (stopReason)"
             # The schema says SHOULD.
-            yield Violation("ACP-008", "A-024", said, pointer=at, at_most="warning")
+            yield Violation("ACP-008", "A-024", problem, pointer=at, at_most="warning")
     elif isinstance(reason, str) and reason not in acp.STOP_REASONS and not reason.startswith("_"):
-        said = f"agent stopped with {shortened(shown(reason))}; reasons of its own start with _"
-        yield Violation("ACP-008", "A-022", said, pointer=at, at_most="warning")
+        problem = f"agent stopped with {shortened(shown(reason))}; reasons of its own start with _"
+        yield Violation("ACP-008", "A-022", problem, pointer=at, at_most="warning")
     elif reason != "cancelled" and session is not None and session.cancel_seq and session.busy:
         if context.frame.observed_at_ns - session.cancel_ns < CROSSING_NS:
             return
-        said = f'agent became idle with {shown(reason)} after a cancel; "cancelled" was expected'
+        problem = f'agent became idle with {shown(reason)} after a cancel; "cancelled" was expected'
         yield Violation(
-            "ACP-008", "A-023", said, pointer=at, related=(session.cancel_seq,), at_most="warning"
+            "ACP-008", "A-023", problem, pointer=at, related=(session.cancel_seq,), at_most="warning"
         )
 
 

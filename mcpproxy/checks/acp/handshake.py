@@ -98,9 +98,9 @@ def undeclared_method(context: MessageContext, history: History) -> Iterator[Vio
         return
     if not acp.declares(declared, path):
         receiver = NAMES[other(context.sender)]
-        said = f"{NAMES[context.sender]} sent {message.method}, but the {receiver} never declared {path}"
+        problem = f"{NAMES[context.sender]} sent {message.method}, but the {receiver} never declared {path}"
         yield Violation(
-            *_REQUIREMENT[path], said, pointer=context.at + "/method", related=_handshake(history)
+            *_REQUIREMENT[path], problem, pointer=context.at + "/method", related=_handshake(history)
         )
 
 
@@ -173,9 +173,11 @@ def undeclared_directories(context: MessageContext, history: History) -> Iterato
         return
     path = acp.DIRECTORIES[offers.version]
     if member(message.params, "additionalDirectories") and not acp.declares(offers.agent, path):
-        said = f"client sent {message.method} with additionalDirectories, but the agent never declared {path}"
+        problem = (
+            f"client sent {message.method} with additionalDirectories, but the agent never declared {path}"
+        )
         at = context.at + "/params/additionalDirectories"
-        yield Violation("ACP-003", "A-013", said, pointer=at, related=_handshake(history))
+        yield Violation("ACP-003", "A-013", problem, pointer=at, related=_handshake(history))
 
 
 def undeclared_content(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -188,9 +190,9 @@ def undeclared_content(context: MessageContext, history: History) -> Iterator[Vi
     for pointer, type_ in acp.reach(member(message.params, "prompt"), "*/type"):
         path = needs.get(type_) if isinstance(type_, str) else None
         if path is not None and not acp.declares(offers.agent, path):
-            said = f"client put {type_} content into a prompt, but the agent never declared {path}"
+            problem = f"client put {type_} content into a prompt, but the agent never declared {path}"
             at = context.at + "/params/prompt" + pointer
-            yield Violation("ACP-004", "A-014", said, pointer=at, related=_handshake(history))
+            yield Violation("ACP-004", "A-014", problem, pointer=at, related=_handshake(history))
             return
 
 
@@ -207,24 +209,24 @@ def foreign_method(context: MessageContext, history: History) -> Iterator[Violat
     who, at = NAMES[sender], context.at + "/method"
     owners = acp.owners(name)
     if not owners:
-        said = f"{who} sent {called}, which ACP does not define; the names of extensions start with _"
-        yield Violation("ACP-010", "A-029", said, pointer=at)
+        problem = f"{who} sent {called}, which ACP does not define; the names of extensions start with _"
+        yield Violation("ACP-010", "A-029", problem, pointer=at)
         return
     if len(context.candidates) == 1 and context.candidates[0] in ACP and context.candidates[0] not in owners:
-        said = f"{who} sent {called}, which version {context.candidates[0][4:]} of ACP does not have"
-        yield Violation("ACP-010", "A-028", said, pointer=at, related=_handshake(history))
+        problem = f"{who} sent {called}, which version {context.candidates[0][4:]} of ACP does not have"
+        yield Violation("ACP-010", "A-028", problem, pointer=at, related=_handshake(history))
         return
     found = acp.method(name, owners[0])
     assert found is not None
     if found.sender not in (sender, "both"):
-        said = f"{who} sent {called}, which only the {NAMES[other(sender)]} sends"
+        problem = f"{who} sent {called}, which only the {NAMES[other(sender)]} sends"
     elif found.kind == "request" and isinstance(message, Notification):
-        said = f"{who} sent {called} without an id, so it will never be answered"
+        problem = f"{who} sent {called} without an id, so it will never be answered"
     elif found.kind == "notification" and isinstance(message, Request):
-        said = f"{who} sent {called} with an id, although it is a notification"
+        problem = f"{who} sent {called} with an id, although it is a notification"
     else:
         return
-    yield Violation("ACP-010", "A-030", said, pointer=at)
+    yield Violation("ACP-010", "A-030", problem, pointer=at)
 
 
 # Required members, and paths
@@ -247,8 +249,8 @@ def incomplete_answer(context: MessageContext, history: History) -> Iterator[Vio
     version = member(message.result, "protocolVersion")
     if type(version) is not int:
         fault = "without protocolVersion" if version is None else f"with protocolVersion as {kind(version)}"
-        said = f"agent answered initialize {fault}; it must be the integer that the agent chose"
-        yield Violation("ACP-011", "A-031", said, pointer=at + "/protocolVersion")
+        problem = f"agent answered initialize {fault}; it must be the integer that the agent chose"
+        yield Violation("ACP-011", "A-031", problem, pointer=at + "/protocolVersion")
     else:
         yield from _info(message.result, "agent", acp.named(version)[0], at)
 
@@ -264,8 +266,8 @@ def _info(found: object, who: str, version: str, at: str) -> Iterator[Violation]
     if missing is not None:
         lacks = name if info is None else f"{name}.{missing}"
         pointer = f"{at}/{name}" if info is None else f"{at}/{name}/{missing}"
-        said = f"{who} did not name itself: the handshake lacks {lacks}"
-        yield Violation("ACP-011", "A-032", said, pointer=pointer, candidates=(version,))
+        problem = f"{who} did not name itself: the handshake lacks {lacks}"
+        yield Violation("ACP-011", "A-032", problem, pointer=pointer, candidates=(version,))
 
 
 def incomplete_request(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -276,13 +278,15 @@ def incomplete_request(context: MessageContext, history: History) -> Iterator[Vi
         return
     for name in acp.REQUIRED.get((context.candidates[0], message.method), ()):
         if member(message.params, name) is None:
-            said = f"client sent {message.method} without {name}"
-            yield Violation("ACP-011", "A-033", said, pointer=f"{context.at}/params/{name}")
+            problem = f"client sent {message.method} without {name}"
+            yield Violation("ACP-011", "A-033", problem, pointer=f"{context.at}/params/{name}")
     servers = member(message.params, "mcpServers") if context.candidates[0] == acp.SECOND else None
     for index, server in enumerate(servers if isinstance(servers, list) else []):
         if isinstance(server, dict) and "type" not in server:
-            said = "client described an MCP server without its type, which version 2 requires"
-            yield Violation("ACP-011", "A-033", said, pointer=f"{context.at}/params/mcpServers/{index}/type")
+            problem = "client described an MCP server without its type, which version 2 requires"
+            yield Violation(
+                "ACP-011", "A-033", problem, pointer=f"{context.at}/params/mcpServers/{index}/type"
+            )
             return
 
 
@@ -291,8 +295,8 @@ def nameless_session(context: MessageContext, history: History) -> Iterator[Viol
     message = context.message
     assert isinstance(message, Response)
     if context.sender == SERVER and not isinstance(member(message.result, "sessionId"), str):
-        said = "agent answered session/new without a sessionId"
-        yield Violation("ACP-011", "A-034", said, pointer=context.at + "/result/sessionId")
+        problem = "agent answered session/new without a sessionId"
+        yield Violation("ACP-011", "A-034", problem, pointer=context.at + "/result/sessionId")
 
 
 def relative_path(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -304,13 +308,13 @@ def relative_path(context: MessageContext, history: History) -> Iterator[Violati
             if not isinstance(found, str) or acp.is_absolute(found):
                 continue
             command = path.endswith("command")
-            said = (
+            problem = (
                 f"{NAMES[context.sender]} sent {message.method} with a path that is not absolute: "
                 f"{shown(found)}"
             )
             yield Violation(
                 *_PATH.get(path, _ANY_PATH) if message.method in acp.SETUP else _ANY_PATH,
-                said,
+                problem,
                 pointer=f"{context.at}/params{pointer}",
                 at_most="warning" if command else None,  # The other side may look up a bare program name.
             )

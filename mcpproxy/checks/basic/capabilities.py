@@ -33,11 +33,11 @@ def _undeclared_request(
 ) -> Iterator[Violation]:
     for need in unmet:
         declarer = _declarer(need, context.sender)
-        said = f"{context.sender} sent {message.method}, but the {declarer} never declared {need.path}"
+        problem = f"{context.sender} sent {message.method}, but the {declarer} never declared {need.path}"
         yield Violation(
             "PROTO-009",
             _requirement(message.method, need, context.sender),
-            said,
+            problem,
             pointer=context.at + "/method",
             related=_handshake(history),
             # Only for tools/call does the specification say MUST NOT; for the others it says SHOULD.
@@ -76,28 +76,28 @@ def _undeclared_notification(
     for need in unmet:
         declarer = _declarer(need, context.sender)
         who = "it" if declarer == context.sender else f"the {declarer}"
-        said = f"{context.sender} sent {message.method}, but {who} never declared {need.path}"
+        problem = f"{context.sender} sent {message.method}, but {who} never declared {need.path}"
         if need.path == "logging":
             # This is very common in practice, but the specification says MUST.
             yield Violation(
                 "PROTO-009",
                 "R-050",
-                said,
+                problem,
                 pointer=context.at + "/method",
                 related=_handshake(history),
                 at_most="warning",
             )
         elif need.path.endswith("listChanged"):
             yield Violation(
-                "PROTO-009", "R-048", said, pointer=context.at + "/method", related=_handshake(history)
+                "PROTO-009", "R-048", problem, pointer=context.at + "/method", related=_handshake(history)
             )
         elif need.path == "resources.subscribe":
             yield Violation(
-                "PROTO-009", "R-049", said, pointer=context.at + "/method", related=_handshake(history)
+                "PROTO-009", "R-049", problem, pointer=context.at + "/method", related=_handshake(history)
             )
         else:
             yield Violation(
-                "PROTO-009", "R-045", said, pointer=context.at + "/method", related=_handshake(history)
+                "PROTO-009", "R-045", problem, pointer=context.at + "/method", related=_handshake(history)
             )
 
 
@@ -115,11 +115,11 @@ def _undeclared_service(
 ) -> Iterator[Violation]:
     for need in unmet:
         if _is_for_service(need):
-            said = f"server answered {asked.method} with a result, but never declared {need.path}"
+            problem = f"server answered {asked.method} with a result, but never declared {need.path}"
             yield Violation(
                 "PROTO-009",
                 "R-045",
-                said,
+                problem,
                 pointer=context.at + "/result",
                 related=(*_handshake(history), asked.seq),
             )
@@ -133,11 +133,11 @@ def unserved_capability(context: MessageContext, history: History) -> Iterator[V
         return
     path = asked.method.partition("/")[0]
     if member(as_object(message.error), "code") == -32601 and declares(history.server_capabilities, path):
-        said = f"server declared {path}, but does not know {asked.method}"
+        problem = f"server declared {path}, but does not know {asked.method}"
         yield Violation(
             "PROTO-009",
             "R-046",
-            said,
+            problem,
             pointer=context.at + "/error/code",
             related=(*_handshake(history), asked.seq),
         )
@@ -151,11 +151,11 @@ def elicitation_modes(context: MessageContext, history: History) -> Iterator[Vio
         return
     declared = as_object(member(message.params, "capabilities", "elicitation"))
     if declared and "form" not in declared and "url" not in declared:
-        said = "client declared elicitation with members, but neither the form nor the url mode"
+        problem = "client declared elicitation with members, but neither the form nor the url mode"
         yield Violation(
             "PROTO-009",
             "R-052",
-            said,
+            problem,
             pointer=context.at + "/params/capabilities/elicitation",
             candidates=("2025-11-25",),
         )

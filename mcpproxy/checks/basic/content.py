@@ -103,8 +103,8 @@ def _base64(context: MessageContext, data: str, what: str, pointer: str) -> Iter
         fault = "uses the base64 alphabet for URLs"
     else:
         fault = f"is not base64: {shown(data[:24])}"
-    said = f"{context.sender} sent {what} that {fault}"
-    yield Violation("CONT-003", "R-153", said, pointer=pointer, at_most=at_most)
+    problem = f"{context.sender} sent {what} that {fault}"
+    yield Violation("CONT-003", "R-153", problem, pointer=pointer, at_most=at_most)
 
 
 _BLANKS: Final = dict.fromkeys(map(ord, " \t\r\n"))
@@ -144,10 +144,10 @@ def _modified(context: MessageContext, found: Iterable[tuple[str, JSON]]) -> Ite
     for pointer, value in found:
         when = member(value, "annotations", "lastModified")
         if isinstance(when, str) and not ISO_8601.fullmatch(when):
-            said = f"{context.sender} sent a lastModified that is not an ISO 8601 time: {shown(when)}"
+            problem = f"{context.sender} sent a lastModified that is not an ISO 8601 time: {shown(when)}"
             pointer += "/annotations/lastModified"
             # A warning only: the schema says that it is a string, and names the format in a description.
-            yield Violation("CONT-004", "R-154", said, pointer=pointer, at_most="warning")
+            yield Violation("CONT-004", "R-154", problem, pointer=pointer, at_most="warning")
 
 
 ANSWERED: Final = ("sampling/createMessage", "tasks/result", *ASK_CARRIERS)

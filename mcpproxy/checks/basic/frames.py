@@ -36,8 +36,8 @@ def utf8(context: MessageContext, history: History) -> Iterator[Violation]:
         raw.decode("utf-8")
     except UnicodeDecodeError as error:
         where = f"byte {raw[error.start]:#04x} at offset {error.start}"
-        said = f"{context.sender} sent bytes that are not UTF-8 ({where})"
-        yield Violation("RPC-021", "R-025", said)
+        problem = f"{context.sender} sent bytes that are not UTF-8 ({where})"
+        yield Violation("RPC-021", "R-025", problem)
 
 
 def lenient_json(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -61,8 +61,8 @@ def not_a_message(context: MessageContext, history: History) -> Iterator[Violati
     assert isinstance(message, Malformed)
     raw = context.frame.raw
     if message.flaw is Flaw.SCALAR:
-        said = f"{context.sender} sent {kind(member(message.value))}, which is not a JSON-RPC message"
-        yield Violation("RPC-001", "R-001", said, pointer=context.at)
+        problem = f"{context.sender} sent {kind(member(message.value))}, which is not a JSON-RPC message"
+        yield Violation("RPC-001", "R-001", problem, pointer=context.at)
     elif message.flaw is Flaw.EMPTY and context.frame.exchange:
         yield Violation("RPC-001", "R-001", f"{context.sender} sent an empty body where a message belongs")
     elif message.flaw is Flaw.NOT_JSON and context.frame.terminated:
@@ -109,13 +109,13 @@ def message_kind(context: MessageContext, history: History) -> Iterator[Violatio
     if message.flaw is Flaw.NO_KIND and "jsonrpc" not in value and not context.frame.exchange:
         return  # An object that does not claim to be JSON-RPC is treated as stray output.
     if message.flaw is Flaw.NO_KIND:
-        said = f"{context.sender} sent an object with neither method, result nor error"
+        problem = f"{context.sender} sent an object with neither method, result nor error"
     elif message.flaw is Flaw.MIXED_KIND:
         answer = "result" if "result" in value else "error"
-        said = f"{context.sender} sent an object that has both method and {answer}"
+        problem = f"{context.sender} sent an object that has both method and {answer}"
     else:
-        said = f"{context.sender} sent a method that is {kind(value['method'])}, not a string"
-    yield Violation("RPC-002", "R-003", said, pointer=context.at)
+        problem = f"{context.sender} sent a method that is {kind(value['method'])}, not a string"
+    yield Violation("RPC-002", "R-003", problem, pointer=context.at)
 
 
 def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
@@ -127,9 +127,9 @@ def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[V
     if revision is None:
         if not any(_opens_batching_session(item) for item in batch.items):
             # Before negotiation no array is allowed, whatever revision is negotiated later.
-            said = f"{sender} sent a JSON array before a revision with batches was negotiated"
+            problem = f"{sender} sent a JSON array before a revision with batches was negotiated"
             yield Violation(
-                "RPC-017", "R-019", said, pointer="", candidates=since("2025-06-18"), at_most="warning"
+                "RPC-017", "R-019", problem, pointer="", candidates=since("2025-06-18"), at_most="warning"
             )
     elif revision != "2025-03-26":
         yield Violation(
@@ -140,8 +140,8 @@ def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[V
     elif any(isinstance(item, Request | Notification) for item in batch.items) and any(
         isinstance(item, Response | ErrorResponse) for item in batch.items
     ):
-        said = f"{sender} mixed responses with requests or notifications in one batch"
-        yield Violation("RPC-018", "R-020", said, pointer="")
+        problem = f"{sender} mixed responses with requests or notifications in one batch"
+        yield Violation("RPC-018", "R-020", problem, pointer="")
 
 
 def _opens_batching_session(item: Single) -> bool:

@@ -70,14 +70,14 @@ def _unfetchable(
     for index, icon in enumerate(icons if isinstance(icons, list) else []):
         src = member(icon, "src")
         if isinstance(src, str) and not _FETCHABLE.match(src):
-            said = (
+            problem = (
                 f"{context.sender} gave {shown(holder.get('name'))} an icon from {shown(src)}; "
                 "clients only accept http, https and data URIs"
             )
             where = f"{at}/icons/{index}/src"
             # The specification says that clients refuse such a source, not that a server must not offer it.
             yield Violation(
-                "ICON-001", "R-204", said, pointer=where, at_most="warning", candidates=candidates
+                "ICON-001", "R-204", problem, pointer=where, at_most="warning", candidates=candidates
             )
 
 

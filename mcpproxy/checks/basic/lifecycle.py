@@ -80,7 +80,7 @@ def _out_of_order(
         return
     method = shortened(context.message.method) if isinstance(context.message, Request | Notification) else ""
     initialize = history.initialize.seq if history.initialize else 0
-    said = {
+    problem = {
         FIRST: f"client sent {method} before initialize",
         WAIT: f"client sent {method} before initialize (frame {initialize}) was answered",
         CONFIRM: f"client sent {method} before notifications/initialized",
@@ -94,7 +94,7 @@ def _out_of_order(
     if context.frame.exchange and breaks == CONFIRM:
         return  # One POST may overtake another: `_late_initialized` reports it once it is certain.
     stateful = tuple(revision for revision in context.candidates if revision in STATEFUL)
-    yield Violation(*breaks, said, related=(initialize,) if initialize else (), candidates=stateful)
+    yield Violation(*breaks, problem, related=(initialize,) if initialize else (), candidates=stateful)
 
 
 def _late_initialized(history: History) -> Iterator[Violation]:
@@ -102,8 +102,8 @@ def _late_initialized(history: History) -> Iterator[Violation]:
     early = history.eager
     if early is not None and history.client.pending.get(early.id) is not early:
         rule, requirement = CONFIRM
-        said = f"client sent {shortened(early.method)} before notifications/initialized"
-        yield Violation(rule, requirement, said, frame=early.seq)
+        problem = f"client sent {shortened(early.method)} before notifications/initialized"
+        yield Violation(rule, requirement, problem, frame=early.seq)
 
 
 def _lawful_repeat(history: History) -> bool:
@@ -139,8 +139,8 @@ def initialize_result(context: MessageContext, history: History) -> Iterator[Vio
     )
     yield from _capability_shapes(result.get("capabilities"), "server", context.at + "/result/capabilities")
     if "instructions" in result and not isinstance(result["instructions"], str):
-        said = f"server sent instructions that are {kind(result['instructions'])}, not a string"
-        yield Violation("PROTO-001", "R-030", said, pointer=context.at + "/result/instructions")
+        problem = f"server sent instructions that are {kind(result['instructions'])}, not a string"
+        yield Violation("PROTO-001", "R-030", problem, pointer=context.at + "/result/instructions")
 
 
 def _opening_members(
@@ -159,12 +159,12 @@ def _opening_members(
         if not isinstance(parent, dict):
             continue  # The parent itself is already reported.
         if path[-1] not in parent:
-            said = f"{who} sent {what} without {'.'.join(path)}"
+            problem = f"{who} sent {what} without {'.'.join(path)}"
         elif not isinstance(value := parent[path[-1]], type_):
-            said = f"{who} sent {what} with {'.'.join(path)} that is {kind(value)}, not {article}"
+            problem = f"{who} sent {what} with {'.'.join(path)} that is {kind(value)}, not {article}"
         else:
             continue
-        yield Violation("PROTO-001", requirement, said, pointer=at + "".join(f"/{name}" for name in path))
+        yield Violation("PROTO-001", requirement, problem, pointer=at + "".join(f"/{name}" for name in path))
 
 
 _FLAGS: Final = ("listChanged", "subscribe")
@@ -193,13 +193,13 @@ def _capability_shapes(capabilities: "JSON", who: Sender, at: str) -> Iterator[V
             continue
         value = capabilities[name]
         if not isinstance(value, dict):
-            said = f"{who} declared the capability {name} as {kind(value)}, not an object"
-            yield Violation("PROTO-001", "R-051", said, pointer=f"{at}/{name}")
+            problem = f"{who} declared the capability {name} as {kind(value)}, not an object"
+            yield Violation("PROTO-001", "R-051", problem, pointer=f"{at}/{name}")
             continue
         for flag in _FLAGS:
             if flag in value and not isinstance(value[flag], bool):
-                said = f"{who} declared {name}.{flag} as {kind(value[flag])}, not a boolean"
-                yield Violation("PROTO-001", "R-051", said, pointer=f"{at}/{name}/{flag}")
+                problem = f"{who} declared {name}.{flag} as {kind(value[flag])}, not a boolean"
+                yield Violation("PROTO-001", "R-051", problem, pointer=f"{at}/{name}/{flag}")
 
 
 def batched_initialize(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
@@ -233,11 +233,11 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     waited_ns = until - asked.at_ns
     if waited_ns >= INITIALIZE_TIMEOUT_NS:
         waited = f"{waited_ns / 1e9:.0f} s"
-        said = f"server never answered initialize ({spelled(asked.id)}), sent {waited} before the end"
+        problem = f"server never answered initialize ({spelled(asked.id)}), sent {waited} before the end"
         yield Violation(
             "SEQ-001",
             "R-032",
-            said,
+            problem,
             pointer=None,
             related=(),
             blame="server",
@@ -259,11 +259,11 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
         return
     if history.unconfirmed_seq is None:
         return  # The client disconnected right after the handshake, as a health check does.
-    said = f"client never sent notifications/initialized, but went on in frame {history.unconfirmed_seq}"
+    problem = f"client never sent notifications/initialized, but went on in frame {history.unconfirmed_seq}"
     yield Violation(
         "SEQ-002",
         "R-034",
-        said,
+        problem,
         pointer=None,
         related=(),
         blame="client",
@@ -278,16 +278,18 @@ def ping_answer(context: MessageContext, history: History) -> Iterator[Violation
     asked, message = context.answers, context.message
     assert asked is not None  # its table row is for answers to a ping
     if isinstance(message, ErrorResponse):
-        said = f"{context.sender} refused the ping in frame {asked.seq}"
-        yield Violation("LIFE-004", "R-040", said, pointer=context.at + "/error", related=(asked.seq,))
+        problem = f"{context.sender} refused the ping in frame {asked.seq}"
+        yield Violation("LIFE-004", "R-040", problem, pointer=context.at + "/error", related=(asked.seq,))
     elif isinstance(message, Response) and (result := as_object(message.result)):
         extra = [name for name in result if name not in ("_meta", "resultType")]
         if extra:
-            said = f"{context.sender} answered a ping with a member {shortened(extra[0])}; it must be empty"
+            problem = (
+                f"{context.sender} answered a ping with a member {shortened(extra[0])}; it must be empty"
+            )
             yield Violation(
                 "LIFE-004",
                 "R-040",
-                said,
+                problem,
                 pointer=context.at + "/result",
                 related=(asked.seq,),
                 at_most="info",
@@ -313,14 +315,14 @@ def answered_version(context: MessageContext, history: History) -> Iterator[Viol
     requested = member(asked.params, "protocolVersion") if asked else None
     if asked and isinstance(requested, str) and requested in history.supported and version != requested:
         listed = history.supported[requested]
-        said = (
+        problem = (
             f"server answered version {shortened(str(version))} to a request for {requested}, "
             f"which it listed as supported in frame {listed}"
         )
         yield Violation(
             "PROTO-008",
             "R-041",
-            said,
+            problem,
             pointer=context.at + "/result/protocolVersion",
             related=(asked.seq, listed),
         )
@@ -330,10 +332,10 @@ def _handshake_version(version: "JSON", context: MessageContext, pointer: str) -
     if not isinstance(version, str) or version in STATEFUL:
         return  # PROTO-001 reports a missing or mistyped version.
     if version in STATELESS:
-        said = f"{context.sender} put {version} into the handshake, a revision that has none"
+        problem = f"{context.sender} put {version} into the handshake, a revision that has none"
     else:
-        said = f'{context.sender} named protocol version "{shortened(version)}", which was never published'
-    yield Violation("PROTO-008", "R-042", said, pointer=context.at + pointer, candidates=STATEFUL)
+        problem = f'{context.sender} named protocol version "{shortened(version)}", which was never published'
+    yield Violation("PROTO-008", "R-042", problem, pointer=context.at + pointer, candidates=STATEFUL)
 
 
 def foreign_method(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -356,8 +358,8 @@ def _foreign_method(message: Request, negotiated: str, context: MessageContext) 
     if owners and message.method != "server/discover":
         newer = REVISIONS.index(owners[0]) > REVISIONS.index(negotiated)
         where = f"it came with {owners[0]}" if newer else f"{owners[-1]} was the last to have it"
-        said = f"{context.sender} sent {message.method}, which {negotiated} does not have ({where})"
-        yield Violation("PROTO-008", "R-043", said, pointer=context.at + "/method")
+        problem = f"{context.sender} sent {message.method}, which {negotiated} does not have ({where})"
+        yield Violation("PROTO-008", "R-043", problem, pointer=context.at + "/method")
 
 
 FAMILY: Final = RuleFamily(

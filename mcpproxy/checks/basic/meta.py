@@ -101,8 +101,8 @@ def _judged(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Viol
             continue
         if key in TRACING and is_stateless(candidates):
             if fault := TRACING[key](value):
-                said = f"{sender} sent a {key} that {fault}: {shown(value)}"
-                yield Violation("META-004", "R-208", said, pointer=at + token(key))
+                problem = f"{sender} sent a {key} that {fault}: {shown(value)}"
+                yield Violation("META-004", "R-208", problem, pointer=at + token(key))
         elif fault := key_fault(key):
             yield Violation(
                 "META-002",
@@ -111,8 +111,8 @@ def _judged(context: MessageContext, meta: JSONObject, at: str) -> Iterator[Viol
                 pointer=at + token(key),
             )
         elif all(is_reserved(key, revision) for revision in candidates):
-            said = f"{sender} sent the _meta key {shown(key)}, which MCP reserves and does not define"
-            yield Violation("META-003", "R-207", said, pointer=at + token(key))
+            problem = f"{sender} sent the _meta key {shown(key)}, which MCP reserves and does not define"
+            yield Violation("META-003", "R-207", problem, pointer=at + token(key))
 
 
 def server_extensions(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -127,8 +127,8 @@ def _extension_names(context: MessageContext, capabilities: JSON, at: str) -> It
     for name in as_object(member(capabilities, "extensions")) or ():
         fault = key_fault(name) if "/" in name else "which has no prefix"
         if fault:
-            said = f"{context.sender} declared the extension {shown(name)}, {fault}"
-            yield Violation("META-005", "R-209", said, pointer=f"{at}/extensions{token(name)}")
+            problem = f"{context.sender} declared the extension {shown(name)}, {fault}"
+            yield Violation("META-005", "R-209", problem, pointer=f"{at}/extensions{token(name)}")
 
 
 def key_fault(key: str) -> str:

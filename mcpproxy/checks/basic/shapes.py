@@ -151,9 +151,9 @@ def _shape_violations(
         if CHECKED_ELSEWHERE.fullmatch(pointer) or CHECKED_ELSEWHERE.fullmatch(method + pointer):
             continue
         what = f"a {method} result" if part == "result" else shortened(method)
-        said = f"{context.sender} sent {what} in which {pointer.lstrip('/')} {violation.clause}"
+        problem = f"{context.sender} sent {what} in which {pointer.lstrip('/')} {violation.clause}"
         rule, requirement = _covering_rule(method + pointer)
-        yield Violation(rule, requirement, said, pointer=context.at + pointer)
+        yield Violation(rule, requirement, problem, pointer=context.at + pointer)
 
 
 def _covering_rule(member: str) -> tuple[str, str]:

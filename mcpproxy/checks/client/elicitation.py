@@ -64,11 +64,11 @@ def _composed_field(ask: Ask, context: MessageContext, history: History) -> Iter
     for name, schema, at in _fields(ask):
         found = [keyword for keyword in COMPOSED if keyword in schema]
         if found and isinstance(schema.get("type"), str) and schema["type"] != "object":
-            said = (
+            problem = (
                 f"server asked for {shown(name)} with a schema that has {found[0]}, which forms do not allow"
             )
             # The schema allows any member; the specification page says which are not allowed.
-            yield Violation("ELIC-002", "R-181", said, pointer=at + token(found[0]), at_most="warning")
+            yield Violation("ELIC-002", "R-181", problem, pointer=at + token(found[0]), at_most="warning")
 
 
 def _unusable_url(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -78,12 +78,12 @@ def _unusable_url(ask: Ask, context: MessageContext, history: History) -> Iterat
         return
     parts = _parsed(url)
     if parts is None:
-        said = f"server sent the user to {shown(url)}, which is not an absolute URL"
-        yield Violation("ELIC-004", "R-183", said, pointer=ask.at + "/params/url")
+        problem = f"server sent the user to {shown(url)}, which is not an absolute URL"
+        yield Violation("ELIC-004", "R-183", problem, pointer=ask.at + "/params/url")
     elif parts.scheme == "http" and not _is_local(parts.hostname or ""):
-        said = f"server sent the user to {shown(url)} without TLS"
+        problem = f"server sent the user to {shown(url)} without TLS"
         # This is a SHOULD, and does not apply in development.
-        yield Violation("ELIC-004", "R-183", said, pointer=ask.at + "/params/url", at_most="info")
+        yield Violation("ELIC-004", "R-183", problem, pointer=ask.at + "/params/url", at_most="info")
 
 
 def _secret_field(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -93,8 +93,8 @@ def _secret_field(ask: Ask, context: MessageContext, history: History) -> Iterat
             continue
         title = schema.get("title")
         if _asks_secret(name) or (isinstance(title, str) and _asks_secret(title)):
-            said = f"server asked in a form for {shown(name)}, which seems to be a secret"
-            yield Violation("ELIC-008", "R-187", said, pointer=at, at_most="warning")
+            problem = f"server asked in a form for {shown(name)}, which seems to be a secret"
+            yield Violation("ELIC-008", "R-187", problem, pointer=at, at_most="warning")
 
 
 def _repeated_id(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -103,9 +103,9 @@ def _repeated_id(ask: Ask, context: MessageContext, history: History) -> Iterato
     before = history.of(Elicitations).started.get(id) if isinstance(id, str) else None
     # With the same URL it is the same elicitation, requested again.
     if before is not None and before[0] != url and member(ask.params, "mode") == "url":
-        said = f"server gave a second elicitation the id {shown(id)}, for another URL"
+        problem = f"server gave a second elicitation the id {shown(id)}, for another URL"
         at = ask.at + "/params/elicitationId"
-        yield Violation("ELIC-009", "R-188", said, pointer=at, related=(before[1],), at_most="warning")
+        yield Violation("ELIC-009", "R-188", problem, pointer=at, related=(before[1],), at_most="warning")
 
 
 # The result
@@ -123,15 +123,15 @@ def _misplaced_content(reply: Reply, context: MessageContext, history: History) 
     if action == "accept" and asked is not None:
         by_url = member(asked.params, "mode") == "url"
         if by_url and "content" in reply.result:
-            said = "client sent content although the user was sent to a URL and not shown a form"
-            yield Violation("ELIC-006", "R-185", said, pointer=at, related=(asked.seq,))
+            problem = "client sent content although the user was sent to a URL and not shown a form"
+            yield Violation("ELIC-006", "R-185", problem, pointer=at, related=(asked.seq,))
         elif not by_url and "content" not in reply.result and _has_fields(asked):
-            said = "client accepted a form without sending its content"
-            yield Violation("ELIC-006", "R-185", said, pointer=at, related=(asked.seq,))
+            problem = "client accepted a form without sending its content"
+            yield Violation("ELIC-006", "R-185", problem, pointer=at, related=(asked.seq,))
     elif action in ("decline", "cancel") and reply.result.get("content"):
-        said = f"client sent content with the action {action}"
+        problem = f"client sent content with the action {action}"
         # The specification only says that such content is typically omitted.
-        yield Violation("ELIC-006", "R-185", said, pointer=at, at_most="info")
+        yield Violation("ELIC-006", "R-185", problem, pointer=at, at_most="info")
 
 
 def _unfit_content(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -143,12 +143,12 @@ def _unfit_content(reply: Reply, context: MessageContext, history: History) -> I
         return
     for misfit in misfits(content, member(asked.params, "requestedSchema"), context.candidates[0]):
         where = shortened(misfit.pointer.lstrip("/")) or "it"
-        said = f"client sent the content of a form in which {where} {misfit.what}"
+        problem = f"client sent the content of a form in which {where} {misfit.what}"
         at_most: Severity | None = "info" if misfit.annotated else None
         yield Violation(
             "ELIC-007",
             "R-186",
-            said,
+            problem,
             pointer=f"{reply.at}/content{misfit.pointer}",
             related=(asked.seq,),
             at_most=at_most,
@@ -167,11 +167,13 @@ def unknown_completion(context: MessageContext, history: History) -> Iterable[Vi
         return ()
     if history.blind or not history.server.was_read:
         return ()
-    said = f"server reported elicitation {shown(id)} as complete, which it never started"
+    problem = f"server reported elicitation {shown(id)} as complete, which it never started"
     # Over HTTP the same client may have been asked in an earlier session.
     at_most = "warning" if history.over_http else None
     return (
-        Violation("ELIC-009", "R-188", said, pointer=context.at + "/params/elicitationId", at_most=at_most),
+        Violation(
+            "ELIC-009", "R-188", problem, pointer=context.at + "/params/elicitationId", at_most=at_most
+        ),
     )
 
 
@@ -190,19 +192,23 @@ def incomplete_error(context: MessageContext, history: History) -> Iterable[Viol
 def _incomplete(listed: JSON, context: MessageContext) -> Iterator[Violation]:
     at = context.at + "/error/data/elicitations"
     if not isinstance(listed, list) or not listed:
-        said = "server answered with the error -32042, but listed no elicitation"
-        yield Violation("ELIC-010", "R-189", said, pointer=at)
+        problem = "server answered with the error -32042, but listed no elicitation"
+        yield Violation("ELIC-010", "R-189", problem, pointer=at)
         return
     for index, entry in enumerate(listed):
         mode = member(entry, "mode")
         if mode != "url":
-            said = f'server listed in the error -32042 an elicitation whose mode is {shown(mode)}, not "url"'
-            yield Violation("ELIC-010", "R-189", said, pointer=f"{at}/{index}/mode")
+            problem = (
+                f'server listed in the error -32042 an elicitation whose mode is {shown(mode)}, not "url"'
+            )
+            yield Violation("ELIC-010", "R-189", problem, pointer=f"{at}/{index}/mode")
             continue
         for violation in violations(entry, "ElicitURLParams", context.candidates[0]):
-            said = f"server listed in the error -32042 an elicitation whose {violation.pointer.lstrip('/')}"
-            said = f"{said} {violation.clause}"
-            yield Violation("ELIC-010", "R-189", said, pointer=f"{at}/{index}{violation.pointer}")
+            problem = (
+                f"server listed in the error -32042 an elicitation whose {violation.pointer.lstrip('/')}"
+            )
+            problem = f"{problem} {violation.clause}"
+            yield Violation("ELIC-010", "R-189", problem, pointer=f"{at}/{index}{violation.pointer}")
 
 
 # Forms and URLs

@@ -43,8 +43,8 @@ def outside_file_system(context: MessageContext, history: History) -> Iterable[V
 def _outside(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:
     for index, uri in enumerate(_uris(reply.result)):
         if isinstance(uri, str) and not uri.lower().startswith("file://"):
-            said = f"client listed the root {shown(uri)}, whose URI does not begin with file://"
-            yield Violation("ROOT-001", "R-172", said, pointer=f"{reply.at}/roots/{index}/uri")
+            problem = f"client listed the root {shown(uri)}, whose URI does not begin with file://"
+            yield Violation("ROOT-001", "R-172", problem, pointer=f"{reply.at}/roots/{index}/uri")
 
 
 def unannounced_change(event: Signal | Close, history: History) -> Iterator[Violation]:
@@ -55,9 +55,15 @@ def unannounced_change(event: Signal | Close, history: History) -> Iterator[Viol
     roots = history.of(Roots)
     if isinstance(event, Close) and roots.unannounced and not history.blind and history.client.was_read:
         first, second = roots.unannounced
-        said = "client listed other roots than before, but never sent notifications/roots/list_changed"
+        problem = "client listed other roots than before, but never sent notifications/roots/list_changed"
         yield Violation(
-            "ROOT-002", "R-173", said, pointer="/result/roots", related=(first,), blame="client", frame=second
+            "ROOT-002",
+            "R-173",
+            problem,
+            pointer="/result/roots",
+            related=(first,),
+            blame="client",
+            frame=second,
         )
 
 

@@ -42,9 +42,9 @@ def _fractional_limit(ask: Ask, context: MessageContext, history: History) -> It
     """Report a token limit that is not a whole number (SAMP-001)."""
     limit = member(ask.params, "maxTokens")
     if isinstance(limit, float) and not limit.is_integer():
-        said = f"server asked for at most {shown(limit)} tokens, which is not a whole number"
+        problem = f"server asked for at most {shown(limit)} tokens, which is not a whole number"
         # One form of the schema says integer, the other says number.
-        yield Violation("SAMP-001", "R-174", said, pointer=ask.at + "/params/maxTokens", at_most="warning")
+        yield Violation("SAMP-001", "R-174", problem, pointer=ask.at + "/params/maxTokens", at_most="warning")
 
 
 def _mixed_results(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -53,8 +53,8 @@ def _mixed_results(ask: Ask, context: MessageContext, history: History) -> Itera
         types = {str(block.get("type")) for block in _blocks(message)}
         if message.get("role") == "user" and "tool_result" in types and len(types) > 1:
             others = shortened(", ".join(sorted(types - {"tool_result"})))
-            said = f"server sent a user message for sampling with tool results and other content: {others}"
-            yield Violation("SAMP-002", "R-175", said, pointer=pointer + "/content")
+            problem = f"server sent a user message for sampling with tool results and other content: {others}"
+            yield Violation("SAMP-002", "R-175", problem, pointer=pointer + "/content")
 
 
 def _unbalanced_use(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -64,20 +64,24 @@ def _unbalanced_use(ask: Ask, context: MessageContext, history: History) -> Iter
     for pointer, message in _messages(ask):
         results = _ids(message, "tool_result", "toolUseId") if message.get("role") == "user" else []
         if missing := [use for use in open_uses if use not in results]:
-            said = (
+            problem = (
                 f"server asked for sampling with tool use {shown(missing[0])}, whose result does not follow"
             )
-            yield Violation("SAMP-003", "R-176", said, pointer=last + "/content")
+            yield Violation("SAMP-003", "R-176", problem, pointer=last + "/content")
         elif stray := [result for result in results if result not in open_uses]:
-            said = f"server asked for sampling with a result of tool use {shown(stray[0])}, which is not in"
+            problem = (
+                f"server asked for sampling with a result of tool use {shown(stray[0])}, which is not in"
+            )
             yield Violation(
-                "SAMP-003", "R-176", f"{said} the message before it", pointer=pointer + "/content"
+                "SAMP-003", "R-176", f"{problem} the message before it", pointer=pointer + "/content"
             )
         open_uses = _ids(message, "tool_use", "id") if message.get("role") == "assistant" else []
         last = pointer
     if open_uses:
-        said = f"server asked for sampling that ends with tool use {shown(open_uses[0])}, without its result"
-        yield Violation("SAMP-003", "R-176", said, pointer=last + "/content")
+        problem = (
+            f"server asked for sampling that ends with tool use {shown(open_uses[0])}, without its result"
+        )
+        yield Violation("SAMP-003", "R-176", problem, pointer=last + "/content")
 
 
 def _wrong_roles(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -91,8 +95,8 @@ def _wrong_role(sender: str, message: JSONObject, pointer: str) -> Iterator[Viol
         type, role = block.get("type"), message.get("role")
         proper = ROLE_OF.get(type) if isinstance(type, str) else None
         if proper and isinstance(role, str) and role in ROLE_OF.values() and role != proper:
-            said = f"{sender} sent a {type} with the role {role}; it belongs to the {proper}"
-            yield Violation("SAMP-004", "R-177", said, pointer=pointer + "/role")
+            problem = f"{sender} sent a {type} with the role {role}; it belongs to the {proper}"
+            yield Violation("SAMP-004", "R-177", problem, pointer=pointer + "/role")
             return
 
 
@@ -109,8 +113,8 @@ def unprompted(context: MessageContext, history: History) -> Iterable[Violation]
         return ()  # The related request was answered with a task, which is still running.
     if history.over_http and history.initialize and client.last_answered_seq > history.initialize.seq:
         return ()  # The answer to the related request may have overtaken it on another stream.
-    said = f"server sent {message.method} while no request of the client was being processed"
-    return (Violation("SAMP-006", "R-179", said, pointer=context.at + "/method"),)
+    problem = f"server sent {message.method} while no request of the client was being processed"
+    return (Violation("SAMP-006", "R-179", problem, pointer=context.at + "/method"),)
 
 
 # The result
@@ -126,11 +130,11 @@ def _tool_choice(reply: Reply, context: MessageContext, history: History) -> Ite
     used = [block for block in _blocks(reply.result) if block.get("type") == "tool_use"]
     reason = reply.result.get("stopReason")
     if reason == "toolUse" and not used:
-        said = "client sent a sampling result with stopReason toolUse, but without a tool use"
-        yield Violation("SAMP-005", "R-178", said, pointer=reply.at + "/stopReason")
+        problem = "client sent a sampling result with stopReason toolUse, but without a tool use"
+        yield Violation("SAMP-005", "R-178", problem, pointer=reply.at + "/stopReason")
     elif reason in FINISHED and used:
-        said = f"client sent a sampling result with a tool use, but the stopReason {reason}"
-        yield Violation("SAMP-005", "R-178", said, pointer=reply.at + "/stopReason")
+        problem = f"client sent a sampling result with a tool use, but the stopReason {reason}"
+        yield Violation("SAMP-005", "R-178", problem, pointer=reply.at + "/stopReason")
     if reply.ask is not None:
         yield from _disobeyed(reply, reply.ask, used, reason)
 
@@ -141,17 +145,17 @@ def _disobeyed(reply: Reply, ask: Ask, used: list[JSONObject], reason: JSON) -> 
     offered = [member(tool, "name") for tool in _list(member(ask.params, "tools"))]
     unknown = [name for name in (block.get("name") for block in used) if name not in offered]
     if used and mode == "none":
-        said = "client sent a tool use, although the server's toolChoice was none"
+        problem = "client sent a tool use, although the server's toolChoice was none"
     elif unknown:
         hint = "" if offered else ": it offered none"
-        said = f"client sent a use of tool {shown(unknown[0])}, which the server did not offer{hint}"
+        problem = f"client sent a use of tool {shown(unknown[0])}, which the server did not offer{hint}"
     elif mode == "required" and not used and reason in (*FINISHED, None):
-        said = (
+        problem = (
             "client sent a sampling result without a tool use, although the server's toolChoice was required"
         )
     else:
         return
-    yield Violation("SAMP-005", "R-178", said, pointer=reply.at + "/content", related=(ask.seq,))
+    yield Violation("SAMP-005", "R-178", problem, pointer=reply.at + "/content", related=(ask.seq,))
 
 
 def _result_role(reply: Reply, context: MessageContext, history: History) -> Iterator[Violation]:

@@ -51,10 +51,10 @@ def asked_feature(context: MessageContext, history: History) -> Iterable[Violati
 def _asked_features(context: MessageContext, history: History) -> Iterator[Violation]:
     earlier, now = history.beyond(ReportedDeprecations), set[str]()
     for ask in asks(context):
-        for rule, requirement, said, at in _features(ask):
+        for rule, requirement, problem, at in _features(ask):
             if not earlier.contains(rule, history) and rule not in now:
                 now.add(rule)
-                yield Violation(rule, requirement, said, pointer=at)
+                yield Violation(rule, requirement, problem, pointer=at)
 
 
 def _features(ask: Ask) -> Iterator[tuple[str, str, str, str]]:
@@ -64,16 +64,16 @@ def _features(ask: Ask) -> Iterator[tuple[str, str, str, str]]:
         yield rule, requirement, f"server asked for {feature} ({ask.method}), which is deprecated", ask.at
     context = member(ask.params, "includeContext")
     if ask.method == "sampling/createMessage" and context in FROM_SERVERS:
-        said = f"server asked for sampling with includeContext {context}, which is deprecated"
-        yield "DEPR-005", "D-005", said, ask.at + "/params/includeContext"
+        problem = f"server asked for sampling with includeContext {context}, which is deprecated"
+        yield "DEPR-005", "D-005", problem, ask.at + "/params/includeContext"
 
 
 def logging(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report log messages to the client (DEPR-003)."""
     if history.negotiated is not None or history.beyond(ReportedDeprecations).contains("DEPR-003", history):
         return ()
-    said = "server sent log messages (notifications/message), which are deprecated"
-    return (Violation("DEPR-003", "D-003", said, pointer=context.at + "/method"),)
+    problem = "server sent log messages (notifications/message), which are deprecated"
+    return (Violation("DEPR-003", "D-003", problem, pointer=context.at + "/method"),)
 
 
 def http_with_sse(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
@@ -87,8 +87,8 @@ def http_with_sse(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         for message in exchange.messages
     )
     if confirms and revision in AFTER_SSE:
-        said = f"client and server speak {revision} over HTTP+SSE, which Streamable HTTP has replaced"
-        yield Violation("DEPR-004", "D-004", said, candidates=(str(revision),))
+        problem = f"client and server speak {revision} over HTTP+SSE, which Streamable HTTP has replaced"
+        yield Violation("DEPR-004", "D-004", problem, candidates=(str(revision),))
 
 
 def remember_reported(context: MessageContext, history: History) -> None:

@@ -28,15 +28,15 @@ def error_envelope(context: MessageContext, history: History) -> Iterator[Violat
         at = f"{context.at}/result/content/{index}/text"
         code, details = envelope.get("code"), envelope.get("details")
         if not isinstance(code, str) or not code.strip():
-            said = _fault("code", envelope, "a string that is not empty")
-            yield Violation("APP-001", "X-002", said, pointer=at)
+            problem = _fault("code", envelope, "a string that is not empty")
+            yield Violation("APP-001", "X-002", problem, pointer=at)
         if not isinstance(envelope.get("message"), str):
             yield Violation("APP-002", "X-003", _fault("message", envelope, "a string"), pointer=at)
         if not isinstance(details, dict):
             yield Violation("APP-003", "X-004", _fault("details", envelope, "an object"), pointer=at)
         if result.get("isError") is not True:
-            said = 'server sent an envelope with "error": true in a result whose isError is not true'
-            yield Violation("APP-004", "X-005", said, pointer=f"{context.at}/result/isError")
+            problem = 'server sent an envelope with "error": true in a result whose isError is not true'
+            yield Violation("APP-004", "X-005", problem, pointer=f"{context.at}/result/isError")
 
 
 def _fault(name: str, envelope: JSONObject, expected: str) -> str:

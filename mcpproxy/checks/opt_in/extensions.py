@@ -28,8 +28,8 @@ def proprietary_member(context: MessageContext, history: History) -> Iterator[Vi
     else:
         return
     for pointer in found:
-        said = f"{context.sender} sent the member {pointer}, which {revision} does not define"
-        yield Violation("EXT-001", "X-001", said, pointer=context.at + pointer)
+        problem = f"{context.sender} sent the member {pointer}, which {revision} does not define"
+        yield Violation("EXT-001", "X-001", problem, pointer=context.at + pointer)
 
 
 FAMILY: Final = RuleFamily(checks=(Check(("EXT-001",), proprietary_member, (*ASKS, "response")),))

@@ -96,10 +96,10 @@ def range_checks(ranges: Ranges) -> RuleFamily:
             for table in (one.revision, ANY):
                 allowed = ranges.get(table, {}).get(one.name)
                 if allowed is not None and (fault := allowed(one.version)):
-                    said = f"{one.role} is {shortened(one.name)} {shortened(one.version)}, {fault}"
+                    problem = f"{one.role} is {shortened(one.name)} {shortened(one.version)}, {fault}"
                     frame = context.answers.seq if one.role == CLIENT and context.answers else None
                     yield Violation(
-                        "VER-001", "X-006", said, pointer=one.pointer or None, blame=one.role, frame=frame
+                        "VER-001", "X-006", problem, pointer=one.pointer or None, blame=one.role, frame=frame
                     )
 
     def remember(context: MessageContext, history: History) -> None:

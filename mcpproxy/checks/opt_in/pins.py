@@ -168,22 +168,22 @@ def _changed_tools(pins: Pins | None, context: MessageContext, history: History)
     approved = _approved(pins, server, context, history)
     if approved is None:
         if server and server not in pins:
-            said = f"server {shown(server)} is not pinned, and lists tools"
+            problem = f"server {shown(server)} is not pinned, and lists tools"
             yield (
                 ("server", server),
-                Violation("PIN-002", "X-009", said, pointer=context.at + "/result/tools"),
+                Violation("PIN-002", "X-009", problem, pointer=context.at + "/result/tools"),
             )
         return
     for index, name, tool in found.named:
         at, now = f"{context.at}/result/tools/{index}", definition(tool)
         if (was := approved.tools.get(name)) is not None:
             for change in changes(was, now, context.candidates, approved.revisions):
-                said = f"server has changed the {change.field} of tool {shown(name)} since it was pinned: "
+                problem = f"server has changed the {change.field} of tool {shown(name)} since it was pinned: "
                 key = ("tool", name, change.field, digest(now.get(change.field)))
-                yield key, Violation("PIN-001", "X-007", said + change.what, pointer=at + change.pointer)
+                yield key, Violation("PIN-001", "X-007", problem + change.what, pointer=at + change.pointer)
         else:
-            said = f"server lists tool {shown(name)}, which is not pinned"
-            yield ("new", name), Violation("PIN-002", "X-008", said, pointer=at + "/name")
+            problem = f"server lists tool {shown(name)}, which is not pinned"
+            yield ("new", name), Violation("PIN-002", "X-008", problem, pointer=at + "/name")
 
 
 def _vanished_tools(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
@@ -195,8 +195,8 @@ def _vanished_tools(pins: Pins | None, context: MessageContext, history: History
     if approved is None or (history.masked and holds_mask([*names])):
         return
     for name in sorted(approved.tools.keys() - set(names)):
-        said = f"server does not list tool {shown(name)}, which is pinned"
-        yield ("gone", name), Violation("PIN-003", "X-010", said, pointer=context.at + "/result/tools")
+        problem = f"server does not list tool {shown(name)}, which is pinned"
+        yield ("gone", name), Violation("PIN-003", "X-010", problem, pointer=context.at + "/result/tools")
 
 
 def _changed_instructions(pins: Pins | None, context: MessageContext, history: History) -> KeyedViolations:
@@ -209,9 +209,9 @@ def _changed_instructions(pins: Pins | None, context: MessageContext, history: H
         return
     was = ABSENT if approved.instructions is None else approved.instructions
     _, what = describe_difference(was, ABSENT if now is None else now)
-    said = f"server has changed its instructions since they were pinned: {what}"
+    problem = f"server has changed its instructions since they were pinned: {what}"
     pointer = "/result" if now is None else "/result/instructions"
-    yield ("instructions", digest(now)), Violation("PIN-004", "X-011", said, pointer=context.at + pointer)
+    yield ("instructions", digest(now)), Violation("PIN-004", "X-011", problem, pointer=context.at + pointer)
 
 
 def _unreported(violations: KeyedViolations, history: History) -> Iterator[Violation]:
@@ -243,9 +243,11 @@ def redefined_tool(context: MessageContext, history: History) -> Iterator[Violat
         at, now = f"{context.at}/result/tools/{index}", definition(tool)
         announced = "" if listed(history, TOOLS).changed_seq > seq else ", and announced no change"
         for change in changes(was, now, context.candidates, then):
-            said = f"server has changed the {change.field} of tool {shown(name)} in mid-session{announced}: "
+            problem = (
+                f"server has changed the {change.field} of tool {shown(name)} in mid-session{announced}: "
+            )
             yield Violation(
-                "PIN-005", "X-012", said + change.what, pointer=at + change.pointer, related=(seq,)
+                "PIN-005", "X-012", problem + change.what, pointer=at + change.pointer, related=(seq,)
             )
 
 

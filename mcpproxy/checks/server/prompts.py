@@ -50,14 +50,16 @@ def _judge_answer(
         code = member(as_object(message.error), "code")
         if code == -32602 or code in UNRELATED_CODES or not isinstance(code, int):
             return ()
-        said, pointer = f"server refused prompt {what}, with code {code} instead of -32602", "/error/code"
+        problem, pointer = f"server refused prompt {what}, with code {code} instead of -32602", "/error/code"
     elif member(message.value, "result", "resultType") in (None, "complete"):
         at_most = "warning" if required else "info"
-        said, pointer = f"server gave prompt {what}", "/result"
+        problem, pointer = f"server gave prompt {what}", "/result"
     else:
         return ()  # The server asks for input, perhaps for the missing value.
     return (
-        Violation("PROM-003", "R-163", said, pointer=context.at + pointer, related=related, at_most=at_most),
+        Violation(
+            "PROM-003", "R-163", problem, pointer=context.at + pointer, related=related, at_most=at_most
+        ),
     )
 
 

@@ -78,8 +78,8 @@ def linked_uris(context: MessageContext, history: History) -> Iterator[Violation
 
 def _malformed(context: MessageContext, fault: str, pointer: str) -> Violation:
     # A warning only: the schema names the URI format and does not enforce it.
-    said = f"{context.sender} sent a resource whose {fault}"
-    return Violation("RES-002", "R-156", said, pointer=context.at + pointer, at_most="warning")
+    problem = f"{context.sender} sent a resource whose {fault}"
+    return Violation("RES-002", "R-156", problem, pointer=context.at + pointer, at_most="warning")
 
 
 def _uri_fault(uri: JSON) -> str:
@@ -111,9 +111,11 @@ def doubled_content(context: MessageContext, history: History) -> Iterator[Viola
     contents = member(context.message.value, "result", "contents")
     for index, content in enumerate(contents if isinstance(contents, list) else ()):
         if isinstance(content, dict) and "text" in content and "blob" in content:
-            said = f"server sent both text and blob for {shown(content.get('uri'))}; clients read one of them"
+            problem = (
+                f"server sent both text and blob for {shown(content.get('uri'))}; clients read one of them"
+            )
             pointer = f"{context.at}/result/contents/{index}"
-            yield Violation("RES-003", "R-157", said, pointer=pointer, at_most="info")
+            yield Violation("RES-003", "R-157", problem, pointer=pointer, at_most="info")
 
 
 NOT_FOUND: Final = pattern(
@@ -138,13 +140,15 @@ def not_found(context: MessageContext, history: History) -> Iterable[Violation]:
         return ()
     if not isinstance(text, str) or not NOT_FOUND.search(text[:1_000]):
         return ()
-    said = f"server reported a missing resource with code {shown(code)} instead of {expected}: {shown(text)}"
+    problem = (
+        f"server reported a missing resource with code {shown(code)} instead of {expected}: {shown(text)}"
+    )
     # Only the text of the error shows that this is its meaning.
     return (
         Violation(
             "RES-004",
             "R-158",
-            said,
+            problem,
             pointer=context.at + "/error/code",
             related=(asked.seq,),
             at_most="warning",
@@ -168,14 +172,14 @@ def empty_contents(context: MessageContext, history: History) -> Iterable[Violat
         return ()
     if any(_may_name(template, uri) for template in templates.items):
         return ()
-    said = f"server answered with empty contents for {shown(uri)}, which is in none of its lists"
+    problem = f"server answered with empty contents for {shown(uri)}, which is in none of its lists"
     related = (resources.seq, templates.seq, asked.seq)
     # An empty resource that is not listed looks the same.
     return (
         Violation(
             "RES-005",
             "R-159",
-            said,
+            problem,
             pointer=context.at + "/result/contents",
             related=related,
             at_most="warning",
@@ -231,11 +235,11 @@ def unsubscribed_update(context: MessageContext, history: History) -> Iterable[V
             return ()  # Outside a subscription, or on one for something else: SUB-007 and SUB-005.
         if any(isinstance(known, str) and _is_below(uri, known) for known in wanted):
             return ()
-        said = f"server sent an update of {shown(uri)}, which the subscription does not name"
+        problem = f"server sent an update of {shown(uri)}, which the subscription does not name"
         candidates = found.asked.candidates
         return (
             Violation(
-                "RES-006", "R-160", said, pointer=at, related=(found.asked.seq,), candidates=candidates
+                "RES-006", "R-160", problem, pointer=at, related=(found.asked.seq,), candidates=candidates
             ),
         )
     known, declared = history.of(Subscribed), history.server_capabilities
@@ -250,9 +254,9 @@ def unsubscribed_update(context: MessageContext, history: History) -> Iterable[V
             if not ended_ns or now_ns - ended_ns < GRACE_NS:
                 return ()
             over = asked.seq
-    said = f"server sent an update of {shown(uri)}, "
-    said += "to which the client no longer subscribes" if over else "to which the client never subscribed"
-    return (Violation("RES-006", "R-160", said, pointer=at, related=(over,) if over else ()),)
+    problem = f"server sent an update of {shown(uri)}, "
+    problem += "to which the client no longer subscribes" if over else "to which the client never subscribed"
+    return (Violation("RES-006", "R-160", problem, pointer=at, related=(over,) if over else ()),)
 
 
 def _is_below(uri: str, subscribed: str) -> bool:

@@ -114,9 +114,9 @@ def unfit_arguments(context: MessageContext, history: History) -> Iterable[Viola
     found = _misfits(tool, params, context.candidates[0], context.frame.raw)
     if not found:
         return ()
-    said = f"client called {shown(name)} with arguments that break its inputSchema: {_clause(found)}"
+    problem = f"client called {shown(name)} with arguments that break its inputSchema: {_clause(found)}"
     pointer = f"{context.at}/params/arguments{found[0].pointer}"
-    return (Violation("TOOL-008", "R-145", said, pointer=pointer, related=(tool.seq,), at_most="info"),)
+    return (Violation("TOOL-008", "R-145", problem, pointer=pointer, related=(tool.seq,), at_most="info"),)
 
 
 def _misfits(
@@ -158,11 +158,13 @@ def answered(context: MessageContext, history: History) -> Iterable[Violation]:
 def _unlisted(context: MessageContext, call: ToolCall, result: JSONObject) -> Iterator[Violation]:
     pointer, related = context.at + "/result", (call.unlisted, call.asked.seq)
     if result.get("isError") is True:
-        said = f"server answered a call of {shown(call.name)}, which it does not list, with a tool's result"
-        yield Violation("TOOL-006", "R-143", said, pointer=pointer, related=related)
+        problem = (
+            f"server answered a call of {shown(call.name)}, which it does not list, with a tool's result"
+        )
+        yield Violation("TOOL-006", "R-143", problem, pointer=pointer, related=related)
     else:
-        said = f"server has a tool {shown(call.name)} that it does not list"
-        yield Violation("TOOL-006", "R-143", said, pointer=pointer, related=related, at_most="info")
+        problem = f"server has a tool {shown(call.name)} that it does not list"
+        yield Violation("TOOL-006", "R-143", problem, pointer=pointer, related=related, at_most="info")
 
 
 def _accepted_arguments(
@@ -173,12 +175,12 @@ def _accepted_arguments(
         return ()
     if not (found := _misfits(tool, params, context.candidates[0])):
         return ()
-    said = f"server took arguments for {shown(call.name)} that break its inputSchema: {_clause(found)}"
+    problem = f"server took arguments for {shown(call.name)} that break its inputSchema: {_clause(found)}"
     related = (tool.seq, call.asked.seq)
     # A warning only: the server may be able to handle what it accepts.
     return (
         Violation(
-            "TOOL-008", "R-145", said, pointer=context.at + "/result", related=related, at_most="warning"
+            "TOOL-008", "R-145", problem, pointer=context.at + "/result", related=related, at_most="warning"
         ),
     )
 
@@ -192,18 +194,18 @@ def _output(
         at_most = "info"  # The specification makes no exception, but an error rarely has the tool's output.
     related = (tool.seq, call.asked.seq)
     if "structuredContent" not in result:
-        said = (
+        problem = (
             f"server answered {shown(call.name)} without structuredContent, but lists an outputSchema for it"
         )
         yield Violation(
-            "TOOL-001", "R-138", said, pointer=context.at + "/result", related=related, at_most=at_most
+            "TOOL-001", "R-138", problem, pointer=context.at + "/result", related=related, at_most=at_most
         )
     elif found := tool.breaks("outputSchema", result["structuredContent"], context.candidates[0]):
-        said = (
+        problem = (
             f"server answered {shown(call.name)} with content that breaks its outputSchema: {_clause(found)}"
         )
         pointer = f"{context.at}/result/structuredContent{found[0].pointer}"
-        yield Violation("TOOL-002", "R-139", said, pointer=pointer, related=related, at_most=at_most)
+        yield Violation("TOOL-002", "R-139", problem, pointer=pointer, related=related, at_most=at_most)
 
 
 def structured_text(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -216,10 +218,10 @@ def structured_text(context: MessageContext, history: History) -> Iterable[Viola
     if not (fault := _text_fault(result)):
         return ()
     name = shown(member(asked.params, "name"))
-    said = f"server answered {name} with structuredContent and {fault}"
+    problem = f"server answered {name} with structuredContent and {fault}"
     # An example in the specification of 2026-07-28 has prose beside structured content.
     at_most: Severity | None = "info" if context.stateless else None
-    return (Violation("TOOL-004", "R-141", said, pointer=context.at + "/result/content", at_most=at_most),)
+    return (Violation("TOOL-004", "R-141", problem, pointer=context.at + "/result/content", at_most=at_most),)
 
 
 def _text_fault(result: JSONObject) -> str:
@@ -260,11 +262,11 @@ def refused_arguments(context: MessageContext, history: History) -> Iterable[Vio
     found = _misfits(call.tool, params, context.candidates[0])
     if not found:
         return ()
-    said = f"server refused arguments for {shown(call.name)} with a protocol error: {_clause(found)}"
+    problem = f"server refused arguments for {shown(call.name)} with a protocol error: {_clause(found)}"
     related = (call.tool.seq, call.asked.seq)
     return (
         Violation(
-            "TOOL-007", "R-144", said, pointer=context.at + "/error/code", related=related, at_most="info"
+            "TOOL-007", "R-144", problem, pointer=context.at + "/error/code", related=related, at_most="info"
         ),
     )
 

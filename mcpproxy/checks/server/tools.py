@@ -65,15 +65,18 @@ def tool_name(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report a tool without a string name (PROTO-003)."""
     for pointer, tool in _tools(context):
         if not isinstance(tool, dict):
-            said = f"{context.sender} listed a tool that is {kind(tool)}, not an object"
+            problem = f"{context.sender} listed a tool that is {kind(tool)}, not an object"
         elif "name" not in tool:
-            said = f"{context.sender} listed a tool without a name"
+            problem = f"{context.sender} listed a tool without a name"
         elif not isinstance(tool["name"], str):
-            said = f"{context.sender} listed a tool whose name is {kind(tool['name'])}, not a string"
+            problem = f"{context.sender} listed a tool whose name is {kind(tool['name'])}, not a string"
         else:
             continue
         yield Violation(
-            "PROTO-003", "R-127", said, pointer=pointer if not isinstance(tool, dict) else pointer + "/name"
+            "PROTO-003",
+            "R-127",
+            problem,
+            pointer=pointer if not isinstance(tool, dict) else pointer + "/name",
         )
 
 
@@ -108,13 +111,13 @@ def _schema(context: MessageContext, tool: JSONObject, name: str, at: str) -> It
             if flaw.pointer
             else (f"{flaw.keyword} " if flaw.keyword else "")
         )
-        said = f"in {of}, {where}{flaw.what}" if where else f"{of} {flaw.what}"
+        problem = f"in {of}, {where}{flaw.what}" if where else f"{of} {flaw.what}"
         at_most: Severity | None = None
         deep = flaw.pointer.count("/") > (2 if flaw.kind == "property-not-schema" else 1)
         nested = deep and not all(r in DIALECTS for r in context.candidates)
         if flaw.kind == "boolean-property" or nested:
             at_most = "warning"
-        yield Violation(*table[flaw.kind], said, pointer=f"{at}/{name}{flaw.pointer}", at_most=at_most)
+        yield Violation(*table[flaw.kind], problem, pointer=f"{at}/{name}{flaw.pointer}", at_most=at_most)
 
 
 def _tools(context: MessageContext) -> Iterator[tuple[str, JSON]]:
@@ -148,14 +151,14 @@ def _tool_names(context: MessageContext, found: Page) -> Iterator[Violation]:
         pointer = f"{context.at}/result/tools/{index}/name"
         before = found.walk.items.get(name)
         if name in here:
-            said = f"server listed two tools called {shown(name)} on one page"
-            yield Violation("TOOL-009", "R-146", said, pointer=pointer)
+            problem = f"server listed two tools called {shown(name)} on one page"
+            yield Violation("TOOL-009", "R-146", problem, pointer=pointer)
         elif before is not None and found.walk.whole:
             # If it is the same tool, the list may have changed while it was read.
             at_most: Severity | None = "info" if before.value == tool else None
-            said = f"server listed {shown(name)} again on a later page of the same list"
+            problem = f"server listed {shown(name)} again on a later page of the same list"
             yield Violation(
-                "TOOL-009", "R-146", said, pointer=pointer, related=(before.seq,), at_most=at_most
+                "TOOL-009", "R-146", problem, pointer=pointer, related=(before.seq,), at_most=at_most
             )
         elif not NAME.fullmatch(name):
             yield Violation("TOOL-010", "R-147", f"server listed a tool {_name_fault(name)}", pointer=pointer)
@@ -184,9 +187,9 @@ def list_order(context: MessageContext, history: History) -> Iterator[Violation]
             continue
         if len(names) == len(before.items) and names and before.items.keys() == set(names):
             first = next(name for name, was in zip(names, before.items, strict=True) if name != was)
-            said = f"server listed the same tools in another order; {shown(first)} has moved"
+            problem = f"server listed the same tools in another order; {shown(first)} has moved"
             yield Violation(
-                "TOOL-012", "R-149", said, pointer=context.at + "/result/tools", related=(before.seq,)
+                "TOOL-012", "R-149", problem, pointer=context.at + "/result/tools", related=(before.seq,)
             )
 
 
@@ -199,10 +202,10 @@ def list_independence(context: MessageContext, history: History) -> Iterator[Vio
             context, history, known, walk, names
         )
         if what is not None:
-            said, related = what
+            problem, related = what
             method = context.answers.method if context.answers else ""
             pointer = f"{context.at}/result/{LISTS[method][0]}"
-            yield Violation("TOOL-013", "R-150", said, pointer=pointer, related=related, at_most="warning")
+            yield Violation("TOOL-013", "R-150", problem, pointer=pointer, related=related, at_most="warning")
 
 
 def _by_connection(
@@ -216,8 +219,8 @@ def _by_connection(
         return None
     if {mine.changes, latest.changes} != {known.changes}:
         return None
-    said = f"server lists {shown(latest.difference(mine))} on one connection and not on another"
-    return said, (mine.seq, latest.seq)
+    problem = f"server lists {shown(latest.difference(mine))} on one connection and not on another"
+    return problem, (mine.seq, latest.seq)
 
 
 def _after_call(
@@ -256,11 +259,13 @@ def silent_change(event: Signal | Close, history: History) -> Iterator[Violation
         other = after.difference(before)
         verb = "no longer lists" if other in before.items else "now lists"
         feature = method.removesuffix("/list")
-        said = f"server {verb} {shown(other)} and never said so, although it declared {feature}.listChanged"
+        problem = (
+            f"server {verb} {shown(other)} and never said so, although it declared {feature}.listChanged"
+        )
         yield Violation(
             "TOOL-011",
             "R-148",
-            said,
+            problem,
             pointer=f"/result/{LISTS[method][0]}",
             related=(before.seq,),
             blame=SERVER,

@@ -71,8 +71,8 @@ def hints(context: MessageContext, history: History) -> Iterator[Violation]:
         return
     for name in HINTS:
         if fault := _fault(result, name):
-            said = f"{context.sender} sent a result of {asked.method} {fault}"
-            yield Violation("CACHE-001", "R-263", said, pointer=f"{context.at}/result/{name}")
+            problem = f"{context.sender} sent a result of {asked.method} {fault}"
+            yield Violation("CACHE-001", "R-263", problem, pointer=f"{context.at}/result/{name}")
 
 
 def _fault(result: JSONObject, name: str) -> str:
@@ -94,9 +94,9 @@ def hints_too_early(context: MessageContext, history: History) -> Iterable[Viola
     given = [name for name in HINTS if name in result]
     if not given:
         return ()
-    said = f"{context.sender} asked for input to {asked.method} with {' and '.join(given)}"
+    problem = f"{context.sender} asked for input to {asked.method} with {' and '.join(given)}"
     where = f"{context.at}/result/{given[0]}"
-    return (Violation("CACHE-002", "R-264", f"{said}; such a result is not cached", pointer=where),)
+    return (Violation("CACHE-002", "R-264", f"{problem}; such a result is not cached", pointer=where),)
 
 
 def scope_of_pages(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -108,8 +108,10 @@ def scope_of_pages(context: MessageContext, history: History) -> Iterable[Violat
     before, seq = history.beyond(Caching).scopes.get((history.caller, asked.method, cursor), (None, 0))
     if before is None or before == scope:
         return ()
-    said = f"{context.sender} declared a page of {asked.method} {scope}, and the page before it {before}"
-    return (Violation("CACHE-003", "R-265", said, pointer=context.at + "/result/cacheScope", related=(seq,)),)
+    problem = f"{context.sender} declared a page of {asked.method} {scope}, and the page before it {before}"
+    return (
+        Violation("CACHE-003", "R-265", problem, pointer=context.at + "/result/cacheScope", related=(seq,)),
+    )
 
 
 def remember_scope(context: MessageContext, history: History) -> None:
@@ -137,13 +139,15 @@ def public_results(context: MessageContext, history: History) -> Iterable[Violat
         # This caller got the same result before and after the other's, so the value did not change over time.
         unchanged = own is not None and own.digest == mine.digest and own.seq < seen.seq
         if unchanged or context.frame.observed_at_ns < seen.fresh_until_ns:
-            said = (
+            problem = (
                 f"{context.sender} declared its result of {asked.method} public, "
                 f"but gave another one to a caller with other credentials"
             )
             level = None if unchanged else "info"
             where = context.at + "/result/cacheScope"
-            return (Violation("CACHE-004", "R-266", said, pointer=where, related=(seen.seq,), at_most=level),)
+            return (
+                Violation("CACHE-004", "R-266", problem, pointer=where, related=(seen.seq,), at_most=level),
+            )
     return ()
 
 

@@ -50,9 +50,11 @@ def earlier_server_requests(history: History) -> tuple[Violation, ...]:
 
 
 def _reversed(method: str, at: str, frame: int | None, candidates: tuple[str, ...]) -> Violation:
-    said = f"server sent the request {shortened(method)}; in this revision it sends none"
+    problem = f"server sent the request {shortened(method)}; in this revision it sends none"
     at += "/method"
-    return Violation("STAT-006", "R-215", said, pointer=at, frame=frame, candidates=stateless_of(candidates))
+    return Violation(
+        "STAT-006", "R-215", problem, pointer=at, frame=frame, candidates=stateless_of(candidates)
+    )
 
 
 def _clients_alone(method: str) -> bool:
@@ -76,10 +78,12 @@ def client_response(context: MessageContext, history: History) -> Iterable[Viola
     """Report a response of a client, on stdio (STAT-007)."""
     if history.over_http or not _only_stateless(history) or not server(history).modern:
         return ()
-    said = "client sent a response; in this revision it sends none"
+    problem = "client sent a response; in this revision it sends none"
     related = (context.answers.seq,) if context.answers else ()
     candidates = stateless_of(context.candidates)
-    return (Violation("STAT-007", "R-216", said, pointer=context.at, related=related, candidates=candidates),)
+    return (
+        Violation("STAT-007", "R-216", problem, pointer=context.at, related=related, candidates=candidates),
+    )
 
 
 def posted_response(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:

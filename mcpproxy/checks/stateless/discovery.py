@@ -61,9 +61,9 @@ def held_back(context: MessageContext, history: History) -> Iterable[Violation]:
 
 def _undiscoverable(refused: int, served: int, context: MessageContext) -> Violation:
     candidates = stateless_of(context.candidates)
-    said = f"server does not know server/discover, although frame {served} shows a {candidates[0]} server"
+    problem = f"server does not know server/discover, although frame {served} shows a {candidates[0]} server"
     return Violation(
-        "DISC-001", "R-221", said, pointer=None, related=(served,), frame=refused, candidates=candidates
+        "DISC-001", "R-221", problem, pointer=None, related=(served,), frame=refused, candidates=candidates
     )
 
 
@@ -75,13 +75,15 @@ def listed_versions(context: MessageContext, history: History) -> Iterable[Viola
     listed, used = member(message.result, "supportedVersions"), member(asked.params, "_meta", VERSION_KEY)
     versions = texts(listed)
     if listed == []:
-        said = "server listed no supported version at all"
+        problem = "server listed no supported version at all"
     elif isinstance(used, str) and used not in versions and any(v in STATELESS for v in versions):
-        said = f"server answered a request in version {shortened(used)}, which it does not list as supported"
+        problem = (
+            f"server answered a request in version {shortened(used)}, which it does not list as supported"
+        )
     else:
         return ()  # A server that lists only older revisions does not speak this era.
     at = context.at + "/result/supportedVersions"
-    return (Violation("DISC-002", "R-222", said, pointer=at, related=(asked.seq,), at_most="warning"),)
+    return (Violation("DISC-002", "R-222", problem, pointer=at, related=(asked.seq,), at_most="warning"),)
 
 
 # The client's version
@@ -101,9 +103,9 @@ def unlisted_version(message: Request, context: MessageContext, history: History
         return
     if any(version in STATELESS for version in versions):
         listed = shortened(", ".join(versions))
-        said = f"client requested version {shortened(named)}; frame {seq} lists {listed}"
+        problem = f"client requested version {shortened(named)}; frame {seq} lists {listed}"
         at = context.at + "/params/_meta/io.modelcontextprotocol~1protocolVersion"
-        yield Violation(*broken, said, pointer=at, related=(seq,), candidates=stateless_of(versions))
+        yield Violation(*broken, problem, pointer=at, related=(seq,), candidates=stateless_of(versions))
 
 
 def _latest_list(known: KnownServer) -> tuple[tuple[str, str], int, tuple[str, ...]]:
@@ -125,8 +127,8 @@ def undeclared_service(context: MessageContext, history: History) -> Iterable[Vi
     listed = server(history).listed
     if listed is None or (lacks := listed.lacks.get(asked.method)) is None:
         return ()
-    said = f"server answered {asked.method} with a result, but frame {listed.seq} does not declare {lacks}"
-    return (_undeclared(("PROTO-009", "R-045"), said, "/result", context, listed),)
+    problem = f"server answered {asked.method} with a result, but frame {listed.seq} does not declare {lacks}"
+    return (_undeclared(("PROTO-009", "R-045"), problem, "/result", context, listed),)
 
 
 def undeclared_log(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -138,12 +140,12 @@ def undeclared_log(context: MessageContext, history: History) -> Iterable[Violat
     listed = server(history).listed
     if listed is None or declares(listed.capabilities, "logging"):
         return ()
-    said = f"server sent {message.method}, but frame {listed.seq} does not declare logging"
+    problem = f"server sent {message.method}, but frame {listed.seq} does not declare logging"
     return (
         Violation(
             "PROTO-009",
             "R-050",
-            said,
+            problem,
             pointer=context.at + "/method",
             related=(listed.seq,),
             at_most="warning",
@@ -160,19 +162,19 @@ def unserved_list(context: MessageContext, history: History) -> Iterable[Violati
     path = asked.method.partition("/")[0]
     if member(as_object(message.error), "code") != -32601 or not declares(listed.capabilities, path):
         return ()
-    said = f"server declared {path} in frame {listed.seq}, but does not know {asked.method}"
-    return (_undeclared(("PROTO-009", "R-046"), said, "/error/code", context, listed),)
+    problem = f"server declared {path} in frame {listed.seq}, but does not know {asked.method}"
+    return (_undeclared(("PROTO-009", "R-046"), problem, "/error/code", context, listed),)
 
 
 def _undeclared(
-    broken: tuple[str, str], said: str, at: str, context: MessageContext, listed: Discovered
+    broken: tuple[str, str], problem: str, at: str, context: MessageContext, listed: Discovered
 ) -> Violation:
     """A violation of what a DiscoverResult declares; only a warning once it may have expired."""
     assert context.answers is not None
     stale = context.frame.observed_at_ns > listed.fresh_until_ns
     related = (listed.seq, context.answers.seq)
     return Violation(
-        *broken, said, pointer=context.at + at, related=related, at_most="warning" if stale else None
+        *broken, problem, pointer=context.at + at, related=related, at_most="warning" if stale else None
     )
 
 

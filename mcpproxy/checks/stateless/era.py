@@ -81,13 +81,13 @@ def fallback_after_modern_answer(context: MessageContext, history: History) -> I
         return
     if answer.versions and not answer.stateless_versions:
         return  # It listed only revisions that need the handshake.
-    said = (
+    problem = (
         f"client fell back to initialize, although frame {answer.seq} showed a {answer.candidates[0]} server"
     )
     yield Violation(
         "ERA-002",
         "R-275",
-        said,
+        problem,
         pointer=context.at + "/method",
         related=(answer.seq,),
         candidates=answer.candidates,
@@ -101,11 +101,11 @@ def refusal_without_versions(context: MessageContext, history: History) -> Itera
     if answer is None or any(version in STATEFUL for version in answer.versions):
         return
     if not _names_a_version(message.error if isinstance(message.error, dict) else None):
-        said = "server refused initialize without naming the versions it speaks"
+        problem = "server refused initialize without naming the versions it speaks"
         yield Violation(
             "ERA-003",
             "R-276",
-            said,
+            problem,
             pointer=context.at + "/error",
             related=(answer.seq,),
             candidates=answer.candidates,

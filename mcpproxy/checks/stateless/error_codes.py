@@ -46,13 +46,13 @@ def missing_method(context: MessageContext, history: History) -> Iterable[Violat
         return ()
     if not (why := _not_implemented(asked, history)):
         return ()
-    said = f"server refused {asked.method}, which {why}, with {code} instead of -32601"
+    problem = f"server refused {asked.method}, which {why}, with {code} instead of -32601"
     at_most: Severity | None = None if history.over_http and asked.method in REMOVED else "warning"
     return (
         Violation(
             "ERR-002",
             "R-218",
-            said,
+            problem,
             pointer=context.at + "/error/code",
             related=(asked.seq,),
             at_most=at_most,
@@ -78,10 +78,12 @@ def other_version_code(context: MessageContext, history: History) -> Iterable[Vi
     named, listed = member(asked.params, "_meta", VERSION_KEY), server(history).listed
     if listed is None or not isinstance(named, str) or named in listed.versions:
         return ()
-    said = f"server refused version {shortened(named)}, which it does not list, with {code} instead of -32022"
+    problem = (
+        f"server refused version {shortened(named)}, which it does not list, with {code} instead of -32022"
+    )
     return (
         Violation(
-            "PROTO-008", "R-219", said, pointer=context.at + "/error/code", related=(asked.seq, listed.seq)
+            "PROTO-008", "R-219", problem, pointer=context.at + "/error/code", related=(asked.seq, listed.seq)
         ),
     )
 
@@ -93,22 +95,22 @@ def reserved_code(context: MessageContext, history: History) -> Iterable[Violati
         return ()
     at = context.at + "/error/code"
     if code in RETIRED:
-        said = f"server used error code {code}, which stood for {RETIRED[code]} in older revisions"
-        return (Violation("ERR-004", "R-226", said, pointer=at),)
+        problem = f"server used error code {code}, which stood for {RETIRED[code]} in older revisions"
+        return (Violation("ERR-004", "R-226", problem, pointer=at),)
     if code in MODERN_CODES:
         if code != -32020 or history.over_http:
             return ()  # `transports.headers` checks these errors.
-        said = "server used error code -32020, which is about HTTP headers, on stdio"
+        problem = "server used error code -32020, which is about HTTP headers, on stdio"
         # A warning only: a gateway may have passed it on.
-        return (Violation("ERR-003", "R-225", said, pointer=at, at_most="warning"),)
+        return (Violation("ERR-003", "R-225", problem, pointer=at, at_most="warning"),)
     if -32099 <= code <= -32020:
-        said = f"server used error code {code}, which is reserved for the specification and not defined"
-        return (Violation("ERR-003", "R-225", said, pointer=at),)
+        problem = f"server used error code {code}, which is reserved for the specification and not defined"
+        return (Violation("ERR-003", "R-225", problem, pointer=at),)
     if code >= -32019:
-        said = f"server used error code {code}, from a range that only older software may use"
-        return (Violation("ERR-005", "R-227", said, pointer=at, at_most="info"),)
-    said = f"server used error code {code}, which JSON-RPC reserves and does not define"
-    return (Violation("ERR-005", "R-227", said, pointer=at),)
+        problem = f"server used error code {code}, from a range that only older software may use"
+        return (Violation("ERR-005", "R-227", problem, pointer=at, at_most="info"),)
+    problem = f"server used error code {code}, which JSON-RPC reserves and does not define"
+    return (Violation("ERR-005", "R-227", problem, pointer=at),)
 
 
 FAMILY: Final = RuleFamily(

@@ -61,8 +61,8 @@ def _wanted_session(error: ErrorResponse) -> str:
 
 
 def _wants_session(method: str, wanted: str, at: str, request: int) -> Violation:
-    said = f'server refused {shortened(method)} because it wants a session: "{shortened(wanted)}"'
-    return Violation("STAT-009", "R-228", said, pointer=at, related=(request,), at_most="warning")
+    problem = f'server refused {shortened(method)} because it wants a session: "{shortened(wanted)}"'
+    return Violation("STAT-009", "R-228", problem, pointer=at, related=(request,), at_most="warning")
 
 
 @slotted()
@@ -98,10 +98,12 @@ def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         if lost is None or lost.method != request.method or not _distinct(lost.id, own_history):
             continue
         if _bare(lost.params) == _bare(request.params):
-            said = (
+            problem = (
                 f"client sent {shortened(request.method)} again as {spelled(lost.id)} after its stream broke"
             )
-            yield Violation("STAT-010", "R-229", said, pointer="/id", related=(lost.seq,), at_most="warning")
+            yield Violation(
+                "STAT-010", "R-229", problem, pointer="/id", related=(lost.seq,), at_most="warning"
+            )
 
 
 def _distinct(id: str | int, history: History) -> bool:

@@ -65,16 +65,18 @@ def _question(result: JSONObject, context: MessageContext, history: History) -> 
     asked, at = context.answers, context.at + "/result"
     assert asked is not None
     if asked.method not in SUPPORTED:
-        said = f"server asked for input in answer to {shortened(asked.method)}"
-        yield Violation("MRTR-001", "R-253", said, pointer=at + "/resultType", related=(asked.seq,))
+        problem = f"server asked for input in answer to {shortened(asked.method)}"
+        yield Violation("MRTR-001", "R-253", problem, pointer=at + "/resultType", related=(asked.seq,))
     if "inputRequests" not in result and "requestState" not in result:
-        said = f"server answered {asked.method} with input_required, without inputRequests and requestState"
-        yield Violation("MRTR-002", "R-254", said, pointer=at, related=(asked.seq,))
+        problem = (
+            f"server answered {asked.method} with input_required, without inputRequests and requestState"
+        )
+        yield Violation("MRTR-002", "R-254", problem, pointer=at, related=(asked.seq,))
     for key, entry in (as_object(result.get("inputRequests")) or {}).items():
         if isinstance(entry, dict) and (extra := [name for name in ("jsonrpc", "id") if name in entry]):
-            said = f"server wrapped the input request {shortened(key)} like a message, with {extra[0]}"
+            problem = f"server wrapped the input request {shortened(key)} like a message, with {extra[0]}"
             pointer = f"{at}/inputRequests{token(key)}/{extra[0]}"
-            yield Violation("MRTR-003", "R-255", said, pointer=pointer, at_most="warning")
+            yield Violation("MRTR-003", "R-255", problem, pointer=pointer, at_most="warning")
     yield from _undeclared(context, history)
 
 
@@ -89,7 +91,7 @@ def _undeclared(context: MessageContext, history: History) -> Iterator[Violation
         need = _unmet(ask, declared, stateless_of(context.candidates)[0])
         if need is None:
             continue
-        said = f"server asked for {ask.method}, but frame {asked.seq} does not declare {need.path}"
+        problem = f"server asked for {ask.method}, but frame {asked.seq} does not declare {need.path}"
         earlier = [
             seq
             for connection, seq, capabilities in rounds(history).declared
@@ -98,13 +100,13 @@ def _undeclared(context: MessageContext, history: History) -> Iterator[Violation
             and declares(capabilities, need.path)
         ]
         if earlier:
-            said += f", as frame {earlier[-1]} did"
-            yield Violation("MRTR-004", "R-256", said, pointer=ask.at, related=(asked.seq, earlier[-1]))
+            problem += f", as frame {earlier[-1]} did"
+            yield Violation("MRTR-004", "R-256", problem, pointer=ask.at, related=(asked.seq, earlier[-1]))
         else:
             part = need.path.partition(".")[0] in declared
             yield Violation(
                 *(MISSING_PART[need.condition] if part else MISSING_CAPABILITY),
-                said,
+                problem,
                 pointer=ask.at,
                 related=(asked.seq,),
             )
@@ -134,8 +136,8 @@ def misplaced(context: MessageContext, history: History) -> Iterable[Violation]:
     names = [name for name in ("inputResponses", "requestState") if name in message.params]
     if not names or any(earlier.asked.method == message.method for earlier in rounds(history).latest):
         return ()  # If a result did ask for it, that was the server's fault.
-    said = f"client sent {message.method} with {names[0]}"
-    return (Violation("MRTR-009", "R-261", said, pointer=f"{context.at}/params/{names[0]}"),)
+    problem = f"client sent {message.method} with {names[0]}"
+    return (Violation("MRTR-009", "R-261", problem, pointer=f"{context.at}/params/{names[0]}"),)
 
 
 def retry(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -162,21 +164,21 @@ def _with_state(
     if continued:
         yield from _check_retry(request, params, continued, context)
     elif same:
-        said = (
+        problem = (
             f"client sent the requestState of frame {same[-1].seq} with another request than it was given for"
         )
-        yield Violation("MRTR-009", "R-261", said, pointer=at, related=(same[-1].seq,))
+        yield Violation("MRTR-009", "R-261", problem, pointer=at, related=(same[-1].seq,))
     elif unseen:
         return  # The result that gave the state may not have been recorded.
     elif repeated := known.repeated(request, context.frame.connection):
         last = repeated[-1]
         if all(earlier.state is None for earlier in repeated):
-            said = f"client sent a requestState, although frame {last.seq} gave none"
+            problem = f"client sent a requestState, although frame {last.seq} gave none"
         elif all(earlier.state is not None for earlier in repeated):
-            said = f"client sent another requestState than frame {last.seq} gave"
+            problem = f"client sent another requestState than frame {last.seq} gave"
         else:
             return
-        yield Violation("MRTR-006", "R-258", said, pointer=at, related=(last.seq,))
+        yield Violation("MRTR-006", "R-258", problem, pointer=at, related=(last.seq,))
 
 
 def _without_state(
@@ -188,26 +190,26 @@ def _without_state(
     if stateless := [earlier for earlier in fitting if earlier.state is None]:
         yield from _check_retry(request, params, stateless, context)
     elif fitting:
-        said = f"client left out the requestState that frame {fitting[-1].seq} gave"
-        yield Violation("MRTR-006", "R-258", said, pointer=at, related=(fitting[-1].seq,))
+        problem = f"client left out the requestState that frame {fitting[-1].seq} gave"
+        yield Violation("MRTR-006", "R-258", problem, pointer=at, related=(fitting[-1].seq,))
     elif not any(earlier.concerns(request) for earlier in known.latest):
         others = [earlier for earlier in known.latest if given.keys() & earlier.wanted.keys()]
         if others:
-            said = (
+            problem = (
                 f"client sent {request.method} with the input that frame {others[-1].seq} asked for elsewhere"
             )
             yield Violation(
                 "MRTR-009",
                 "R-261",
-                said,
+                problem,
                 pointer=at + "/inputResponses",
                 related=(others[-1].seq,),
                 at_most="warning",
             )
         elif not history.over_http and not history.blind:
             # Over HTTP another instance of the server may have asked for it.
-            said = f"client sent {request.method} with inputResponses that no result asked for"
-            yield Violation("MRTR-009", "R-261", said, pointer=at + "/inputResponses", at_most="info")
+            problem = f"client sent {request.method} with inputResponses that no result asked for"
+            yield Violation("MRTR-009", "R-261", problem, pointer=at + "/inputResponses", at_most="info")
 
 
 def _check_retry(
@@ -217,26 +219,26 @@ def _check_retry(
     last, at = earlier[-1], context.at
     given = as_object(params.get("inputResponses", {}))
     if newer := _outdated(given or {}, earlier):
-        said = f"client sent the requestState of frame {last.seq} with the input for frame {newer.seq}"
+        problem = f"client sent the requestState of frame {last.seq} with the input for frame {newer.seq}"
         yield Violation(
-            "MRTR-006", "R-258", said, pointer=at + "/params/requestState", related=(last.seq, newer.seq)
+            "MRTR-006", "R-258", problem, pointer=at + "/params/requestState", related=(last.seq, newer.seq)
         )
         return
     if all(one.asked.id == request.id for one in earlier):
-        said = f"client retried the request in frame {last.asked.seq} under the same id"
-        yield Violation("MRTR-005", "R-257", said, pointer=at + "/id", related=(last.asked.seq,))
+        problem = f"client retried the request in frame {last.asked.seq} under the same id"
+        yield Violation("MRTR-005", "R-257", problem, pointer=at + "/id", related=(last.asked.seq,))
     if all(bare(one.asked.params) != bare(params) for one in earlier):
-        said = f"client retried the request in frame {last.asked.seq} with other parameters"
-        yield Violation("MRTR-010", "R-262", said, pointer=at + "/params", related=(last.asked.seq,))
+        problem = f"client retried the request in frame {last.asked.seq} with other parameters"
+        yield Violation("MRTR-010", "R-262", problem, pointer=at + "/params", related=(last.asked.seq,))
     if given is None:
         return  # It is not an object: MRTR-008 reports it.
     if all(one.wanted.keys() - given.keys() for one in earlier):
         missing = next(iter(one for one in last.wanted if one not in given))
-        said = f"client did not answer the input request {shortened(missing)} of frame {last.seq}"
+        problem = f"client did not answer the input request {shortened(missing)} of frame {last.seq}"
         yield Violation(
             "MRTR-007",
             "R-259",
-            said,
+            problem,
             pointer=at + "/params/inputResponses",
             related=(last.seq,),
             at_most="warning",
@@ -262,15 +264,20 @@ def _answers(given: JSONObject, earlier: list[Round], at: str) -> Iterator[Viola
         wanted = {one.wanted.get(key) for one in earlier}
         before = any(key in one.wanted_before for one in earlier)
         if wanted == {None} and not before:
-            said = f"client answered {shortened(key)}, which frame {earlier[-1].seq} did not ask for"
+            problem = f"client answered {shortened(key)}, which frame {earlier[-1].seq} did not ask for"
             yield Violation(
-                "MRTR-007", "R-259", said, pointer=at + token(key), related=(earlier[-1].seq,), at_most="info"
+                "MRTR-007",
+                "R-259",
+                problem,
+                pointer=at + token(key),
+                related=(earlier[-1].seq,),
+                at_most="info",
             )
         shown = _method_shown_by(value)
         if shown and wanted != {None} and shown not in wanted:
             asked_for = " or ".join(sorted(str(method) for method in wanted if method))
-            said = f"client answered {shortened(key)} with a result of {shown}; it was {asked_for}"
-            yield Violation("MRTR-008", "R-260", said, pointer=at + token(key), related=(earlier[-1].seq,))
+            problem = f"client answered {shortened(key)} with a result of {shown}; it was {asked_for}"
+            yield Violation("MRTR-008", "R-260", problem, pointer=at + token(key), related=(earlier[-1].seq,))
 
 
 def _method_shown_by(value: "JSON") -> str:

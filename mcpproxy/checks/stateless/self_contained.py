@@ -80,8 +80,8 @@ def request(context: MessageContext, history: History) -> Iterable[Violation]:
 def incomplete_request(message: Request, context: MessageContext) -> Iterator[Violation]:
     """Report a request without its protocol version or the client's capabilities (STAT-001)."""
     if lacks := missing_meta(message.params):
-        said = f"client sent {shortened(message.method)} without {lacks} in _meta"
-        yield Violation("STAT-001", "R-210", said, pointer=context.at + "/params/_meta")
+        problem = f"client sent {shortened(message.method)} without {lacks} in _meta"
+        yield Violation("STAT-001", "R-210", problem, pointer=context.at + "/params/_meta")
 
 
 def anonymous_client(message: Request, context: MessageContext, history: History) -> Iterator[Violation]:
@@ -92,9 +92,9 @@ def anonymous_client(message: Request, context: MessageContext, history: History
     """
     known = server(history).client
     if known.first and not known.left_out and not says(message.params, CLIENT_INFO_KEY):
-        said = f"client left out {CLIENT_INFO_KEY}, which it sent in frame {known.first}"
+        problem = f"client left out {CLIENT_INFO_KEY}, which it sent in frame {known.first}"
         at = context.at + "/params/_meta"
-        yield Violation("STAT-003", "R-212", said, pointer=at, related=(known.first,), at_most="info")
+        yield Violation("STAT-003", "R-212", problem, pointer=at, related=(known.first,), at_most="info")
 
 
 def elicitation_modes(declared: JSONObject, context: MessageContext) -> Iterator[Violation]:
@@ -102,8 +102,8 @@ def elicitation_modes(declared: JSONObject, context: MessageContext) -> Iterator
     modes = as_object(declared.get("elicitation"))
     if modes and "form" not in modes and "url" not in modes:
         at = context.at + "/params/_meta/io.modelcontextprotocol~1clientCapabilities/elicitation"
-        said = "client declared elicitation with members, but neither the form nor the url mode"
-        yield Violation("PROTO-009", "R-052", said, pointer=at)
+        problem = "client declared elicitation with members, but neither the form nor the url mode"
+        yield Violation("PROTO-009", "R-052", problem, pointer=at)
 
 
 def remember_request(context: MessageContext, history: History) -> None:
@@ -162,14 +162,19 @@ def incomplete_accepted(context: MessageContext, asked: SentRequest, history: Hi
     if isinstance(message, Response):
         # A result with a type shows that the request was not served as one of the other era.
         served = isinstance(member(message.result, "resultType"), str)
-        said, at = f"server served {shortened(asked.method)}, although the request lacks {lacks}", "/result"
+        problem, at = (
+            f"server served {shortened(asked.method)}, although the request lacks {lacks}",
+            "/result",
+        )
     else:
         code = _code(message)
         served = code in OTHER_REFUSALS and server(history).modern > 0
-        said = f"server refused {shortened(asked.method)}, which lacks {lacks}, with {code} instead of -32602"
+        problem = (
+            f"server refused {shortened(asked.method)}, which lacks {lacks}, with {code} instead of -32602"
+        )
         at = "/error/code"
     if served:
-        yield Violation("STAT-002", "R-211", said, pointer=context.at + at, related=(asked.seq,))
+        yield Violation("STAT-002", "R-211", problem, pointer=context.at + at, related=(asked.seq,))
 
 
 def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -181,8 +186,12 @@ def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame
         return
     for message in singles(frame)[0]:
         if isinstance(message, ErrorResponse) and _code(message) == -32602:
-            said = f"server refused a request that lacks {lacks} with status {exchange.status} instead of 400"
-            yield Violation("STAT-002", "R-211", said, pointer="/error/code", related=(exchange.request.seq,))
+            problem = (
+                f"server refused a request that lacks {lacks} with status {exchange.status} instead of 400"
+            )
+            yield Violation(
+                "STAT-002", "R-211", problem, pointer="/error/code", related=(exchange.request.seq,)
+            )
 
 
 def anonymous_server(context: MessageContext, history: History) -> tuple[Violation, ...]:
@@ -193,9 +202,9 @@ def anonymous_server(context: MessageContext, history: History) -> tuple[Violati
     known = server(history).name
     if not known.first or known.left_out or says(result, SERVER_INFO_KEY):
         return ()
-    said = f"server left out {SERVER_INFO_KEY}, which it sent in frame {known.first}"
+    problem = f"server left out {SERVER_INFO_KEY}, which it sent in frame {known.first}"
     at = context.at + "/result/_meta"
-    return (Violation("STAT-003", "R-212", said, pointer=at, related=(known.first,), at_most="info"),)
+    return (Violation("STAT-003", "R-212", problem, pointer=at, related=(known.first,), at_most="info"),)
 
 
 def result_type(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -214,14 +223,16 @@ def _result_type(
         return  # A server of the other era does not know the member.
     if not isinstance(given, str):
         fault = f"a resultType that is {kind(given)}" if "resultType" in result else "no resultType"
-        said = f"server answered {shortened(asked.method)} with {fault}"
-        yield Violation("STAT-004", "R-213", said, pointer=at, related=(asked.seq,))
+        problem = f"server answered {shortened(asked.method)} with {fault}"
+        yield Violation("STAT-004", "R-213", problem, pointer=at, related=(asked.seq,))
         return
     declared = member(asked.params, "_meta", CAPABILITIES_KEY)
     if given == "task" or member(declared, "extensions") or member(declared, "experimental"):
         return  # An extension may define it. `tasks_extension` checks tasks.
-    said = f'server answered {shortened(asked.method)} with the resultType "{shortened(given)}", which the '
-    yield Violation("STAT-005", "R-214", said + "client cannot know", pointer=at, related=(asked.seq,))
+    problem = (
+        f'server answered {shortened(asked.method)} with the resultType "{shortened(given)}", which the '
+    )
+    yield Violation("STAT-005", "R-214", problem + "client cannot know", pointer=at, related=(asked.seq,))
 
 
 # Removed methods
@@ -234,11 +245,11 @@ def removed_method(context: MessageContext, history: History) -> Iterable[Violat
     named = member(message.params, "_meta", VERSION_KEY)
     if not isinstance(named, str) or named not in STATELESS:
         return ()
-    said = f"client sent {message.method} in {named}, which does not have it any more"
+    problem = f"client sent {message.method} in {named}, which does not have it any more"
     # An initialize with this version may come from a client that speaks both eras.
     at_most: Severity | None = "info" if message.method == "initialize" else None
     at = context.at + "/method"
-    return (Violation("STAT-008", "R-217", said, pointer=at, candidates=(named,), at_most=at_most),)
+    return (Violation("STAT-008", "R-217", problem, pointer=at, candidates=(named,), at_most=at_most),)
 
 
 def _code(error: object) -> "JSON":

@@ -125,8 +125,8 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
     if exchange.streams or not exchange.succeeded or [r.method for r in exchange.requests] != [LISTEN]:
         return
     if any(isinstance(message, Response) for message in singles(frame)[0]):
-        said = "server answered subscriptions/listen with a JSON body instead of an event stream"
-        yield Violation("SUB-002", "R-244", said, pointer=None, related=(exchange.request.seq,))
+        problem = "server answered subscriptions/listen with a JSON body instead of an event stream"
+        yield Violation("SUB-002", "R-244", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def unacknowledged(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -136,8 +136,8 @@ def unacknowledged(context: MessageContext, history: History) -> Iterable[Violat
         return ()
     message = context.message
     assert isinstance(message, Notification)
-    said = f"server sent {message.method} on {_name(found)} before acknowledging it"
-    return (_of(found, ("SUB-003", "R-245"), said, context.at + "/method"),)
+    problem = f"server sent {message.method} on {_name(found)} before acknowledging it"
+    return (_of(found, ("SUB-003", "R-245"), problem, context.at + "/method"),)
 
 
 def closing_response(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -148,12 +148,12 @@ def closing_response(context: MessageContext, history: History) -> Iterator[Viol
     if found is None or found.asked is not asked or (context.frame.exchange and not context.frame.event):
         return  # Over HTTP, an answer without a stream is not a subscription: SUB-002 reports it.
     if not found.begun:
-        said = f"server closed {_name(found)} without having acknowledged it"
-        yield _of(found, ("SUB-003", "R-245"), said, context.at)
+        problem = f"server closed {_name(found)} without having acknowledged it"
+        yield _of(found, ("SUB-003", "R-245"), problem, context.at)
     given = member(message.result, "_meta", ID_KEY)
     if request_id(given) is not None and not _same(given, found.asked.id):
-        said = f"server closed {_name(found)} under the id {_spelled(given)}"
-        yield _of(found, ("SUB-006", "R-248"), said, context.at + "/result/_meta" + token(ID_KEY))
+        problem = f"server closed {_name(found)} under the id {_spelled(given)}"
+        yield _of(found, ("SUB-006", "R-248"), problem, context.at + "/result/_meta" + token(ID_KEY))
 
 
 def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Violation]:
@@ -170,11 +170,11 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
             continue
         waited = event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
         if waited and asked.seq < history.client.last_answered_seq:
-            said = f"server never acknowledged {_name(found)}, but answered later requests"
+            problem = f"server never acknowledged {_name(found)}, but answered later requests"
             yield Violation(
                 "SUB-003",
                 "R-245",
-                said,
+                problem,
                 pointer=None,
                 related=(),
                 blame=SERVER,
@@ -194,14 +194,14 @@ def filter_beyond_request(context: MessageContext, history: History) -> Iterator
     pointer = context.at + "/params/notifications/"
     for name in WANTED_BY.values():
         if name not in LISTED and acknowledged.get(name) is True and wanted.get(name) in (None, False):
-            said = f"server acknowledged {name}, which {_name(found)} did not ask for"
-            yield _of(found, ("SUB-004", "R-246"), said, pointer + name)
+            problem = f"server acknowledged {name}, which {_name(found)} did not ask for"
+            yield _of(found, ("SUB-004", "R-246"), problem, pointer + name)
     for name in LISTED:
         asked_for = {_plain(item) for item in _texts(wanted.get(name))}
         for item in _texts(acknowledged.get(name)):
             if _plain(item) not in asked_for:
-                said = f"server acknowledged {shortened(item)}, which {_name(found)} did not ask for"
-                yield _of(found, ("SUB-004", "R-246"), said, pointer + name)
+                problem = f"server acknowledged {shortened(item)}, which {_name(found)} did not ask for"
+                yield _of(found, ("SUB-004", "R-246"), problem, pointer + name)
                 break
 
 
@@ -216,11 +216,11 @@ def unwanted(context: MessageContext, history: History) -> Iterator[Violation]:
         return
     name = WANTED_BY[message.method]
     if found.wanted.get(name) in (None, False, []):
-        said = f"server sent {message.method} on {_name(found)}, which did not ask for it"
-        yield _of(found, ("SUB-005", "R-247"), said, context.at + "/method")
+        problem = f"server sent {message.method} on {_name(found)}, which did not ask for it"
+        yield _of(found, ("SUB-005", "R-247"), problem, context.at + "/method")
     elif found.acknowledged is not None and found.acknowledged.get(name) in (None, False, []):
-        said = f"server sent {message.method} on {_name(found)}, but did not acknowledge it there"
-        yield _of(found, ("SUB-005", "R-247"), said, context.at + "/method", at_most="warning")
+        problem = f"server sent {message.method} on {_name(found)}, but did not acknowledge it there"
+        yield _of(found, ("SUB-005", "R-247"), problem, context.at + "/method", at_most="warning")
 
 
 def subscription_id(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -240,12 +240,12 @@ def subscription_id(context: MessageContext, history: History) -> Iterable[Viola
     sent = f"server sent {message.method}"
     meant = found or known.retyped(given)
     if given is None:
-        said = f"{sent} without the id of its subscription"
+        problem = f"{sent} without the id of its subscription"
     elif meant is not None:
-        said = f"{sent} under the id {_spelled(given)}; the subscription has {spelled(meant.asked.id)}"
+        problem = f"{sent} under the id {_spelled(given)}; the subscription has {spelled(meant.asked.id)}"
     else:
-        said = f"{sent} under the id {_spelled(given)}, which no subscription has"
-    return (_of(meant, ("SUB-006", "R-248"), said, pointer),)
+        problem = f"{sent} under the id {_spelled(given)}, which no subscription has"
+    return (_of(meant, ("SUB-006", "R-248"), problem, pointer),)
 
 
 def off_subscription(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -257,8 +257,8 @@ def off_subscription(context: MessageContext, history: History) -> Iterable[Viol
         return ()  # It may be a server of the other era, which notifies every client.
     message = context.message
     assert isinstance(message, Notification)
-    said = f"server sent {message.method} outside of any subscription"
-    return (Violation("SUB-007", "R-249", said, pointer=context.at + "/method"),)
+    problem = f"server sent {message.method} outside of any subscription"
+    return (Violation("SUB-007", "R-249", problem, pointer=context.at + "/method"),)
 
 
 def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
@@ -271,8 +271,8 @@ def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
         return
     for message in singles(frame)[0]:
         if isinstance(message, Notification) and message.method in WANTED_BY:
-            said = f"server sent {message.method} on the stream of {shortened(method)}"
-            yield Violation("SUB-007", "R-249", said, pointer="/method", related=(exchange.request.seq,))
+            problem = f"server sent {message.method} on the stream of {shortened(method)}"
+            yield Violation("SUB-007", "R-249", problem, pointer="/method", related=(exchange.request.seq,))
 
 
 def request_scoped(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -298,8 +298,8 @@ def request_scoped(context: MessageContext, history: History) -> Iterable[Violat
     ):
         return ()  # About the subscription itself: unusual, but the specification does not forbid it.
     where = _name(found) if found is not None else "a subscription"
-    said = f"server sent {message.method} on {where}"
-    return (_of(found, ("SUB-008", "R-250"), said, context.at + "/method"),)
+    problem = f"server sent {message.method} on {where}"
+    return (_of(found, ("SUB-008", "R-250"), problem, context.at + "/method"),)
 
 
 def after_the_end(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -317,10 +317,15 @@ def after_the_end(context: MessageContext, history: History) -> Iterable[Violati
         ended, when = found.asked.seq, f"{since_ns / 1e9:.0f} s after the client had cancelled it"
     else:
         return ()
-    said = f"server sent {message.method} on {_name(found)} {when}"
+    problem = f"server sent {message.method} on {_name(found)} {when}"
     return (
         Violation(
-            "SUB-010", "R-252", said, pointer=context.at, related=(ended,), candidates=found.asked.candidates
+            "SUB-010",
+            "R-252",
+            problem,
+            pointer=context.at,
+            related=(ended,),
+            candidates=found.asked.candidates,
         ),
     )
 
@@ -331,16 +336,16 @@ def after_the_end(context: MessageContext, history: History) -> Iterable[Violati
 def _of(
     found: Subscription | None,
     rule: tuple[str, str],
-    said: str,
+    problem: str,
     pointer: str,
     at_most: Severity | None = None,
 ) -> Violation:
     """A violation in a message of this subscription, judged by the revision that the subscription names."""
     if found is None:
-        return Violation(*rule, said, pointer=pointer, at_most=at_most)
+        return Violation(*rule, problem, pointer=pointer, at_most=at_most)
     return Violation(
         *rule,
-        said,
+        problem,
         pointer=pointer,
         related=(found.asked.seq,),
         at_most=at_most,

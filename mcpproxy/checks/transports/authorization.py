@@ -50,9 +50,9 @@ def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         return
     expires, now = _expiry(token), _date(exchange.response_fields.get("date") or "")
     if expires is not None and now is not None and expires < now:
-        said = f"server accepted a token that had expired {now - expires:.0f} s before"
+        problem = f"server accepted a token that had expired {now - expires:.0f} s before"
         yield Violation(
-            "AUTH-001", "R-099", said, pointer=None, related=(exchange.request.seq,), at_most="warning"
+            "AUTH-001", "R-099", problem, pointer=None, related=(exchange.request.seq,), at_most="warning"
         )
 
 
@@ -64,8 +64,8 @@ def invalid_token_status(exchange: HttpExchange, history: HttpHistory, frame: Fr
         _bearer(exchange.response_fields)
         and _parameters(exchange.response_fields).get("error") == "invalid_token"
     ):
-        said = f"server refused a token as invalid with status {exchange.status} instead of 401"
-        yield Violation("AUTH-001", "R-099", said, pointer=None, related=(exchange.request.seq,))
+        problem = f"server refused a token as invalid with status {exchange.status} instead of 401"
+        yield Violation("AUTH-001", "R-099", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def _expiry(token: str) -> float | None:
@@ -120,11 +120,11 @@ def undiscoverable(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         return  # A client tries the address at the root last, so only that one shows that there is none.
     for head in history.challenges:
         if _resource_metadata(Fields(head.headers)) is None:
-            said = "server refused with 401 without resource_metadata, and has no well-known metadata"
+            problem = "server refused with 401 without resource_metadata, and has no well-known metadata"
             yield Violation(
                 "AUTH-002",
                 "R-100",
-                said,
+                problem,
                 pointer=None,
                 related=(head.seq,),
                 at_most="warning",
@@ -183,8 +183,8 @@ def dropped_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     if session.stateless:  # A stateless exchange belongs to the client of its connection.
         first = history.authorized.get(exchange.request.connection)
     if first is not None and exchange.method != "OPTIONS":
-        said = "client left the token out of a request, after sending it with an earlier one"
-        yield Violation("AUTH-003", "R-101", said, pointer=None, related=(first,), at_most="warning")
+        problem = "client left the token out of a request, after sending it with an earlier one"
+        yield Violation("AUTH-003", "R-101", problem, pointer=None, related=(first,), at_most="warning")
 
 
 def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -197,8 +197,8 @@ def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     _, token = credential(exchange.fields.get("authorization") or "")
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name.lower() == "access_token" or (token and facts(value) == facts(token)):
-            said = f"client put a token into the query of its request, as parameter {name[:40]}"
-            yield Violation("AUTH-004", "R-102", said)
+            problem = f"client put a token into the query of its request, as parameter {name[:40]}"
+            yield Violation("AUTH-004", "R-102", problem)
             return
 
 
@@ -218,11 +218,11 @@ def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Fra
         lacking = missing[0]
     else:
         return
-    said = f"server refused a token with 403, but without {lacking} in WWW-Authenticate"
+    problem = f"server refused a token with 403, but without {lacking} in WWW-Authenticate"
     yield Violation(
         "AUTH-005",
         "R-103",
-        said,
+        problem,
         pointer=None,
         related=(exchange.request.seq,),
         candidates=_spoken(exchange)[0],
@@ -236,14 +236,14 @@ def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Fram
     candidates, _ = _spoken(exchange)
     scope = _parameters(exchange.response_fields).get("scope")
     if scope is None:
-        said = "server named no scope in its challenge"
+        problem = "server named no scope in its challenge"
     elif "offline_access" in scope.split() and set(candidates) <= OFFLINE_ACCESS_BY_CLIENT:
-        said = "server asked for offline_access, which only the client may choose"
+        problem = "server asked for offline_access, which only the client may choose"
     else:
         return
     related = (exchange.request.seq,)
     yield Violation(
-        "AUTH-006", "R-104", said, pointer=None, related=related, at_most="info", candidates=candidates
+        "AUTH-006", "R-104", problem, pointer=None, related=related, at_most="info", candidates=candidates
     )
 
 
@@ -258,9 +258,9 @@ def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         return
     servers = document.get("authorization_servers")
     if not isinstance(servers, list) or not servers:
-        said = "server published resource metadata that names no authorization server"
+        problem = "server published resource metadata that names no authorization server"
         yield Violation(
-            "AUTH-007", "R-105", said, pointer="/authorization_servers", candidates=since("2025-06-18")
+            "AUTH-007", "R-105", problem, pointer="/authorization_servers", candidates=since("2025-06-18")
         )
 
 

@@ -59,8 +59,8 @@ def other_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
     """Report a message that was not sent as one POST (HTTP-004)."""
     if exchange.method != "POST":
         if any("jsonrpc" in message.value for message in exchange.messages):
-            said = f"client sent a message with {shortened(exchange.method)} instead of POST"
-            yield Violation("HTTP-004", "R-065", said)
+            problem = f"client sent a message with {shortened(exchange.method)} instead of POST"
+            yield Violation("HTTP-004", "R-065", problem)
     elif exchange.several:
         yield Violation("HTTP-004", "R-065", "client put several messages into one POST, one after the other")
 
@@ -74,9 +74,9 @@ def post_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
     missing = [type_ for type_ in (JSON_TYPE, SSE_TYPE) if type_ not in listed]
     if missing:
         found = f'has Accept "{shortened(", ".join(values))}"' if values else "has no Accept"
-        said = f"client sent a POST that {found}; it must list {' and '.join(missing)}"
+        problem = f"client sent a POST that {found}; it must list {' and '.join(missing)}"
         covered = all(type_ in listed or _ranges(type_) & listed for type_ in missing)
-        yield Violation("HTTP-005", "R-066", said, at_most="warning" if covered else None)
+        yield Violation("HTTP-005", "R-066", problem, at_most="warning" if covered else None)
 
 
 COMMON_ACCEPT: Final = frozenset(
@@ -96,8 +96,10 @@ def get_accept(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
         return  # It may be a client of HTTP+SSE, or not an MCP client.
     listed = accepted(exchange.fields)
     if SSE_TYPE not in listed:
-        said = "client sent a GET whose Accept does not list text/event-stream"
-        yield Violation("HTTP-006", "R-067", said, at_most="warning" if _ranges(SSE_TYPE) & listed else None)
+        problem = "client sent a GET whose Accept does not list text/event-stream"
+        yield Violation(
+            "HTTP-006", "R-067", problem, at_most="warning" if _ranges(SSE_TYPE) & listed else None
+        )
 
 
 def accepted(fields: Fields) -> set[str]:
@@ -133,13 +135,13 @@ def answer_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         return
     media_type = exchange.response_fields.media_type
     if exchange.status in (202, 204, 205):
-        said = f"server answered a request with {exchange.status}, a status without an answer"
+        problem = f"server answered a request with {exchange.status}, a status without an answer"
     elif media_type not in (JSON_TYPE, SSE_TYPE):
         sent = shortened(media_type) if media_type else "no Content-Type"
-        said = f"server answered a request with {sent}; it must be application/json or text/event-stream"
+        problem = f"server answered a request with {sent}; it must be application/json or text/event-stream"
     else:
         return
-    yield Violation("HTTP-010", "R-071", said, related=(exchange.request.seq,))
+    yield Violation("HTTP-010", "R-071", problem, related=(exchange.request.seq,))
 
 
 def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -151,18 +153,18 @@ def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
     messages, _ = singles(frame)
     error = next((m for m in messages if isinstance(m, ErrorResponse) and "jsonrpc" in m.value), None)
     if error is not None and error.id is not ABSENT and error.id is not None:
-        said = f"server refused {what} with an error that has an id ({spelled(error.id)})"
-        yield Violation("HTTP-009", "R-070", said, pointer="/id", related=related)
+        problem = f"server refused {what} with an error that has an id ({spelled(error.id)})"
+        yield Violation("HTTP-009", "R-070", problem, pointer="/id", related=related)
     elif error is not None and exchange.succeeded:
-        said = f"server refused {what}, but with the success status {exchange.status}"
-        yield Violation("HTTP-009", "R-070", said, pointer="/error", related=related)
+        problem = f"server refused {what}, but with the success status {exchange.status}"
+        yield Violation("HTTP-009", "R-070", problem, pointer="/error", related=related)
     elif not exchange.succeeded:
         return
     elif any(isinstance(m, Response) for m in messages) and isinstance(exchange.messages[0], Notification):
         yield Violation("RPC-015", "R-017", f"server answered {what}", pointer="", related=related)
     elif frame.raw:
-        said = f"server sent a body in answer to {what}; the answer is 202 without a body"
-        yield Violation("HTTP-008", "R-069", said, pointer=None, related=related)
+        problem = f"server sent a body in answer to {what}; the answer is 202 without a body"
+        yield Violation("HTTP-008", "R-069", problem, pointer=None, related=related)
 
 
 def notification_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -174,9 +176,9 @@ def notification_status(exchange: HttpExchange, history: HttpHistory, frame: Fra
     if head is None or not exchange.only_notifies or not exchange.succeeded or head.status == 202:
         return
     if exchange.reported.isdisjoint(("HTTP-008", "HTTP-009", "RPC-015")):
-        said = f"server answered {_posted(exchange)} with {head.status} instead of 202"
+        problem = f"server answered {_posted(exchange)} with {head.status} instead of 202"
         yield Violation(
-            "HTTP-008", "R-069", said, pointer=None, related=(exchange.request.seq,), frame=head.seq
+            "HTTP-008", "R-069", problem, pointer=None, related=(exchange.request.seq,), frame=head.seq
         )
 
 
@@ -203,20 +205,20 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         return
     if isinstance(message, Request | Notification):
         what = "a request of its own" if isinstance(message, Request) else "a notification"
-        said = f"server answered a request with {what} ({shortened(message.method)}) as application/json"
-        yield Violation("HTTP-011", "R-072", said, pointer="/method", related=related)
+        problem = f"server answered a request with {what} ({shortened(message.method)}) as application/json"
+        yield Violation("HTTP-011", "R-072", problem, pointer="/method", related=related)
     elif isinstance(message, ErrorResponse) and (message.id is ABSENT or message.id is None):
         if "id" not in message.value or message.value["id"] is None:
             null = "id" in message.value
-            said = f"server answered a request with an error that has {'a null id' if null else 'no id'}"
+            problem = f"server answered a request with an error that has {'a null id' if null else 'no id'}"
             yield Violation(
-                "RPC-012", "R-014", said, pointer="", related=related, at_most="info" if null else None
+                "RPC-012", "R-014", problem, pointer="", related=related, at_most="info" if null else None
             )
     elif isinstance(message.id, int | str) and message.id not in asked:
         session = exchange.session
         if session and session.asked_for(message.id):
-            said = f"server answered this request with the response to another, {spelled(message.id)}"
-            yield Violation("HTTP-011", "R-072", said, pointer="/id", related=related)
+            problem = f"server answered this request with the response to another, {spelled(message.id)}"
+            yield Violation("HTTP-011", "R-072", problem, pointer="/id", related=related)
 
 
 def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -226,9 +228,9 @@ def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
         return
     reported_elsewhere = "HTTP-010" in exchange.reported or exchange.initialize is not None
     if exchange.response_fields.media_type == JSON_TYPE and not reported_elsewhere:
-        said = "server answered a request with an empty body"
+        problem = "server answered a request with an empty body"
         yield Violation(
-            "HTTP-011", "R-072", said, pointer=None, related=(exchange.request.seq,), frame=head.seq
+            "HTTP-011", "R-072", problem, pointer=None, related=(exchange.request.seq,), frame=head.seq
         )
 
 
@@ -238,11 +240,11 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
     if initialize is None or not exchange.succeeded or exchange.cut or "HTTP-010" in exchange.reported:
         return
     if exchange.unanswered and not exchange.named_events and not _unreadable(exchange):
-        said = f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
+        problem = f"server ended its answer without the response to initialize ({spelled(initialize.id)})"
         yield Violation(
             "SEQ-001",
             "R-032",
-            said,
+            problem,
             pointer=None,
             related=(),
             frame=exchange.body.seq if exchange.body else None,
@@ -258,8 +260,10 @@ def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
     if exchange.succeeded and not exchange.streams and SSE_TYPE in accepted(exchange.fields):
         found = exchange.response_fields.media_type
         sent = shortened(found) if found else "no Content-Type"
-        said = f"server answered a GET for an event stream with {exchange.status} and {sent}; 405 refuses it"
-        yield Violation("HTTP-016", "R-077", said, pointer=None, related=(exchange.request.seq,))
+        problem = (
+            f"server answered a GET for an event stream with {exchange.status} and {sent}; 405 refuses it"
+        )
+        yield Violation("HTTP-016", "R-077", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def retired_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -268,11 +272,11 @@ def retired_method(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     if shown is None or history.blind or exchange.status in (401, 403, 404, 405, 429):
         return
     if exchange.status < 500:
-        said = f"server answered {exchange.method} with {exchange.status}; its revisions only have POST"
+        problem = f"server answered {exchange.method} with {exchange.status}; its revisions only have POST"
         yield Violation(
             "HTTP-020",
             "R-240",
-            said,
+            problem,
             pointer=None,
             related=(shown, exchange.request.seq),
             candidates=("2026-07-28",),
@@ -290,12 +294,12 @@ def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         return
     scheme, _, host = origin.lower().partition("://")
     if scheme in ("http", "https") and not _loopback(host) and _loopback(exchange.fields.get("host") or ""):
-        said = f"server on this machine served a page of another site ({shortened(origin)})"
+        problem = f"server on this machine served a page of another site ({shortened(origin)})"
         seq = exchange.response.seq if exchange.response else None
         yield Violation(
             "HTTP-019",
             "R-087",
-            said,
+            problem,
             pointer=None,
             related=(exchange.request.seq,),
             at_most="warning",
@@ -344,8 +348,10 @@ def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
     streams = {id(session) for session in history.posting.values()}
     if len(streams) == 1:
         uri = next(reversed(history.posting))
-        said = f"client posted to {shortened(exchange.request.target)}; the server asked for {shortened(uri)}"
-        yield Violation("HTTP-002", "R-063", said, blame="client", candidates=("2024-11-05",))
+        problem = (
+            f"client posted to {shortened(exchange.request.target)}; the server asked for {shortened(uri)}"
+        )
+        yield Violation("HTTP-002", "R-063", problem, blame="client", candidates=("2024-11-05",))
 
 
 def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:

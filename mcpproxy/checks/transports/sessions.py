@@ -56,8 +56,8 @@ def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         if not session.late:
             yield Violation("PROTO-010", "R-088", "server issued a session id after initialize was answered")
     elif head.status >= 300:
-        said = f"server issued a session id although it refused initialize with {head.status}"
-        yield Violation("PROTO-010", "R-088", said)
+        problem = f"server issued a session id although it refused initialize with {head.status}"
+        yield Violation("PROTO-010", "R-088", problem)
 
 
 def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -80,28 +80,28 @@ def unfit_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) 
         yield Violation("PROTO-010", "R-089", "server issued an empty session id")
         return
     if not known.visible:
-        said = "server issued a session id with characters other than visible ASCII"
-        yield Violation("PROTO-010", "R-089", said)
+        problem = "server issued a session id with characters other than visible ASCII"
+        yield Violation("PROTO-010", "R-089", problem)
     before = history.sessions.get(issued)
     if before is not None and before is not session:
         yield Violation("PROTO-010", "R-090", "server issued a session id that it has issued before")
     elif known.length < GUESSABLE:
-        said = f"server issued a session id of {known.length} bytes, which is easy to guess"
-        yield Violation("PROTO-010", "R-090", said)
+        problem = f"server issued a session id of {known.length} bytes, which is easy to guess"
+        yield Violation("PROTO-010", "R-090", problem)
 
 
 def missing_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a request without the session id (PROTO-010)."""
     if _lacks_id(exchange):
-        said = f"client sent a {shortened(exchange.method)} without the session id that it was given"
-        yield Violation("PROTO-010", "R-091", said)
+        problem = f"client sent a {shortened(exchange.method)} without the session id that it was given"
+        yield Violation("PROTO-010", "R-091", problem)
 
 
 def missing_id_refused(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report a missing session id that was refused with a status other than 400 (PROTO-010)."""
     if _lacks_id(exchange) and 400 <= exchange.status < 500 and exchange.status not in OTHER_REASONS:
-        said = f"server refused a request without session id with {exchange.status} instead of 400"
-        yield Violation("PROTO-010", "R-092", said, pointer=None, related=(exchange.request.seq,))
+        problem = f"server refused a request without session id with {exchange.status} instead of 400"
+        yield Violation("PROTO-010", "R-092", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def _lacks_id(exchange: HttpExchange) -> bool:
@@ -124,9 +124,15 @@ def invented_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         return
     own = history.by_connection.get(exchange.request.connection)
     if own is not None and own.id is not None and own.ended_seq is None and session.ended_seq is None:
-        said = "client sent a session id that is not the one it was given"
+        problem = "client sent a session id that is not the one it was given"
         yield Violation(
-            "PROTO-010", "R-091", said, pointer=None, related=(), blame="client", frame=exchange.request.seq
+            "PROTO-010",
+            "R-091",
+            problem,
+            pointer=None,
+            related=(),
+            blame="client",
+            frame=exchange.request.seq,
         )
 
 
@@ -137,13 +143,13 @@ def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         return
     named = exchange.fields.get(SESSION) == session.id
     if named and exchange.succeeded and exchange.request.seq > session.ended_seq:
-        said = f"server served a session that ended in frame {session.ended_seq}"
+        problem = f"server served a session that ended in frame {session.ended_seq}"
         uncertain = session.ended_by == "404"  # An intermediary may have sent it.
         related = (session.ended_seq, exchange.request.seq)
         yield Violation(
             "PROTO-010",
             "R-093",
-            said,
+            problem,
             pointer=None,
             related=related,
             at_most="warning" if uncertain else None,
@@ -156,12 +162,12 @@ def dead_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -
     if session is None or session.ended_seq is None or session.ended_by != "404":
         return
     if exchange.initialize is not None:
-        said = f"client opened a session with the id of one that ended in frame {session.ended_seq}"
+        problem = f"client opened a session with the id of one that ended in frame {session.ended_seq}"
     elif exchange.request.observed_at_ns - session.ended_ns >= IN_FLIGHT_NS:
-        said = f"client continued a session that ended in frame {session.ended_seq}"
+        problem = f"client continued a session that ended in frame {session.ended_seq}"
     else:
         return
-    yield Violation("PROTO-010", "R-094", said, pointer=None, related=(session.ended_seq,))
+    yield Violation("PROTO-010", "R-094", problem, pointer=None, related=(session.ended_seq,))
 
 
 def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -171,8 +177,10 @@ def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame
         return
     idle_ns = (exchange.ended_ns or 0) - session.last_ns
     if idle_ns >= ABANDONED_NS and session.last_ns:
-        said = f"client left its session {idle_ns // 60_000_000_000} min before the end and did not delete it"
-        yield Violation("PROTO-010", "R-095", said, at_most="info")
+        problem = (
+            f"client left its session {idle_ns // 60_000_000_000} min before the end and did not delete it"
+        )
+        yield Violation("PROTO-010", "R-095", problem, at_most="info")
 
 
 def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -184,9 +192,9 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
     if exchange.fields.get(VERSION) not in revisions.STATELESS:
         return  # Its headers belong to the other era.
     if exchange.server in history.modern_servers or shows_modern(exchange, frame):
-        said = "server sent a session id in answer to a stateless request"
+        problem = "server sent a session id in answer to a stateless request"
         yield Violation(
-            "PROTO-010", "R-241", said, pointer=None, related=(exchange.request.seq,), frame=head.seq
+            "PROTO-010", "R-241", problem, pointer=None, related=(exchange.request.seq,), frame=head.seq
         )
 
 
@@ -203,11 +211,13 @@ def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         return  # Without its session id the request may not belong to this session.
     named = exchange.fields.get(VERSION)
     if named is None:
-        said = f"client sent a {shortened(exchange.method)} without MCP-Protocol-Version: {negotiated}"
-        yield Violation("PROTO-008", "R-096", said)
+        problem = f"client sent a {shortened(exchange.method)} without MCP-Protocol-Version: {negotiated}"
+        yield Violation("PROTO-008", "R-096", problem)
     elif named != negotiated:
-        said = f"client sent MCP-Protocol-Version: {shortened(named)} in a session that speaks {negotiated}"
-        yield Violation("PROTO-008", "R-097", said)
+        problem = (
+            f"client sent MCP-Protocol-Version: {shortened(named)} in a session that speaks {negotiated}"
+        )
+        yield Violation("PROTO-008", "R-097", problem)
 
 
 def _negotiated(session: HttpSession) -> str | None:
@@ -221,7 +231,7 @@ def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         return
     if named.lower().startswith("draft"):
         return
-    said = (
+    problem = (
         f"server accepted MCP-Protocol-Version: {shortened(named)}, which is not a revision; 400 refuses it"
     )
     # A value that looks like a date may be a revision newer than this program.
@@ -230,7 +240,7 @@ def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
     yield Violation(
         "PROTO-008",
         "R-098",
-        said,
+        problem,
         pointer=None,
         related=(exchange.request.seq,),
         at_most="warning" if dated else None,

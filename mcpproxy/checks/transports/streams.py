@@ -40,12 +40,12 @@ def unanswered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame
     if resumable and session.revision not in ("2025-03-26", "2025-06-18"):
         stream = exchange.stream
         if stream is not None and stream.retry_ms is None:
-            said = "server closed an unfinished stream without saying when to reconnect"
-            yield Violation("SSE-005", "R-084", said, frame=exchange.request.seq)
+            problem = "server closed an unfinished stream without saying when to reconnect"
+            yield Violation("SSE-005", "R-084", problem, frame=exchange.request.seq)
         return
     what = f"{shortened(unanswered[0].method)} ({spelled(unanswered[0].id)})"
-    said = f"server ended the stream without the response to {what}"
-    yield Violation("HTTP-012", "R-073", said, frame=exchange.request.seq)
+    problem = f"server ended the stream without the response to {what}"
+    yield Violation("HTTP-012", "R-073", problem, frame=exchange.request.seq)
 
 
 def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -61,11 +61,13 @@ def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame
             if stream is None or stream.number != exchange.number or not isinstance(message.id, int | str):
                 continue  # This response may belong on a resumed stream.
             if not stream.posted:
-                said = f"server sent a response ({spelled(message.id)}) on a stream that a GET had opened"
-                yield Violation("HTTP-017", "R-078", said, pointer="/id", related=related)
+                problem = f"server sent a response ({spelled(message.id)}) on a stream that a GET had opened"
+                yield Violation("HTTP-017", "R-078", problem, pointer="/id", related=related)
             elif message.id not in stream.asked and session.asked_for(message.id):
-                said = f"server sent the response to another request ({spelled(message.id)}) on this stream"
-                yield Violation("HTTP-013", "R-074", said, pointer="/id", related=related)
+                problem = (
+                    f"server sent the response to another request ({spelled(message.id)}) on this stream"
+                )
+                yield Violation("HTTP-013", "R-074", problem, pointer="/id", related=related)
         elif isinstance(message, Notification) and message.method == "notifications/progress":
             yield from _unrelated_progress(exchange, message)
 
@@ -75,12 +77,14 @@ def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Checke
     assert session is not None
     if stream is None or stream.number != exchange.number or not isinstance(token, int | str):
         return
-    said = ""
+    problem = ""
     if session.stateless:
         own = [member(request.params, "_meta", "progressToken") for request in exchange.requests]
         listens = any(request.method == "subscriptions/listen" for request in exchange.requests)
         if token not in own and own and not listens:  # SUB-008 covers messages that do not belong there.
-            said = f"server reported progress under {spelled(token)}, not this request's token, on its stream"
+            problem = (
+                f"server reported progress under {spelled(token)}, not this request's token, on its stream"
+            )
     else:
         asked = _asked_with(exchange, token)
         if asked is None or member(asked.params, "task") is not None:
@@ -89,12 +93,12 @@ def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Checke
             where = (
                 "another request's stream" if stream.posted else "a stream that the client opened with GET"
             )
-            said = (
+            problem = (
                 f"server reported the progress of {shortened(asked.method)} ({spelled(asked.id)}) on {where}"
             )
-    if said:
+    if problem:
         yield Violation(
-            "HTTP-013", "R-074", said, pointer="/params/progressToken", related=(exchange.request.seq,)
+            "HTTP-013", "R-074", problem, pointer="/params/progressToken", related=(exchange.request.seq,)
         )
 
 
@@ -114,8 +118,8 @@ def message_after_response(exchange: HttpExchange, history: HttpHistory, frame: 
     if exchange.answered_ns is None or frame.event is None or exchange.late_messages or exchange.replayed:
         return
     if exchange.method == "POST" and singles(frame)[0]:
-        said = "server sent more on the stream after the response that ends it"
-        yield Violation("HTTP-014", "R-075", said, pointer=None, related=(exchange.request.seq,))
+        problem = "server sent more on the stream after the response that ends it"
+        yield Violation("HTTP-014", "R-075", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def lingering_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -124,8 +128,8 @@ def lingering_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         return
     waited_ns = exchange.ended_ns - exchange.answered_ns
     if exchange.streams and waited_ns >= LINGERING_NS:
-        said = f"server left the stream open for {waited_ns / 1e9:.0f} s after the response"
-        yield Violation("HTTP-014", "R-075", said, frame=exchange.request.seq)
+        problem = f"server left the stream open for {waited_ns / 1e9:.0f} s after the response"
+        yield Violation("HTTP-014", "R-075", problem, frame=exchange.request.seq)
 
 
 def broadcast(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -133,16 +137,16 @@ def broadcast(exchange: HttpExchange, history: HttpHistory, frame: Frame | None)
     assert frame is not None
     other = history.exchanges.get(exchange.elsewhere)
     if other is not None and exchange.cursor is None and (frame.raw or exchange.seen):
-        said = "server sent one message on two streams"
-        yield Violation("HTTP-018", "R-079", said, pointer=None, related=(other.request.seq,))
+        problem = "server sent one message on two streams"
+        yield Violation("HTTP-018", "R-079", problem, pointer=None, related=(other.request.seq,))
 
 
 def event_id_reused(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """Report an event id that two different events have (SSE-001)."""
     assert frame is not None
     if exchange.seen is not None and not exchange.replayed and frame.event is not None:
-        said = f"server gave the event id {_quoted(frame.event.id)} to two different events"
-        yield Violation("SSE-001", "R-080", said)
+        problem = f"server gave the event id {_quoted(frame.event.id)} to two different events"
+        yield Violation("SSE-001", "R-080", problem)
 
 
 def unknown_cursor(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -165,18 +169,18 @@ def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     related = (exchange.request.seq,)
     if seen is not None and exchange.replayed:
         if seen.stream is not stream:
-            said = f"server replayed event {_quoted(frame.event.id)} of another stream"
-            yield Violation("SSE-003", "R-082", said, pointer=None, related=related)
+            problem = f"server replayed event {_quoted(frame.event.id)} of another stream"
+            yield Violation("SSE-003", "R-082", problem, pointer=None, related=related)
         elif seen.position <= cursor.position and seen.exchange != exchange.number:
-            said = f"server replayed event {_quoted(frame.event.id)}, which the client has received"
-            yield Violation("SSE-003", "R-082", said, pointer=None, related=related, at_most="warning")
+            problem = f"server replayed event {_quoted(frame.event.id)}, which the client has received"
+            yield Violation("SSE-003", "R-082", problem, pointer=None, related=related, at_most="warning")
         return
     for message in singles(frame)[0]:
         if not isinstance(message, Response | ErrorResponse) or not isinstance(message.id, int | str):
             continue
         if message.id not in stream.asked and session.asked_for(message.id):
-            said = f"server sent the response to {spelled(message.id)} on a stream of other requests"
-            yield Violation("SSE-003", "R-082", said, pointer="/id", related=related)
+            problem = f"server sent the response to {spelled(message.id)} on a stream of other requests"
+            yield Violation("SSE-003", "R-082", problem, pointer="/id", related=related)
 
 
 def missing_priming(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -188,8 +192,8 @@ def missing_priming(exchange: HttpExchange, history: HttpHistory, frame: Frame |
     if exchange.initialize is None and VERSION not in exchange.fields:
         return  # Without a version header the server may treat it as a request of 2025-03-26.
     if session.revision == "2025-11-25" and (event.id or session.events) and (frame.raw or not event.id):
-        said = "server began a stream without an empty event with an id, although its events have ids"
-        yield Violation("SSE-004", "R-083", said, pointer=None, related=(exchange.request.seq,))
+        problem = "server began a stream without an empty event with an id, although its events have ids"
+        yield Violation("SSE-004", "R-083", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def hasty_reconnect(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -200,8 +204,8 @@ def hasty_reconnect(exchange: HttpExchange, history: HttpHistory, frame: Frame |
     waited_ns = exchange.request.observed_at_ns - stream.closed_ns
     if waited_ns < stream.retry_ms * 1_000_000 - EARLY_NS:
         waited = f"{max(waited_ns, 0) // 1_000_000} ms"
-        said = f"client reconnected after {waited}; the server asked for {stream.retry_ms}"
-        yield Violation("SSE-006", "R-085", said)
+        problem = f"client reconnected after {waited}; the server asked for {stream.retry_ms}"
+        yield Violation("SSE-006", "R-085", problem)
 
 
 def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -211,10 +215,10 @@ def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
     if event is None or event.name in (None, "", "message"):
         return
     if any("jsonrpc" in m.value for m in singles(frame)[0]):
-        said = (
+        problem = (
             f"server sent a message in an event named {shortened(event.name)}; many clients only read message"
         )
-        yield Violation("SSE-007", "R-086", said, pointer=None, related=(exchange.request.seq,))
+        yield Violation("SSE-007", "R-086", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def buffered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
@@ -222,8 +226,8 @@ def buffered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame |
     if exchange.streams and exchange.server in history.modern_servers:
         values = [value.lower() for value in exchange.response_fields.all("x-accel-buffering")]
         if values != ["no"]:
-            said = "server began a stream without X-Accel-Buffering: no"
-            yield Violation("SSE-008", "R-242", said, pointer=None, related=(exchange.request.seq,))
+            problem = "server began a stream without X-Accel-Buffering: no"
+            yield Violation("SSE-008", "R-242", problem, pointer=None, related=(exchange.request.seq,))
 
 
 def _quoted(id: str | None) -> str:

@@ -109,8 +109,8 @@ def _no_id(context: MessageContext, message: Notification) -> Iterator[Violation
         value = message.params["requestId"]
         found = "a fraction" if isinstance(value, float) else kind(value)
         fault, lenient = f"whose requestId is {found}, not a string or an integer", False
-    said = f"{context.sender} sent a cancellation {fault}"
-    yield _violation(context, SHAPE, said, at_most="warning" if lenient else None)
+    problem = f"{context.sender} sent a cancellation {fault}"
+    yield _violation(context, SHAPE, problem, at_most="warning" if lenient else None)
 
 
 def _by_server(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
@@ -119,11 +119,11 @@ def _by_server(context: MessageContext, history: History, id: RequestId) -> Iter
     if asked is None and (history.over_http or _may_be_known(history, CLIENT, id)):
         return
     if asked is None:
-        said = f"server cancelled request {spelled(id)}, an id that the client never used"
-        yield _violation(context, FOREIGN_REQUEST, said)
+        problem = f"server cancelled request {spelled(id)}, an id that the client never used"
+        yield _violation(context, FOREIGN_REQUEST, problem)
     elif asked.method and asked.method != LISTEN:
-        said = f"server cancelled {_named(asked)} of the client; it may only end a {LISTEN}"
-        yield _violation(context, FOREIGN_REQUEST, said, asked.seq)
+        problem = f"server cancelled {_named(asked)} of the client; it may only end a {LISTEN}"
+        yield _violation(context, FOREIGN_REQUEST, problem, asked.seq)
 
 
 def _of_own(context: MessageContext, history: History, id: RequestId) -> Iterator[Violation]:
@@ -131,30 +131,32 @@ def _of_own(context: MessageContext, history: History, id: RequestId) -> Iterato
     sender, memory = context.sender, history.of(Cancellations)
     asked, first = memory.request(history, sender, id), history.initialize
     if asked is not None and asked is first:
-        said = f"client cancelled its initialize request ({spelled(id)})"
-        yield _violation(context, INITIALIZE, said, asked.seq)
+        problem = f"client cancelled its initialize request ({spelled(id)})"
+        yield _violation(context, INITIALIZE, problem, asked.seq)
     elif asked is not None and _is_task(asked, history):
-        said = f"{sender} cancelled {_named(asked)}, which it had asked for as a task, without tasks/cancel"
+        problem = (
+            f"{sender} cancelled {_named(asked)}, which it had asked for as a task, without tasks/cancel"
+        )
         too_early = not asked.answered_seq  # There is no task id yet that tasks/cancel could name.
-        yield _violation(context, TASK, said, asked.seq, at_most="warning" if too_early else None)
+        yield _violation(context, TASK, problem, asked.seq, at_most="warning" if too_early else None)
     elif asked is not None and asked.answered_seq and asked.answers_due <= 0:
         waited_ns = context.frame.observed_at_ns - asked.answered_ns
         if waited_ns >= GRACE_NS:
-            said = f"{sender} cancelled {_named(asked)} {waited_ns / 1e9:.0f} s after its answer"
+            problem = f"{sender} cancelled {_named(asked)} {waited_ns / 1e9:.0f} s after its answer"
             # The requirement is about what the sender believes, which cannot be observed.
             level = "info" if history.over_http else "warning"
-            yield _violation(context, ANSWERED_REQUEST, said, asked.seq, asked.answered_seq, at_most=level)
+            yield _violation(context, ANSWERED_REQUEST, problem, asked.seq, asked.answered_seq, at_most=level)
     elif asked is None and not history.over_http and not _may_be_known(history, sender, id):
         yield _never_used(context, history, id)
 
 
 def _never_used(context: MessageContext, history: History, id: RequestId) -> Violation:
-    said = f"{context.sender} cancelled request {spelled(id)}, an id that it never used"
+    problem = f"{context.sender} cancelled request {spelled(id)}, an id that it never used"
     twin = twin_of(id)
     if twin is not None and history.side(context.sender).used.first_use(twin) is not None:
-        said = f"{said}: it used {spelled(twin)}"
+        problem = f"{problem}: it used {spelled(twin)}"
     broken = FOREIGN_REQUEST if is_stateless(context.candidates) else UNKNOWN_REQUEST
-    return _violation(context, broken, said)
+    return _violation(context, broken, problem)
 
 
 def _may_be_known(history: History, asker: Sender, id: RequestId) -> bool:
@@ -184,12 +186,12 @@ def _named(asked: SentRequest) -> str:
 def _violation(
     context: MessageContext,
     broken: tuple[str, str],
-    said: str,
+    problem: str,
     *related: int,
     at_most: Severity | None = None,
 ) -> Violation:
     return Violation(
-        *broken, said, pointer=context.at + "/params/requestId", related=related, at_most=at_most
+        *broken, problem, pointer=context.at + "/params/requestId", related=related, at_most=at_most
     )
 
 
@@ -202,9 +204,9 @@ def unmatched(event: Signal | Close, history: History) -> Iterator[Violation]:
         return
     for found in history.of(Cancellations).seen.values():
         if found.asked is None and not _may_be_known(history, found.sender, found.id):
-            said = f"{found.sender} cancelled request {spelled(found.id)}, an id that it never used"
+            problem = f"{found.sender} cancelled request {spelled(found.id)}, an id that it never used"
             yield Violation(
-                *UNKNOWN_REQUEST, said, pointer="/params/requestId", blame=found.sender, frame=found.seq
+                *UNKNOWN_REQUEST, problem, pointer="/params/requestId", blame=found.sender, frame=found.seq
             )
 
 
@@ -214,8 +216,8 @@ def cancelled_over_http(
     """Report a cancellation sent over HTTP, where closing the stream cancels (CANC-009)."""
     body = exchange.body
     if body is not None and any(m.value.get("method") == METHOD for m in exchange.messages):
-        said = f"client sent {METHOD} over HTTP, where it cancels by closing the response stream"
-        yield Violation("CANC-009", "R-114", said, pointer="/method", frame=body.seq)
+        problem = f"client sent {METHOD} over HTTP, where it cancels by closing the response stream"
+        yield Violation("CANC-009", "R-114", problem, pointer="/method", frame=body.seq)
 
 
 # Messages after the cancellation
@@ -255,10 +257,10 @@ def _late(
         return
     waited_ns = context.frame.observed_at_ns - found.at_ns
     if waited_ns >= GRACE_NS:
-        said = f"{context.sender} {verb} {_named(asked)} {waited_ns / 1e9:.0f} s after it was cancelled"
+        problem = f"{context.sender} {verb} {_named(asked)} {waited_ns / 1e9:.0f} s after it was cancelled"
         # Until 2025-11-25 the receiver may continue if its work cannot be cancelled.
         level = None if is_stateless(context.candidates) else "info"
-        yield Violation(*broken, said, pointer=pointer, related=(asked.seq, found.seq), at_most=level)
+        yield Violation(*broken, problem, pointer=pointer, related=(asked.seq, found.seq), at_most=level)
 
 
 def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
@@ -271,11 +273,11 @@ def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
     ended = history.of(Cancellations).seen
     for asked in history.client.pending.values():
         if asked.method == LISTEN and asked.stateless and (CLIENT, asked.id) not in ended:
-            said = f"server exited without ending {_named(asked)}, a subscription that was still open"
+            problem = f"server exited without ending {_named(asked)}, a subscription that was still open"
             yield Violation(
                 "CANC-008",
                 "R-113",
-                said,
+                problem,
                 pointer=None,
                 blame="server",
                 at_most="info",

@@ -22,8 +22,8 @@ def too_many_values(context: MessageContext, history: History) -> Iterable[Viola
     values = member(context.message.value, "result", "completion", "values")
     if not isinstance(values, list) or len(values) <= MAX_VALUES:
         return ()
-    said = f"server offered {len(values)} completions; at most {MAX_VALUES} are allowed"
-    return (Violation("COMP-001", "R-164", said, pointer=context.at + "/result/completion/values"),)
+    problem = f"server offered {len(values)} completions; at most {MAX_VALUES} are allowed"
+    return (Violation("COMP-001", "R-164", problem, pointer=context.at + "/result/completion/values"),)
 
 
 FAMILY: Final = RuleFamily(

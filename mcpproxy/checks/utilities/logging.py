@@ -60,9 +60,11 @@ def below_level(context: MessageContext, history: History) -> Iterable[Violation
     exchange = context.frame.exchange
     if exchange and (exchange <= in_force.exchange or any(asked.seq < in_force.seq for asked in waiting)):
         return ()  # It may have been sent on another stream before the level was set.
-    said = f"server sent a log message of level {level}, although the client set the level {in_force.level}"
+    problem = (
+        f"server sent a log message of level {level}, although the client set the level {in_force.level}"
+    )
     return (
-        Violation("LOG-002", "R-167", said, pointer=context.at + "/params/level", related=(in_force.seq,)),
+        Violation("LOG-002", "R-167", problem, pointer=context.at + "/params/level", related=(in_force.seq,)),
     )
 
 
@@ -94,19 +96,19 @@ def unrequested(context: MessageContext, history: History) -> Iterator[Violation
     about = f"server sent a log message{f' of level {level}' if level else ''}"
     at = context.at + "/method"
     if context.frame.exchange and not under_way and client.last_answered_seq:
-        said = f"{about} after the response to its request"
-        yield Violation("LOG-006", "R-171", said, pointer=at, related=(client.last_answered_seq,))
+        problem = f"{about} after the response to its request"
+        yield Violation("LOG-006", "R-171", problem, pointer=at, related=(client.last_answered_seq,))
     elif not client.was_read:
         return
     elif not (wanting := [asked for asked in under_way if _wanted(asked) is not None]):
-        said = f"{about}, but no request under way asked for them with {LEVEL_KEY}"
+        problem = f"{about}, but no request under way asked for them with {LEVEL_KEY}"
         # On stdio it may be a late message of a request that did ask.
         late = history.of(LogLevel).requested
-        yield Violation("LOG-004", "R-169", said, pointer=at, at_most="warning" if late else None)
+        yield Violation("LOG-004", "R-169", problem, pointer=at, at_most="warning" if late else None)
     elif level and (lowest := _lowest(wanting)) and _severity(level) < _severity(lowest):
-        said = f"{about}, but the request asked for {lowest} and above"
+        problem = f"{about}, but the request asked for {lowest} and above"
         related = tuple(asked.seq for asked in wanting[:1])
-        yield Violation("LOG-005", "R-170", said, pointer=context.at + "/params/level", related=related)
+        yield Violation("LOG-005", "R-170", problem, pointer=context.at + "/params/level", related=related)
 
 
 def _on_subscription(context: MessageContext, under_way: list[SentRequest]) -> bool:
@@ -129,14 +131,14 @@ def _took_unknown(asked: SentRequest, context: MessageContext) -> Iterable[Viola
     level = _wanted(asked)
     if not isinstance(level, str) or level in LEVELS:
         return ()
-    said = (
+    problem = (
         f"server accepted the log level {shown(level)}, which is not one of the eight, instead of refusing it"
     )
     at = context.at + "/result"
     # Refusing it is only a SHOULD.
     return (
         Violation(
-            "LOG-001", "R-166", said, pointer=at, related=(asked.seq,), blame=SERVER, at_most="warning"
+            "LOG-001", "R-166", problem, pointer=at, related=(asked.seq,), blame=SERVER, at_most="warning"
         ),
     )
 
@@ -149,10 +151,10 @@ def credentials(context: MessageContext, history: History) -> Iterator[Violation
     message = context.message
     assert isinstance(message, Notification)
     for pointer, what in credentials_in(member(message.params, "data")):
-        said = f"server sent a log message that seems to contain {what}"
+        problem = f"server sent a log message that seems to contain {what}"
         # Whether a value is a credential is always a guess.
         yield Violation(
-            "LOG-003", "R-168", said, pointer=f"{context.at}/params/data{pointer}", at_most="warning"
+            "LOG-003", "R-168", problem, pointer=f"{context.at}/params/data{pointer}", at_most="warning"
         )
 
 

@@ -78,15 +78,15 @@ def unknown_cursor(context: MessageContext, history: History) -> Iterable[Violat
     message, sender = context.message, context.sender
     assert isinstance(message, Request)
     pages, giver = history.beyond(Pages), other(sender)
-    said = (
+    problem = (
         f"{sender} sent {message.method} with the cursor {shown(sent)}, which the {giver} never gave for it"
     )
     for method in LISTS:
         if (found := pages.lists.get((history.caller, sender, method))) and hash(sent) in found.before:
-            said = f"{said}: it is one of {method}"
+            problem = f"{problem}: it is one of {method}"
     # Until 2025-11-25 a cursor ends with its session. Later it may come from before the recording.
     level = "info" if context.stateless else None
-    return (Violation("PAGE-002", "R-124", said, pointer=context.at + "/params/cursor", at_most=level),)
+    return (Violation("PAGE-002", "R-124", problem, pointer=context.at + "/params/cursor", at_most=level),)
 
 
 def refused_cursor(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -98,11 +98,16 @@ def refused_cursor(context: MessageContext, history: History) -> Iterable[Violat
     code = member(as_object(message.error), "code")
     if not isinstance(code, int) or code == INVALID_PARAMS or code in UNRELATED_CODES:
         return ()
-    said = f"{context.sender} refused a cursor that it never gave with {code}, not with {INVALID_PARAMS}"
+    problem = f"{context.sender} refused a cursor that it never gave with {code}, not with {INVALID_PARAMS}"
     level = "info" if context.stateless else None  # The cursor may come from before the recording.
     return (
         Violation(
-            "PAGE-003", "R-125", said, pointer=context.at + "/error/code", related=(asked.seq,), at_most=level
+            "PAGE-003",
+            "R-125",
+            problem,
+            pointer=context.at + "/error/code",
+            related=(asked.seq,),
+            at_most=level,
         ),
     )
 
@@ -115,16 +120,18 @@ def next_cursor(context: MessageContext, history: History) -> Iterable[Violation
         return ()
     cursor, pointer = result["nextCursor"], context.at + "/result/nextCursor"
     if not isinstance(cursor, str):
-        said = (
+        problem = (
             f"{context.sender} sent a page of {asked.method} whose nextCursor is {kind(cursor)}, not a string"
         )
         level = "info" if cursor is None else None  # Many clients accept null.
-        return (Violation("PAGE-001", "R-123", said, pointer=pointer, at_most=level),)
+        return (Violation("PAGE-001", "R-123", problem, pointer=pointer, at_most=level),)
     sent = _cursor(asked.params)
     if sent is not None and _cursors(asked, history).leads_to(cursor, sent):
         again = "which the request had" if cursor == sent else "which led to this page"
-        said = f"{context.sender} sent a page of {asked.method} with the nextCursor {shown(cursor)}, {again}"
-        return (Violation("PAGE-004", "R-126", said, pointer=pointer, related=(asked.seq,)),)
+        problem = (
+            f"{context.sender} sent a page of {asked.method} with the nextCursor {shown(cursor)}, {again}"
+        )
+        return (Violation("PAGE-004", "R-126", problem, pointer=pointer, related=(asked.seq,)),)
     return ()
 
 

@@ -104,19 +104,21 @@ def _given_token(
     if token is None:
         found = kind(member(context.message.value, "params", "_meta", "progressToken"))
         found = "a fraction" if found == "a number" else found
-        said = f"{context.sender} gave {shortened(method)} a progress token that is {found}"
-        yield Violation("PROG-001", "R-116", f"{said}, not a string or an integer", pointer=pointer)
+        problem = f"{context.sender} gave {shortened(method)} a progress token that is {found}"
+        yield Violation("PROG-001", "R-116", f"{problem}, not a string or an integer", pointer=pointer)
         return
     known = history.of(ProgressTokens).tracked[context.sender].get(token)
     if known is None or not known.in_flight or history.blind:
         return
     if history.side(other(context.sender)).was_read:
         first = f"{shortened(known.asked.method)} in frame {known.asked.seq}"
-        said = f"{context.sender} gave two requests in flight one progress token ({spelled(token)}): {first}"
+        problem = (
+            f"{context.sender} gave two requests in flight one progress token ({spelled(token)}): {first}"
+        )
         yield Violation(
             "PROG-002",
             "R-117",
-            f"{said} and this {shortened(method)}",
+            f"{problem} and this {shortened(method)}",
             pointer=pointer,
             related=(known.asked.seq,),
             at_most="warning" if history.over_http else None,  # The answer may be lost with its stream.
@@ -168,11 +170,11 @@ def _out_of_flight(
     """Check progress under a token that belongs to a task, or to no request in flight."""
     of_task = _of_task(context, history.of(ProgressTokens))
     if of_task is not None and of_task is not known and not (known is not None and known.in_flight):
-        said = (
+        problem = (
             f"{context.sender} reported the progress of a task under {spelled(token)}; "
             f"the request for it gave {spelled(of_task.token)}"
         )
-        yield _violation(context, TASK, said, of_task.asked.seq)
+        yield _violation(context, TASK, problem, of_task.asked.seq)
     elif known is None:
         yield from _unknown(context, history, token)
     elif not known.shared and not known.asked.taken_back:
@@ -195,11 +197,11 @@ def _unknown(context: MessageContext, history: History, token: RequestId) -> Ite
         return
     if not history.side(asker).was_read or (context.sender == CLIENT and is_stateless(context.candidates)):
         return
-    said = f"{context.sender} reported progress under {spelled(token)}, which the {asker} never gave"
+    problem = f"{context.sender} reported progress under {spelled(token)}, which the {asker} never gave"
     twin = twin_of(token)
     if twin is not None and given.first_use(twin) is not None:
-        said = f"{said}: it gave {spelled(twin)}"
-    yield _violation(context, UNKNOWN, said)
+        problem = f"{problem}: it gave {spelled(twin)}"
+    yield _violation(context, UNKNOWN, problem)
 
 
 def twin_of(token: RequestId) -> RequestId | None:
@@ -223,12 +225,12 @@ def _too_late(context: MessageContext, history: History, known: Tracked) -> list
     ):
         return []
     what = f"{shortened(asked.method)} ({spelled(asked.id)})"
-    said = f"{context.sender} reported progress of {what} after "
-    said += (
+    problem = f"{context.sender} reported progress of {what} after "
+    problem += (
         f"frame {over_seq} showed its task to be over" if known.task else f"answering it in frame {over_seq}"
     )
     violation = _violation(
-        context, TASK if known.task else COMPLETE, said, over_seq, uncertain=history.over_http
+        context, TASK if known.task else COMPLETE, problem, over_seq, uncertain=history.over_http
     )
     return [violation]
 
@@ -242,21 +244,21 @@ def _no_advance(context: MessageContext, known: Tracked) -> tuple[Violation, ...
     if value is None or value > latest or context.frame.exchange != known.latest_exchange:
         return ()
     what = f"{shortened(known.asked.method)} ({spelled(known.asked.id)})"
-    said = f"{context.sender} reported progress {shown(value)} of {what} after {shown(latest)}"
-    return (_violation(context, GROWTH, said, known.latest_seq, part="progress"),)
+    problem = f"{context.sender} reported progress {shown(value)} of {what} after {shown(latest)}"
+    return (_violation(context, GROWTH, problem, known.latest_seq, part="progress"),)
 
 
 def _violation(
     context: MessageContext,
     broken: tuple[str, str],
-    said: str,
+    problem: str,
     *related: int,
     part: str = "progressToken",
     uncertain: bool = False,
 ) -> Violation:
     pointer = f"{context.at}/params/{part}"
     return Violation(
-        *broken, said, pointer=pointer, related=related, at_most="warning" if uncertain else None
+        *broken, problem, pointer=pointer, related=related, at_most="warning" if uncertain else None
     )
 
 

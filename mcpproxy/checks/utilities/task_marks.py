@@ -32,8 +32,10 @@ def needless_mark(context: MessageContext, history: History) -> Iterator[Violati
         assert context.answers is not None
         value, what, where = message.result, f"the answer to {context.answers.method}", "result"
     if member(value, "_meta", RELATED) is not None and in_force(context):
-        said = f"{context.sender} marked {what} as belonging to a task, which it already names"
-        yield Violation("TASK-010", "R-199", said, pointer=f"{context.at}/{where}/_meta", at_most="warning")
+        problem = f"{context.sender} marked {what} as belonging to a task, which it already names"
+        yield Violation(
+            "TASK-010", "R-199", problem, pointer=f"{context.at}/{where}/_meta", at_most="warning"
+        )
 
 
 def unmarked_request(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -51,14 +53,14 @@ def unmarked_request(context: MessageContext, history: History) -> Iterator[Viol
         return
     busy = [a for a in history.side(other(context.sender)).pending.values() if a.method != "tasks/result"]
     if not busy and member(message.params, "_meta", RELATED, "taskId") is None:
-        said = (
+        problem = (
             f"{context.sender} sent {message.method}, probably for task {named(waiting[0].id)}, "
             "without naming it in _meta"
         )
         yield Violation(
             "TASK-010",
             "R-199",
-            said,
+            problem,
             pointer=context.at + "/params",
             related=(waiting[0].seq,),
             at_most="warning",
@@ -73,10 +75,10 @@ def unmarked_answer(context: MessageContext, history: History) -> Iterable[Viola
         return ()
     if carries_task(context) or member(message.result, "_meta", RELATED, "taskId") == id:
         return ()
-    said = (
+    problem = (
         f"{context.sender} answered {asked.method} for task {named(str(id))} without naming the task in _meta"
     )
-    return (Violation("TASK-010", "R-199", said, pointer=context.at + "/result", related=(asked.seq,)),)
+    return (Violation("TASK-010", "R-199", problem, pointer=context.at + "/result", related=(asked.seq,)),)
 
 
 def unmarked_progress(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -90,10 +92,12 @@ def unmarked_progress(context: MessageContext, history: History) -> Iterable[Vio
     task = tokens.get((context.sender, type(token), token)) if isinstance(token, int | str) else None
     if task is None or task.unmarked or member(message.params, "_meta", RELATED, "taskId") is not None:
         return ()
-    said = f"{context.sender} reported progress of task {named(task.id)} without naming the task in _meta"
+    problem = f"{context.sender} reported progress of task {named(task.id)} without naming the task in _meta"
     made = (task.made_by.seq,) if task.made_by else ()
     return (
-        Violation("TASK-010", "R-199", said, pointer=context.at + "/params", related=made, at_most="warning"),
+        Violation(
+            "TASK-010", "R-199", problem, pointer=context.at + "/params", related=made, at_most="warning"
+        ),
     )
 
 

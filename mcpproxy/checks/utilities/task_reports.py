@@ -94,8 +94,8 @@ def status_step(context: MessageContext, report: TaskReport) -> Iterator[Violati
     breaks = TRANSITIONS[known.state][report.state].breaks
     if breaks is not None:
         was = "over, because it had a result" if known.state is TaskState.SETTLED else known.state.value
-        said = f"{context.sender} reported task {named(report.id)} as {report.state.value}; it was {was}"
-        yield Violation(*breaks, said, pointer=report.pointer + "/status", related=(known.seq,))
+        problem = f"{context.sender} reported task {named(report.id)} as {report.state.value}; it was {was}"
+        yield Violation(*breaks, problem, pointer=report.pointer + "/status", related=(known.seq,))
 
 
 def times(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
@@ -103,15 +103,15 @@ def times(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
     for name in ("createdAt", "lastUpdatedAt"):
         given = report.value.get(name)
         if isinstance(given, str) and instant(given) is None:
-            said = (
+            problem = (
                 f"{context.sender} reported {name} of a task as {shown(given)}, which is not an ISO 8601 time"
             )
-            yield Violation("TASK-007", "R-196", said, pointer=f"{report.pointer}/{name}")
+            yield Violation("TASK-007", "R-196", problem, pointer=f"{report.pointer}/{name}")
     created = instant(report.value.get("createdAt"))
     first = report.known.created if report.known and not report.makes else None
     if created is not None and first is not None and abs((created - first).total_seconds()) >= DRIFT_S:
-        said = f"{context.sender} changed the createdAt of task {named(report.id)}"
-        yield Violation("TASK-007", "R-196", said, pointer=report.pointer + "/createdAt")
+        problem = f"{context.sender} changed the createdAt of task {named(report.id)}"
+        yield Violation("TASK-007", "R-196", problem, pointer=report.pointer + "/createdAt")
 
 
 def reused(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
@@ -122,9 +122,9 @@ def reused(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
     if known.expires_ns is not None and context.frame.observed_at_ns >= known.expires_ns:
         return
     if known.state is not TaskState.CANCELLED:  # A cancelled task may be deleted at once.
-        said = f"{context.sender} gave out task id {named(report.id)} a second time"
+        problem = f"{context.sender} gave out task id {named(report.id)} a second time"
         related = (known.made_by.seq,) if known.made_by else ()
-        yield Violation("TASK-005", "R-194", said, pointer=report.pointer + "/taskId", related=related)
+        yield Violation("TASK-005", "R-194", problem, pointer=report.pointer + "/taskId", related=related)
 
 
 def task_made(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -136,8 +136,8 @@ def _made(context: MessageContext, history: History) -> Iterator[Violation]:
     for report in reports(context, history):
         state = report.state
         if state is not None and state is not TaskState.WORKING:
-            said = f"{context.sender} made task {named(report.id)} with status {state.value}, not working"
-            yield Violation("TASK-004", "R-193", said, pointer=report.pointer + "/status")
+            problem = f"{context.sender} made task {named(report.id)} with status {state.value}, not working"
+            yield Violation("TASK-004", "R-193", problem, pointer=report.pointer + "/status")
         yield from reused(context, report)
         yield from times(context, report)
 

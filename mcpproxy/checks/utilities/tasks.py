@@ -79,8 +79,8 @@ def task_support(context: MessageContext, history: History) -> Iterable[Violatio
     if asks == (support == "required") or not _declared(context.sender, message.method, history):
         return ()
     fault = f"called {tool} as a task" if asks else f"called {tool}, but not as a task"
-    said = f"{context.sender} {fault}; its taskSupport is {support}"
-    return (Violation("TASK-002", "R-191", said, pointer=context.at + "/params"),)
+    problem = f"{context.sender} {fault}; its taskSupport is {support}"
+    return (Violation("TASK-002", "R-191", problem, pointer=context.at + "/params"),)
 
 
 def answered_call(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -105,22 +105,22 @@ def _answered_call(
     related, pointer = (asked.seq,), context.at + "/result"
     who, tool = context.sender, _tool(asked.params)
     if made and not asks:
-        said = f"{who} answered {asked.method} with a task, but the request did not ask for one"
-        yield Violation("TASK-003", "R-192", said, pointer=pointer + "/task", related=related)
+        problem = f"{who} answered {asked.method} with a task, but the request did not ask for one"
+        yield Violation("TASK-003", "R-192", problem, pointer=pointer + "/task", related=related)
     elif made and not declared:
-        said = f"{who} answered {asked.method} with a task, although it never declared tasks for that"
-        yield Violation("TASK-003", "R-192", said, pointer=pointer + "/task", related=related)
+        problem = f"{who} answered {asked.method} with a task, although it never declared tasks for that"
+        yield Violation("TASK-003", "R-192", problem, pointer=pointer + "/task", related=related)
     elif made and support == "forbidden":
-        said = f"{who} ran {tool} as a task instead of refusing with -32601; its taskSupport is forbidden"
-        yield Violation("TASK-002", "R-191", said, pointer=pointer, related=related, at_most="warning")
+        problem = f"{who} ran {tool} as a task instead of refusing with -32601; its taskSupport is forbidden"
+        yield Violation("TASK-002", "R-191", problem, pointer=pointer, related=related, at_most="warning")
     elif asks and not made and declared and support in ("optional", "required"):
-        said = f"{who} was asked for a task and answered {asked.method} with a plain result"
-        yield Violation("TASK-003", "R-192", said, pointer=pointer, related=related)
+        problem = f"{who} was asked for a task and answered {asked.method} with a plain result"
+        yield Violation("TASK-003", "R-192", problem, pointer=pointer, related=related)
     elif not asks and not made and declared and support == "required":
-        said = (
+        problem = (
             f"{who} served {tool} without a task instead of refusing with -32601; its taskSupport is required"
         )
-        yield Violation("TASK-002", "R-191", said, pointer=pointer, related=related)
+        yield Violation("TASK-002", "R-191", problem, pointer=pointer, related=related)
 
 
 def _is_plain(result: JSON) -> bool:
@@ -158,11 +158,11 @@ def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]
         return
     waited_ns = context.frame.observed_at_ns - before.at_ns
     if waited_ns < wait_ms * 900_000 - EARLY_NS:
-        said = (
+        problem = (
             f"{context.sender} polled task {named(task.id)} again after {waited_ns // 1_000_000} ms;"
             f" its pollInterval is {wait_ms:g}"
         )
-        yield Violation("TASK-014", "R-203", said, pointer=context.at + "/method", related=(before.seq,))
+        yield Violation("TASK-014", "R-203", problem, pointer=context.at + "/method", related=(before.seq,))
 
 
 def result_of_task(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -180,25 +180,25 @@ def result_of_task(context: MessageContext, history: History) -> Iterator[Violat
     who, related, pointer = context.sender, (asked.seq,), context.at + "/result"
     if (marked := member(message.result, "_meta", RELATED, "taskId")) != id:
         fault = "without naming it in _meta" if marked is None else "with the id of another in _meta"
-        said = f"{who} gave the result of task {named(id)} {fault}"
-        yield Violation("TASK-009", "R-198", said, pointer=pointer + "/_meta", related=related)
+        problem = f"{who} gave the result of task {named(id)} {fault}"
+        yield Violation("TASK-009", "R-198", problem, pointer=pointer + "/_meta", related=related)
     task = history.of(Tasks).get(who, id)
     if task is None or task.made_by is None:
         return
     method = task.made_by.method
     if "task" in message.result and not _is_plain(message.result):
-        said = f"{who} gave another task for the result of task {named(id)}"
-        yield Violation("TASK-009", "R-198", said, pointer=pointer + "/task", related=related)
+        problem = f"{who} gave another task for the result of task {named(id)}"
+        yield Violation("TASK-009", "R-198", problem, pointer=pointer + "/task", related=related)
         return
     for wrong in violations(message.result, (method, "result"), REVISION):
         fault = f"{wrong.pointer[1:]} {wrong.clause}"
-        said = f"{who} gave a result of task {named(id)} that is not a result of {method}: {fault}"
-        yield Violation("TASK-009", "R-198", said, pointer=context.at + wrong.pointer, related=related)
+        problem = f"{who} gave a result of task {named(id)} that is not a result of {method}: {fault}"
+        yield Violation("TASK-009", "R-198", problem, pointer=context.at + wrong.pointer, related=related)
         return
     if method == "tools/call" and message.result.get("isError") is True and task.state is TaskState.COMPLETED:
-        said = f"{who} called task {named(id)} completed, but its result is an error"
+        problem = f"{who} called task {named(id)} completed, but its result is an error"
         yield Violation(
-            "TASK-009", "R-198", said, pointer=pointer + "/isError", related=(task.seq,), at_most="warning"
+            "TASK-009", "R-198", problem, pointer=pointer + "/isError", related=(task.seq,), at_most="warning"
         )
 
 
@@ -211,14 +211,16 @@ def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
     status = member(message.result, "status")
     if task is not None and task.state.final and task.seq < asked.seq:
         was = "over" if task.state is TaskState.SETTLED else task.state.value
-        said = f"{context.sender} accepted the cancellation of task {named(task.id)}, which was already {was}"
+        problem = (
+            f"{context.sender} accepted the cancellation of task {named(task.id)}, which was already {was}"
+        )
         yield Violation(
-            "TASK-011", "R-200", said, pointer=context.at + "/result", related=(task.seq, asked.seq)
+            "TASK-011", "R-200", problem, pointer=context.at + "/result", related=(task.seq, asked.seq)
         )
     elif isinstance(status, str) and status != "cancelled":
-        said = f"{context.sender} accepted a cancellation and reported the task as {shortened(status)}"
+        problem = f"{context.sender} accepted a cancellation and reported the task as {shortened(status)}"
         yield Violation(
-            "TASK-011", "R-200", said, pointer=context.at + "/result/status", related=(asked.seq,)
+            "TASK-011", "R-200", problem, pointer=context.at + "/result/status", related=(asked.seq,)
         )
 
 
@@ -235,15 +237,15 @@ def refusal_code(context: MessageContext, history: History) -> Iterator[Violatio
     task = history.of(Tasks).get(context.sender, member(asked.params, "taskId"))
     if asked.method == "tasks/list":
         if member(asked.params, "cursor") is not None and "cursor" in text.lower():
-            said = f"{context.sender} refused a cursor with {code} instead of -32602"
-            yield Violation("TASK-012", "R-201", said, pointer=pointer, related=related)
+            problem = f"{context.sender} refused a cursor with {code} instead of -32602"
+            yield Violation("TASK-012", "R-201", problem, pointer=pointer, related=related)
     elif asked.method == "tasks/cancel" and task is not None and task.state.final and task.seq < asked.seq:
         if code != -32603:  # An internal error may have another cause.
-            said = f"{context.sender} refused to cancel a task that is over with {code} instead of -32602"
-            yield Violation("TASK-011", "R-200", said, pointer=pointer, related=(task.seq, asked.seq))
+            problem = f"{context.sender} refused to cancel a task that is over with {code} instead of -32602"
+            yield Violation("TASK-011", "R-200", problem, pointer=pointer, related=(task.seq, asked.seq))
     elif LOST.search(text) and (task is None or asked.method != "tasks/result"):
-        said = f"{context.sender} refused an unknown task with {code} instead of -32602"
-        yield Violation("TASK-012", "R-201", said, pointer=pointer, related=related)
+        problem = f"{context.sender} refused an unknown task with {code} instead of -32602"
+        yield Violation("TASK-012", "R-201", problem, pointer=pointer, related=related)
 
 
 def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -255,9 +257,13 @@ def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
     if asked is None or listing is None or task is None or task.id in listing.ids or not in_force(context):
         return
     if 0 < task.got_seq < listing.start_seq and listing.end_seq < asked.seq:
-        said = f"{context.sender} has task {named(task.id)}, but did not list it with the others"
+        problem = f"{context.sender} has task {named(task.id)}, but did not list it with the others"
         yield Violation(
-            "TASK-013", "R-202", said, pointer=context.at + "/result", related=(task.got_seq, listing.end_seq)
+            "TASK-013",
+            "R-202",
+            problem,
+            pointer=context.at + "/result",
+            related=(task.got_seq, listing.end_seq),
         )
 
 

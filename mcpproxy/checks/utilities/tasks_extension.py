@@ -52,14 +52,14 @@ def task_handed_out(context: MessageContext, history: History) -> Iterable[Viola
     if not isinstance(message.result, dict) or message.result.get("resultType") != "task":
         return ()
     if asked.method != "tools/call":
-        said = f"server answered {asked.method} with a task; only tools/call may become one"
+        problem = f"server answered {asked.method} with a task; only tools/call may become one"
     elif not _declares(asked.params):
-        said = f"server answered tools/call with a task, but the request did not declare {EXTENSION}"
+        problem = f"server answered tools/call with a task, but the request did not declare {EXTENSION}"
     else:
         return ()
     return (
         Violation(
-            "TASKX-001", "R-267", said, pointer=context.at + "/result/resultType", related=(asked.seq,)
+            "TASKX-001", "R-267", problem, pointer=context.at + "/result/resultType", related=(asked.seq,)
         ),
     )
 
@@ -71,8 +71,8 @@ def task_served(context: MessageContext, history: History) -> Iterable[Violation
         return ()
     if member(asked.params, "_meta", CAPABILITIES_KEY, "tasks") is not None:
         return ()  # A client of the experimental tasks, which a server may continue to serve.
-    said = f"server served {asked.method}, but the request did not declare {EXTENSION}"
-    return (Violation("TASKX-001", "R-267", said, pointer=context.at + "/result", related=(asked.seq,)),)
+    problem = f"server served {asked.method}, but the request did not declare {EXTENSION}"
+    return (Violation("TASKX-001", "R-267", problem, pointer=context.at + "/result", related=(asked.seq,)),)
 
 
 # The shape of a task
@@ -138,20 +138,20 @@ def _misshapen(
         required.append(MEMBERS_BY_STATUS[state])
     for name, expected, test in required:
         if name not in task:
-            said = f"server sent a task without {name}"
-            said += f", which its status {state.value} requires" if state and name not in MEMBERS else ""
+            problem = f"server sent a task without {name}"
+            problem += f", which its status {state.value} requires" if state and name not in MEMBERS else ""
         elif not test(task[name]):
             found = kind(task[name]) if isinstance(task[name], dict | list) else shown(task[name])
-            said = f"server sent a task with {found} for {name}, which must be {expected}"
+            problem = f"server sent a task with {found} for {name}, which must be {expected}"
         else:
             continue
-        yield Violation("TASKX-002", "R-268", said, pointer=f"{pointer}/{name}")
+        yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/{name}")
     known = history.beyond(ExtensionTasks).get(history.caller, task.get("taskId"))
     if known is None or state is None or not known.state.final or state is known.state:
         return
     if is_later(context.answers, instant(task.get("lastUpdatedAt")), known.seq, known.updated):
-        said = f"server reported task {_named(known.id)} as {state.value}; it was {known.state.value}"
-        yield Violation("TASKX-002", "R-268", said, pointer=f"{pointer}/status", related=(known.seq,))
+        problem = f"server reported task {_named(known.id)} as {state.value}; it was {known.state.value}"
+        yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/status", related=(known.seq,))
 
 
 def _named(id: str) -> str:
@@ -172,9 +172,9 @@ def lost_at_once(context: MessageContext, history: History) -> Iterator[Violatio
         return
     lives_ms = FRESH_MS if task.ttl_ms is None else min(task.ttl_ms, FRESH_MS)
     if context.frame.observed_at_ns - task.made_ns < lives_ms * 1_000_000:
-        said = f"server does not know task {_named(task.id)}, which it has just made"
+        problem = f"server does not know task {_named(task.id)}, which it has just made"
         yield Violation(
-            "TASKX-003", "R-269", said, pointer=context.at + "/error", related=(task.made_seq, asked.seq)
+            "TASKX-003", "R-269", problem, pointer=context.at + "/error", related=(task.made_seq, asked.seq)
         )
 
 
@@ -186,21 +186,21 @@ def plain_answer(context: MessageContext, history: History) -> Iterator[Violatio
     if not context.stateless or asked is None or result is None:
         return
     if result.get("resultType") == "task":
-        said = f'server answered {asked.method} with resultType "task" instead of "complete"'
+        problem = f'server answered {asked.method} with resultType "task" instead of "complete"'
         # The examples of the proposal do this for tasks/get themselves.
         level = "warning" if asked.method == "tasks/get" else None
         yield Violation(
             "TASKX-004",
             "R-270",
-            said,
+            problem,
             pointer=context.at + "/result/resultType",
             related=(asked.seq,),
             at_most=level,
         )
     if asked.method != "tasks/get" and (extra := [name for name in MEMBERS if name in result]):
-        said = f"server answered {asked.method} with a task ({extra[0]}) instead of an empty result"
+        problem = f"server answered {asked.method} with a task ({extra[0]}) instead of an empty result"
         yield Violation(
-            "TASKX-004", "R-270", said, pointer=f"{context.at}/result/{extra[0]}", related=(asked.seq,)
+            "TASKX-004", "R-270", problem, pointer=f"{context.at}/result/{extra[0]}", related=(asked.seq,)
         )
 
 
@@ -214,8 +214,10 @@ def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]
     waited_ns = context.frame.observed_at_ns - task.poll.at_ns
     if task.poll.answered_seq and not task.poll.taken_back and waited_ns < task.poll_ms * 900_000 - EARLY_NS:
         waited = f"{waited_ns // 1_000_000} ms; its pollIntervalMs is {task.poll_ms:g}"
-        said = f"client polled task {_named(task.id)} again after {waited}"
-        yield Violation("TASK-014", "R-203", said, pointer=context.at + "/method", related=(task.poll.seq,))
+        problem = f"client polled task {_named(task.id)} again after {waited}"
+        yield Violation(
+            "TASK-014", "R-203", problem, pointer=context.at + "/method", related=(task.poll.seq,)
+        )
 
 
 # Input requests of a task
@@ -232,15 +234,17 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
         before = known.questions.get(key)
         if before is None:
             continue
-        said = f"server used the key {shown(key)} of task {_named(known.id)} for another request"
+        problem = f"server used the key {shown(key)} of task {_named(known.id)} for another request"
         where = f"{pointer}/inputRequests"
         if before.value != value:
-            yield Violation("TASKX-005", "R-271", said, pointer=where, related=(before.seq,))
+            yield Violation("TASKX-005", "R-271", problem, pointer=where, related=(before.seq,))
         elif context.answers is not None and 0 < before.gone_seq < context.answers.seq:
             # The request is the same, so this may be a late report of a slow server.
-            said = f"server asks under the key {shown(key)} of task {_named(known.id)} again after its answer"
+            problem = (
+                f"server asks under the key {shown(key)} of task {_named(known.id)} again after its answer"
+            )
             yield Violation(
-                "TASKX-005", "R-271", said, pointer=where, related=(before.gone_seq,), at_most="warning"
+                "TASKX-005", "R-271", problem, pointer=where, related=(before.gone_seq,), at_most="warning"
             )
 
 
@@ -256,17 +260,17 @@ def off_subscription(context: MessageContext, history: History) -> Iterator[Viol
     found, id = belongs_to(context, history), member(message.params, "taskId")
     if found is None:
         if member(message.params, "_meta", ID_KEY) is None or history.over_http:
-            said = "server sent notifications/tasks outside of any subscription"
-            yield Violation("TASKX-006", "R-272", said, pointer=context.at + "/method", at_most="warning")
+            problem = "server sent notifications/tasks outside of any subscription"
+            yield Violation("TASKX-006", "R-272", problem, pointer=context.at + "/method", at_most="warning")
         return
     wanted = found.wanted.get("taskIds") if found.wanted is not None else None
     if found.wanted is None or (isinstance(wanted, list) and id in wanted) or not isinstance(id, str):
         return
-    said = f"server sent notifications/tasks of task {_named(id)}, which the subscription did not ask for"
+    problem = f"server sent notifications/tasks of task {_named(id)}, which the subscription did not ask for"
     yield Violation(
         "TASKX-006",
         "R-272",
-        said,
+        problem,
         pointer=context.at + "/params/taskId",
         related=(found.asked.seq,),
         at_most="warning",
@@ -280,10 +284,17 @@ def acknowledged_undeclared(context: MessageContext, history: History) -> Iterat
     if found is None or found.wanted is None or found.begun or _declares(found.asked.params):
         return
     if found.wanted.get("taskIds"):
-        said = f"server accepted a subscription to tasks without {EXTENSION}, instead of refusing with -32021"
+        problem = (
+            f"server accepted a subscription to tasks without {EXTENSION}, instead of refusing with -32021"
+        )
         related, candidates = (found.asked.seq,), found.asked.candidates
         yield Violation(
-            "TASKX-006", "R-272", said, pointer=context.at + "/method", related=related, candidates=candidates
+            "TASKX-006",
+            "R-272",
+            problem,
+            pointer=context.at + "/method",
+            related=related,
+            candidates=candidates,
         )
 
 
@@ -294,11 +305,11 @@ def experimental_capability(context: MessageContext, history: History) -> Iterat
     declared = as_object(member(message.result, "capabilities"))
     if declared is None or "tasks" not in declared or not context.stateless:
         return
-    said = f"server declares the capability tasks of 2025-11-25; now it is the extension {EXTENSION}"
+    problem = f"server declares the capability tasks of 2025-11-25; now it is the extension {EXTENSION}"
     # A server without the extension may use this name for an experiment.
     level = None if member(declared, "extensions", EXTENSION) is not None else "warning"
     yield Violation(
-        "TASKX-007", "R-273", said, pointer=context.at + "/result/capabilities/tasks", at_most=level
+        "TASKX-007", "R-273", problem, pointer=context.at + "/result/capabilities/tasks", at_most=level
     )
 
 
