@@ -128,16 +128,18 @@ def replies(context: MessageContext, history: History) -> Iterator[Reply]:
     elif isinstance(message, Request) and context.stateless:
         given = as_object(member(message.params, "inputResponses")) or {}
         for key, result in given.items():
-            if isinstance(result, dict) and (method := _shown_method(result)):
+            if isinstance(result, dict) and (method := method_shown_by(result)):
                 ask = _ask_of(message, key, history)
                 if ask is None or ask.method == method:
                     yield Reply(method, result, f"{context.at}/params/inputResponses{token(key)}", ask)
 
 
-def _shown_method(result: JSONObject) -> str:
+def method_shown_by(result: JSON) -> str:
     """Return the method that a result answers, as its members show; empty if they do not agree on one."""
-    shows = [method for name, method in METHOD_BY_MEMBER.items() if name in result]
-    return shows[0] if len(shows) == 1 else ""
+    shown = [
+        method for name, method in METHOD_BY_MEMBER.items() if isinstance(result, dict) and name in result
+    ]
+    return shown[0] if len(shown) == 1 else ""
 
 
 def rounds_before(request: Request, history: History) -> tuple[InputResult, ...]:

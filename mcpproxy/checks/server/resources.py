@@ -16,7 +16,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation, as_object,
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import LISTS, listed
 from mcpproxy.checks.stateless.servers import is_modern
-from mcpproxy.checks.stateless.subscriptions import belongs_to
+from mcpproxy.checks.stateless.subscriptions import belongs_to, normalized_uri
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
@@ -189,7 +189,7 @@ def empty_contents(context: MessageContext, history: History) -> Iterable[Violat
 
 def _may_name(template: str, uri: str) -> bool:
     """Whether ``template`` may expand to ``uri``, judged by the literal text before its first expression."""
-    return _plain(uri).startswith(_plain(template.partition("{")[0]))
+    return normalized_uri(uri).startswith(normalized_uri(template.partition("{")[0]))
 
 
 # Subscriptions
@@ -214,10 +214,10 @@ def remember_subscription(context: MessageContext, history: History) -> None:
     if asked is None or not isinstance(uri, str):
         known.forgetful = True
     elif asked.method == "resources/subscribe":
-        keep(known.uris, _plain(uri), (asked, 0), MAX_SUBSCRIBED)
+        keep(known.uris, normalized_uri(uri), (asked, 0), MAX_SUBSCRIBED)
         known.forgetful |= len(known.uris) == MAX_SUBSCRIBED
-    elif before := known.uris.get(_plain(uri)):
-        known.uris[_plain(uri)] = (before[0], context.frame.observed_at_ns)
+    elif before := known.uris.get(normalized_uri(uri)):
+        known.uris[normalized_uri(uri)] = (before[0], context.frame.observed_at_ns)
 
 
 def unsubscribed_update(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -264,14 +264,7 @@ def _is_below(uri: str, subscribed: str) -> bool:
 
     An update may be about a part of the resource. The specification does not define which URIs are parts.
     """
-    return _plain(uri).startswith(_plain(subscribed))
-
-
-def _plain(uri: str) -> str:
-    """Return a URI in a normal form, so that two spellings compare equal."""
-    from urllib.parse import unquote  # imported here because it takes 3 ms, which most sessions do not need
-
-    return unquote(uri).rstrip("/").lower()
+    return normalized_uri(uri).startswith(normalized_uri(subscribed))
 
 
 RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")

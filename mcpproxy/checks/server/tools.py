@@ -260,7 +260,7 @@ def silent_change(event: Signal | Close, history: History) -> Iterator[Violation
         verb = "no longer lists" if other in before.items else "now lists"
         feature = method.removesuffix("/list")
         problem = (
-            f"server {verb} {shown(other)} and never said so, although it declared {feature}.listChanged"
+            f"server {verb} {shown(other)} without announcing it, although it declared {feature}.listChanged"
         )
         yield Violation(
             "TOOL-011",

@@ -11,6 +11,7 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.checks.stateless.servers import texts
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.session.exchanges import HttpExchange, singles
@@ -28,12 +29,12 @@ def modern_answer(context: MessageContext) -> ModernAnswer | None:
         return None
     if isinstance(message, Response) and asked.method == "server/discover":
         return ModernAnswer(
-            context.seq, _texts(member(message.result, "supportedVersions")), asked=context.candidates
+            context.seq, texts(member(message.result, "supportedVersions")), asked=context.candidates
         )
     if isinstance(message, ErrorResponse):
         error = as_object(message.error)
         if member(error, "code") in MODERN_CODES:
-            listed = _texts(member(error, "data", "supported"))
+            listed = texts(member(error, "data", "supported"))
             return ModernAnswer(context.seq, listed, refused=True, asked=context.candidates)
     return None
 
@@ -55,7 +56,7 @@ def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
         if isinstance(message, Response) and exchange.requests:
             if exchange.requests[0].method != "server/discover":
                 return member(message.result, "resultType") is not None
-            listed = _texts(member(message.result, "supportedVersions"))
+            listed = texts(member(message.result, "supportedVersions"))
             return any(version in STATELESS for version in listed)
         if isinstance(message, ErrorResponse):
             code = member(message.value, "error", "code")
@@ -67,9 +68,9 @@ def listed_versions(context: MessageContext) -> tuple[str, ...]:
     """Return the versions that a server names as supported, in a DiscoverResult or an error's data."""
     message = context.message
     if isinstance(message, Response) and context.answers and context.answers.method == "server/discover":
-        return _texts(member(message.result, "supportedVersions"))
+        return texts(member(message.result, "supportedVersions"))
     if isinstance(message, ErrorResponse):
-        return _texts(member(as_object(message.error), "data", "supported"))
+        return texts(member(as_object(message.error), "data", "supported"))
     return ()
 
 
@@ -123,10 +124,6 @@ def _names_a_version(error: "JSON") -> bool:
         elif isinstance(value, list):
             stack.extend(value)
     return False
-
-
-def _texts(value: "JSON") -> tuple[str, ...]:
-    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 FAMILY: Final = RuleFamily(

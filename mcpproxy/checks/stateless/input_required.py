@@ -10,7 +10,7 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mcpproxy.checks.basic.embedded import METHOD_BY_MEMBER, Ask, asks
+from mcpproxy.checks.basic.embedded import Ask, asks, method_shown_by
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.stateless.rounds import (
@@ -24,7 +24,7 @@ from mcpproxy.checks.stateless.rounds import (
     rounds,
 )
 from mcpproxy.protocol import methods
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
+from mcpproxy.protocol.jsonrpc import JSONObject, Request, Response
 from mcpproxy.protocol.methods import Need, applies, declares, needs
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, stateless_of
 from mcpproxy.protocol.wording import token
@@ -273,17 +273,11 @@ def _answers(given: JSONObject, earlier: list[Round], at: str) -> Iterator[Viola
                 related=(earlier[-1].seq,),
                 at_most="info",
             )
-        shown = _method_shown_by(value)
+        shown = method_shown_by(value)
         if shown and wanted != {None} and shown not in wanted:
             asked_for = " or ".join(sorted(str(method) for method in wanted if method))
             problem = f"client answered {shortened(key)} with a result of {shown}; it was {asked_for}"
             yield Violation("MRTR-008", "R-260", problem, pointer=at + token(key), related=(earlier[-1].seq,))
-
-
-def _method_shown_by(value: "JSON") -> str:
-    """Return the method that a result answers, as its members show; empty if they do not agree on one."""
-    shows = [method for name, method in METHOD_BY_MEMBER.items() if isinstance(value, dict) and name in value]
-    return shows[0] if len(shows) == 1 else ""
 
 
 ANSWERED: Final = ("inputResponses", "requestState")

@@ -197,9 +197,9 @@ def filter_beyond_request(context: MessageContext, history: History) -> Iterator
             problem = f"server acknowledged {name}, which {_name(found)} did not ask for"
             yield _of(found, ("SUB-004", "R-246"), problem, pointer + name)
     for name in LISTED:
-        asked_for = {_plain(item) for item in _texts(wanted.get(name))}
+        asked_for = {normalized_uri(item) for item in _texts(wanted.get(name))}
         for item in _texts(acknowledged.get(name)):
-            if _plain(item) not in asked_for:
+            if normalized_uri(item) not in asked_for:
                 problem = f"server acknowledged {shortened(item)}, which {_name(found)} did not ask for"
                 yield _of(found, ("SUB-004", "R-246"), problem, pointer + name)
                 break
@@ -376,7 +376,7 @@ def _texts(value: JSON) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def _plain(uri: str) -> str:
+def normalized_uri(uri: str) -> str:
     """Return a URI in a normal form, because a server may repeat it in another spelling."""
     from urllib.parse import unquote  # imported here because it takes 3 ms, which most sessions do not need
 
