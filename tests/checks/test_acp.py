@@ -1,4 +1,4 @@
-"""ACP: which MCP servers an agent may be given, reported and refused in every combination; and what is not ACP."""
+"""ACP: undeclared MCP servers are reported and refused in every combination; and what is not ACP."""
 
 import itertools
 import json
