@@ -13,8 +13,8 @@ import pytest
 
 import mcpproxy
 from mcpproxy.checks import decided_rules
-from mcpproxy.checks.opt_in.implementations import pinned
-from mcpproxy.checks.opt_in.pins import Approved, held
+from mcpproxy.checks.opt_in.implementations import range_checks
+from mcpproxy.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.cli.main import main
 from mcpproxy.cli.version_ranges import compiled
 from mcpproxy.observer import Observer
@@ -138,8 +138,8 @@ def judged(rule: Rule, revision: str | None) -> list[Finding]:
     """What the judge says about the example, alone or in a session that speaks ``revision``."""
     read: JSONObject = {"name": "read", "description": "Read a file.", "inputSchema": {"type": "object"}}
     families = {
-        "VER": pinned(compiled("", {"any": {"files": ">=1"}})),
-        "PIN": held({"files": Approved(("2025-11-25",), None, {"read": read})}),
+        "VER": range_checks(compiled("", {"any": {"files": ">=1"}})),
+        "PIN": pin_checks({"files": Approved(("2025-11-25",), None, {"read": read})}),
     }
     more = [family for name, family in families.items() if rule.code.startswith(name)]
     observer = Observer(BUILT_IN, Ruleset(BUILT_IN).and_also({rule.code}, more).dispatch, revision=revision)

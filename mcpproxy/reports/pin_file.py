@@ -29,9 +29,16 @@ from mcpproxy.base import files
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible_lines
 from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.opt_in.pins import Approved, Pins, Seen, collected
+from mcpproxy.checks.opt_in.pins import Approved, Pins, SeenTools, collector
 from mcpproxy.checks.server import tools
-from mcpproxy.checks.server.definitions import FIELDS, changes, definition, digest, told, visible
+from mcpproxy.checks.server.definitions import (
+    FIELDS,
+    changes,
+    definition,
+    describe_difference,
+    digest,
+    visible,
+)
 from mcpproxy.errors import TraceError, UsageError
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject
@@ -79,9 +86,9 @@ def gather(trace: Trace) -> Gathered:
     Raises:
         TraceError: it cannot be read, lists no tools, does not name their server, or has a part masked.
     """
-    seen: list[Seen] = []
+    seen: list[SeenTools] = []
     # The collector comes first: it must see a page before the tools family updates its state.
-    dispatch = Dispatch([collected(seen.append), tools.FAMILY])
+    dispatch = Dispatch([collector(seen.append), tools.FAMILY])
     observer = Observer(catalogue.load(), dispatch, joined_late=trace.joined_late, redacted=trace.redacted)
     for event in trace.events():
         if not isinstance(event, Finding):
@@ -106,7 +113,7 @@ def gather(trace: Trace) -> Gathered:
     return found
 
 
-def _one(path: str, server: str, one: Seen) -> Gathered:
+def _one(path: str, server: str, one: SeenTools) -> Gathered:
     instructions = one.instructions
     listed = {str(tool["name"]): definition(tool) for tool in one.tools or ()}
     if holds_mask([*listed.values()]) or (isinstance(instructions, str) and holds_mask(instructions)):
@@ -164,7 +171,7 @@ def differences(was: Pins, now: Pins, partial: frozenset[str] = frozenset()) -> 
 
 def _instructions(was: "str | Absent | None", now: "str | Absent | None") -> Iterator[str]:
     if was != now and not isinstance(was, Absent) and not isinstance(now, Absent):
-        _, what = told(ABSENT if was is None else was, ABSENT if now is None else now)
+        _, what = describe_difference(ABSENT if was is None else was, ABSENT if now is None else now)
         yield f"instructions {what}"
 
 

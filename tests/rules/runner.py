@@ -34,8 +34,8 @@ from typing import Any, Final
 
 from mcpproxy.checks.engine.dispatch import Dispatch
 from mcpproxy.checks.engine.rows import RuleFamily
-from mcpproxy.checks.opt_in.implementations import pinned
-from mcpproxy.checks.opt_in.pins import Approved, held
+from mcpproxy.checks.opt_in.implementations import range_checks
+from mcpproxy.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.checks.server.definitions import definition
 from mcpproxy.cli.version_ranges import compiled
 from mcpproxy.protocol.jsonrpc import ABSENT
@@ -287,9 +287,11 @@ def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
     Unless ``narrowed``, every check looks at every message it might concern.
     """
     ranges = json.loads(json.dumps(fixture.ranges).replace("$REVISION", revision))
-    families = [pinned(compiled(fixture.path.name, ranges))] if ranges else []
+    families = [range_checks(compiled(fixture.path.name, ranges))] if ranges else []
     if fixture.pins is not None:
-        families.append(held({name: _approved(server, revision) for name, server in fixture.pins.items()}))
+        families.append(
+            pin_checks({name: _approved(server, revision) for name, server in fixture.pins.items()})
+        )
     ruleset = Ruleset(catalogue.load()).and_also({fixture.rule}, families)
     if not narrowed:
         ruleset = replace(ruleset, dispatch=_wide(ruleset.dispatch.families))

@@ -108,16 +108,16 @@ def _rules(options: argparse.Namespace) -> tuple[Ruleset, Selection]:
     families: list[RuleFamily] = []
     if options.versions:
         extend.append("VER")
-        from mcpproxy.checks.opt_in.implementations import pinned
+        from mcpproxy.checks.opt_in.implementations import range_checks
         from mcpproxy.cli import version_ranges
 
-        families.append(pinned(version_ranges.read(options.versions)))
+        families.append(range_checks(version_ranges.read(options.versions)))
     if options.pins:
-        from mcpproxy.checks.opt_in.pins import held
+        from mcpproxy.checks.opt_in.pins import pin_checks
         from mcpproxy.reports import pin_file
 
         extend.append("PIN")
-        families.append(held(pin_file.read(options.pins)))
+        families.append(pin_checks(pin_file.read(options.pins)))
     selection = Selection.of(rules.catalogue, options.select, options.ignore, extend)
     return rules.and_also(selection.wanted or (), families), selection
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from mcpproxy.base import paths
 from mcpproxy.checks.engine.context import as_object
-from mcpproxy.checks.opt_in.pins import held
+from mcpproxy.checks.opt_in.pins import pin_checks
 from mcpproxy.cli import async_main, baseline_options, output, report_options, validation_report
 from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command, url
 from mcpproxy.cli.terminal import style
@@ -65,7 +65,7 @@ def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
     if not options.pins:
         return rules
     wanted = Selection.of(rules.catalogue, extend=["PIN"]).wanted
-    return rules.and_also(wanted or (), [held(pin_file.read(options.pins))])
+    return rules.and_also(wanted or (), [pin_checks(pin_file.read(options.pins))])
 
 
 def _run(

@@ -9,7 +9,7 @@ from mcpproxy.base import paths
 from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible
 from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.opt_in.implementations import Spoken, collected
+from mcpproxy.checks.opt_in.implementations import SpokenRevision, collector
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, style, tell
@@ -66,14 +66,14 @@ def gather(named: list[str]) -> tuple[Matrix, int]:
     return matrix, unreadable
 
 
-def implementations(path: str) -> set[Spoken]:
+def implementations(path: str) -> set[SpokenRevision]:
     """Return the implementations that take part in one recording.
 
     Raises:
         TraceError: it cannot be read.
     """
-    trace, seen = open_trace(path), set[Spoken]()
-    observer = Observer(catalogue.load(), Dispatch([collected(seen.add)]), joined_late=trace.joined_late)
+    trace, seen = open_trace(path), set[SpokenRevision]()
+    observer = Observer(catalogue.load(), Dispatch([collector(seen.add)]), joined_late=trace.joined_late)
     for event in trace.events():
         if not isinstance(event, Finding):
             observer.observe(event)
