@@ -1,16 +1,16 @@
-"""The proxy before an HTTP server, where rules are enforced: each POST is held until it is judged.
+"""The HTTP proxy with enforced rules: each POST is held until it is judged.
 
 Imported only with ``--enforce``. A POST with a JSON body is held until it is complete. If it breaks an
 enforced rule, it is answered here, the server never sees it, and the connection ends. Everything else is
-forwarded as it came. The answer is what a server of the revision would give: 200 with a JSON-RPC error in a
-session, 400 where each request stands alone.
+forwarded as it came. The answer is what a server of the revision would send: 200 with a JSON-RPC error in a
+session, 400 in a revision without sessions.
 
-The judge learns the rest of the session from the records of the journal: a second `HttpAssembly` makes events
-of them here, as in the recorder. It is given the bytes of a held request before they are journaled.
+The judge sees the rest of the session in the records of the journal: a second `HttpAssembly` turns them into
+events here, as in the recorder. It gets the bytes of a held request before they are journaled.
 
 *Limits.* A body over ``LIMIT_BYTES``, or one whose client waits for ``100 Continue``, is forwarded without
-being judged, and a note in the trace says so. After a *fault* of the judge everything is forwarded, which is
-said once."""
+being judged, and a note in the trace says so. After a *fault* of the judge everything is forwarded, and
+stderr says so once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LIMIT_BYTES: Final = 16 << 20
 
 
 class EnforcingProxy(Proxy):
-    """A proxy that asks ``enforcer`` about what clients POST to ``endpoint``, a path."""
+    """A proxy that asks ``enforcer`` about the requests that clients POST to the path ``endpoint``."""
 
     def __init__(
         self,
@@ -58,21 +58,21 @@ class EnforcingProxy(Proxy):
         start = {"endpoint": endpoint, "mode": "reverse", "keep_credentials": True}
         self._assembly = HttpAssembly(json.dumps(start).encode())
         self._ahead: dict[int, int] = {}
-        """How many bytes of each connection's client were given to the judge before they are journaled."""
+        """How many bytes of each connection's client the judge has seen before they are journaled."""
         self._append = self.record
         self.record = self._record
         self._keep = self.keep_until_journaled
         self.keep_until_journaled = self._keep_until_journaled
         self._recorded: bytes | None = None
-        """The payload that was journaled before it is sent."""
+        """A payload that was journaled before it is forwarded, so that it is not journaled again."""
 
     def judge(self, data: bytes, at_ns: int, number: int) -> RefusalResponse | None:
-        """Judge bytes of a client before they are forwarded; returns our answer if they must not be."""
+        """Judge bytes of a client; returns our answer if they must not be forwarded."""
         self._ahead[number] = self._ahead.get(number, 0) + len(data)
         return self._show_judge(journals.CLIENT, at_ns, data, number)
 
     def _keep_until_journaled(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
-        """A held request that is too long for the crash buffer is journaled before it is forwarded."""
+        """Store what is about to be forwarded in the crash buffer, or journal it now if it is too long."""
         if len(payload) <= LONGEST_BYTES:
             self._keep(kind, at_ns, payload, number)
             return
@@ -120,7 +120,7 @@ class EnforcingTunnel(Tunnel):
         assert isinstance(proxy, EnforcingProxy)
         super().__init__(proxy, sock, peer)
         self._gate = proxy
-        self._is_open = False  # nothing is held any more: what follows cannot be refused
+        self._is_open = False  # nothing is held any more, because what follows cannot be refused
         self._head = b""  # the beginning of a head
         self._counted: BodyCounter | None = None  # of the request that is being read
         self._request: list[bytes] | None = None  # its bytes, if it is held
@@ -157,7 +157,7 @@ class EnforcingTunnel(Tunnel):
                 if self._counted is None and self._request is not None:
                     request, self._request = b"".join(self._request), None
                     before, shown = b"".join(passing[shown:]), len(passing) + 1
-                    self._records.begin(now, self._where())
+                    self._records.begin(now, self._upstream_address())
                     if before:
                         self._gate.judge(before, now, self._records.number)
                     verdict = self._gate.judge(request, now, self._records.number)
@@ -173,7 +173,7 @@ class EnforcingTunnel(Tunnel):
             super()._take(b"".join(passing), now)
 
     def _find_head(self, buffer: bytes, at: int, now: int) -> int:
-        """Where the head that begins at ``at`` ends; ``at`` if it is not complete."""
+        """Return where the head that begins at ``at`` ends; ``at`` if it is incomplete."""
         if buffer.startswith(b"\r\n", at):
             return at + 2
         stop = buffer.find(b"\r\n\r\n", at) + 4

@@ -1,21 +1,19 @@
-"""The relay of a session in which rules are enforced: each line is held until it is judged.
+"""The stdio relay with enforced rules: each line is held until it is judged.
 
-Imported only with ``--enforce``. A chunk is cut into lines. Lines that may pass are forwarded as they came; a
-request that breaks an enforced rule is answered here, and the other side never sees it. The rest of the relay
-is
-unchanged: forwarded bytes are journaled after they were forwarded. Refused lines and our answers are
-    journaled
-as records of their own.
+Imported only with ``--enforce``. A chunk is split into lines. Lines that may pass are forwarded as they came;
+a request that breaks an enforced rule is answered here, and the other side never sees it. The rest of the
+relay is unchanged: forwarded bytes are journaled after they were forwarded. A refused line is a journal
+record, and so is our answer.
 
-*Order.* While a sink has no room, the lines wait in a queue for that sink. Our answer is added to the queue
-of the sender, never within a line: that queue holds whole lines, or a line too long to hold, whose end the
-answer waits for.
+*Order.* While a sink has no room, its lines wait in a queue. Our answer is added to the queue of the sink
+that leads back to the sender, never within a line: if a line there is too long to hold and still incomplete,
+the answer waits for its end.
 
-*Limits.* A line longer than ``LIMIT_BYTES`` is forwarded as it comes without being judged, which is said
+*Limits.* A line longer than ``LIMIT_BYTES`` is forwarded as it comes without being judged, and stderr says so
 once.
 
 *Faults.* If the judge raises or cannot be made, that is a fault of ours: from then on everything is
-forwarded, which is said once."""
+forwarded, and stderr says so once."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ _OWN: Final = {CLIENT: journals.SERVER_OWN, SERVER: journals.CLIENT_OWN}
 
 
 class Gate:
-    """Cuts what both peers send into lines and asks the enforcer about each. ``say`` writes a line to
+    """Splits what both peers send into lines and asks the enforcer about each. ``say`` writes a line to
     stderr."""
 
     def __init__(self, enforcer: Enforcer | None, say: Callable[[str], None]) -> None:
@@ -62,15 +60,15 @@ class Gate:
         self._seq = 0
 
     def is_between_lines(self, sender: Sender) -> bool:
-        """Whether everything forwarded from ``sender`` so far is whole lines."""
+        """Whether the bytes of ``sender`` forwarded so far end at the end of a line."""
         return sender not in self._in_pieces
 
     def take(self, sender: Sender, data: bytes, at_ns: int) -> list[tuple[bytes, bytes | None]]:
-        """The lines that ``data`` completes, in order, each with our answer or ``None`` if it may pass."""
+        """Return the lines that ``data`` completes, each with our answer, or ``None`` if it may pass."""
         return self._judged(sender, self._framers[sender].feed(data, at_ns))
 
     def end(self, sender: Sender) -> list[tuple[bytes, bytes | None]]:
-        """The stream has ended: the last line, which no line feed has ended."""
+        """End the stream of ``sender``; returns its last line, if that has no line feed, as ``take`` does."""
         return self._judged(sender, self._framers[sender].end())
 
     def _judged(
@@ -117,7 +115,7 @@ Piece = tuple[int, int, bytes]
 
 
 def _pieces(kind: int, read_ns: int, lines: list[bytes]) -> Iterator[Piece]:
-    """Lines that may pass, joined and cut into chunks."""
+    """Yield lines that may pass, joined and split into chunks."""
     data = b"".join(lines)
     for at in range(0, len(data), CHUNK_BYTES):
         yield kind, read_ns, data[at : at + CHUNK_BYTES]
@@ -142,7 +140,7 @@ class EnforcingRelay(Relay):
         """Answers that wait for the end of a line too long to hold."""
 
     def open_crash_buffer(self) -> None:
-        """Make the judge, while the server starts."""
+        """Make the judge too, while the server starts."""
         super().open_crash_buffer()
         enforcer: Enforcer | None = None
         try:
@@ -153,14 +151,14 @@ class EnforcingRelay(Relay):
 
     def _deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
         sender = _SENDERS.get(kind)
-        # A view is the rest of a chunk that was judged before.
+        # A memoryview is the rest of a chunk that was judged before.
         if sender is None or self._gate is None or isinstance(data, memoryview):
             return super()._deliver(sink, kind, read_ns, data)
         self._queue(sink, kind, read_ns, self._gate.take(sender, data, read_ns))
         return self._run_queue(sink)
 
     def _queue(self, sink: Sink, kind: int, read_ns: int, lines: list[tuple[bytes, bytes | None]]) -> None:
-        """Queue what may pass; refuse the rest."""
+        """Queue the lines that may pass, and refused ones with our answers."""
         assert self._gate is not None
         sender, queue = _SENDERS[kind], self._queues.setdefault(sink, deque())
         passing: list[bytes] = []
@@ -190,7 +188,7 @@ class EnforcingRelay(Relay):
         return True
 
     def _answer(self, asked: Sink, kind: int, data: bytes) -> None:
-        """Answer the sender of a request for ``asked``. The answer is journaled as one record."""
+        """Send our answer back to the sender of a request for ``asked``, and journal it as one record."""
         self._record(kind, time.monotonic_ns(), data)
         back = self.peers[1] if asked is self.peers[0] else self.peers[0]
         sender = CLIENT if back is self.peers[0] else SERVER  # the peer whose lines are forwarded there

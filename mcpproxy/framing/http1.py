@@ -1,16 +1,16 @@
 """Parse HTTP/1.x from chunks: what two peers, and the proxy in the server's place, send on one connection.
 
 This reads a copy of the traffic, so it refuses nothing and no bytes raise an exception. Where a side stops
-being HTTP, that is reported once (`Broken`), and its later bytes come out unchanged. The pieces depend on the
-bytes and on the order of the calls, never on how one peer's bytes were cut into chunks: only adjacent
+being HTTP, that is reported once (`Broken`), and its later bytes are returned unchanged. The pieces depend on
+the bytes and on the order of the calls, never on how one peer's bytes were cut into chunks: only adjacent
 `BodyPart`s, and the bytes of a `Broken` and of the `OpaqueBytes` after it, may be cut differently.
 
 Each exchange gives
 - from the client: one `RequestStart`, its `BodyPart`s, then one `BodyEnd` or `Cut`;
 - from the server, or from the proxy instead: any number of interim `ResponseStart`s (1xx), a final one, its
-  `BodyPart`s, then one `BodyEnd` or `Cut`. A request that is never answered gets a `Cut` of the server alone;
-so an exchange is over when both have ended. Where a head cannot be read, an answer to it (a 400, say) still
-is an exchange, one without a `RequestStart`.
+  `BodyPart`s, then one `BodyEnd` or `Cut`. A request that is never answered gets only a `Cut` of the server.
+An exchange is over when both sides have ended. An answer to a head that cannot be read (a 400, say) is an
+exchange as well, without a `RequestStart`.
 
 Requests may be pipelined; a response belongs to the oldest request without one, and may come before that
 request's body is over. A 101, or a 2xx to CONNECT, ends HTTP on the connection.
@@ -53,14 +53,14 @@ _SWITCHED: Final = "the connection ceased to be HTTP"
 
 
 class Http1Connection:
-    """One per client connection. Feed it what each side sent, in the order it was read.
+    """Parses one client connection. Feed it the bytes that each side sent, in the order they were read.
 
-    Call both `client_eof` and `server_eof` when the connection is over, whoever ended it and also when
-    upstream was never reached: only then are unanswered requests known to stay unanswered. Calling again is
+    Call both `client_eof` and `server_eof` when the connection is over, whoever ended it and even if upstream
+    was never reached: only then are unanswered requests known to stay unanswered. Calling one again is
     harmless.
     """
 
-    # There may be many idle connections, so each keeps little.
+    # There may be many idle connections, so each takes little memory.
     __slots__ = (
         "_exchanges",
         "_first",
@@ -114,7 +114,7 @@ class Http1Connection:
         return self._end(self._server, at_ns, reset)
 
     def opaque(self, at_ns: int) -> list[Piece]:
-        """Treat the rest of the connection as not HTTP. A 101 or a 2xx to CONNECT does so by itself."""
+        """Treat the rest of the connection as not HTTP. A 101 or a 2xx to CONNECT has the same effect."""
         self._switch("proxy", at_ns)
         return self._found()
 
@@ -167,7 +167,7 @@ class _Exchanges:
     __slots__ = ("_count", "_more", "_oldest", "_unread")
 
     def __init__(self) -> None:
-        # Those without final response; usually one or none.
+        # The requests without a final response: the oldest, and the others; usually there is one or none.
         self._oldest: _Exchange | None = None
         self._more: deque[_Exchange] | None = None
         self._count = 0
@@ -187,11 +187,11 @@ class _Exchanges:
         return self._oldest
 
     def answered(self) -> None:
-        """Remove the oldest: its final response has begun."""
+        """Remove the oldest request: its final response has begun."""
         self._oldest = self._more.popleft() if self._more else None
 
     def give_up(self) -> list["_Exchange"]:
-        """Remove and return all that wait, oldest first."""
+        """Remove and return all requests that wait, oldest first."""
         waiting = [*filter(None, [self._oldest]), *(self._more or ())]
         self._oldest = self._more = None
         return waiting
@@ -210,8 +210,8 @@ class _Exchanges:
 class _Requests(ConnectionSide):
     """What the client sends.
 
-    After a request that may end HTTP on the connection, the next bytes cannot be interpreted before its
-    answer is there: they are held until then, up to the length of a head.
+    After a request that may end HTTP on the connection, the next bytes cannot be interpreted before it is
+    answered: they are held until then, up to the length of a head.
     """
 
     __slots__ = ("_ending", "_exchanges", "_last")
@@ -255,7 +255,7 @@ class _Requests(ConnectionSide):
             super().end(by, how, reset, at_ns)
 
     def resume(self) -> None:
-        """Continue: the answer is there, and the connection is still HTTP."""
+        """Parse the bytes that were held: the request is answered, and the connection is still HTTP."""
         data = bytes(self.held)
         self.held.clear()
         self.feed(data, self.at_ns)

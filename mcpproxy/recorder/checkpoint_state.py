@@ -1,12 +1,13 @@
 """Convert the state of an `HttpAssembly` to JSON for the checkpoint, and back.
 
-A connection may be in the middle of anything when the journal before it is deleted. Its objects are written
+A connection can be in any state when the segments that led to that state are deleted. Its objects are written
 attribute by attribute. Reading makes instances only of the classes listed here, so a checkpoint from an
-unknown source may hold wrong values but cannot run code. An object that two others share is shared again. A
-class lists in ``TRANSIENT`` the attributes that cannot be kept; its method ``begin`` makes them anew.
+unknown source may hold wrong values but cannot run code. An object that two others share is shared again
+after reading. A class lists in ``TRANSIENT`` the attributes that cannot be saved; its method ``begin`` makes
+them again.
 
-Long runs of bytes, such as the beginnings of bodies, do not become JSON. They are stored behind it, without
-being copied first."""
+Long runs of bytes, such as the beginnings of bodies, do not become JSON. They are stored after it, without a
+copy."""
 
 from binascii import a2b_base64, b2a_base64
 from collections import deque
@@ -48,14 +49,14 @@ class StateError(ValueError):
 
 
 def save_assembly(assembly: HttpAssembly) -> SavedAssembly:
-    """The state of ``assembly``, which must not change until the result is released."""
+    """Return the state of ``assembly``, which must not change until the result is released."""
     saved = SavedAssembly()
     saved.state = _StateWriter(saved.long).put(assembly)
     return saved
 
 
 def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
-    """The assembly with that state. Its decoders must still be fed again what they had read.
+    """Return the assembly with that state. Its decoders must still be fed what they had read before.
 
     Raises:
         StateError: it is not the state of an assembly.
@@ -70,8 +71,8 @@ def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
 
 
 class _StateWriter:
-    """Writes a value as ``[kind, ...]``. An object that can be shared gets a number; later mentions give only
-    it."""
+    """Writes a value as ``[kind, ...]``. An object that can be shared gets a number; where it appears again,
+    only the number is written."""
 
     def __init__(self, long: list[bytes | memoryview]) -> None:
         self._long = long
@@ -125,6 +126,8 @@ class _StateWriter:
 
 
 class _StateReader:
+    """Reads what `_StateWriter` has written."""
+
     def __init__(self, long: Sequence[bytes]) -> None:
         self._long = long
         self._things: dict[int, Any] = {}
@@ -186,7 +189,7 @@ _COLLECTIONS: Final[dict[str, Callable[[], Any]]] = {"list": list, "deque": dequ
 
 
 def _names(thing: object) -> list[str]:
-    """The attributes that an instance has."""
+    """The names of the attributes that an instance has."""
     slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
     return [name for name in (*slots, *getattr(thing, "__dict__", ())) if hasattr(thing, name)]
 

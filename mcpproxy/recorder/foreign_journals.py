@@ -1,8 +1,8 @@
-"""Journals that this user must not complete, and how to read their recordings all the same.
+"""Read recordings whose journals this user must not complete.
 
-Completing a recording deletes the journal and writes the trace. That is only done if the journal is a folder
-of this user that holds nothing else, and the trace is a file of this user. Any other recording is copied to a
-temporary folder and completed there."""
+Completing a recording deletes the journal and writes the trace. That is done only if the journal is a folder
+of this user that holds only files of a journal, and the trace is a file of this user. Any other recording is
+copied to a temporary folder and completed there."""
 
 import errno
 import os
@@ -48,7 +48,7 @@ def refused(fault: OSError, path: str) -> TraceError | None:
 
 
 def is_recording(trace: str) -> bool:
-    """Whether a process is recording into ``trace``. Nothing is changed to find that out."""
+    """Whether a process is recording into ``trace``. The test changes nothing on disk."""
     try:
         return lock.is_held(Folder(journal.folder(trace)))
     except OSError:
@@ -56,9 +56,9 @@ def is_recording(trace: str) -> bool:
 
 
 def copy(traces: Sequence[str], into: str) -> str:
-    """Copy a recording and the journal beside its first file into a folder; returns the path of that file.
+    """Copy a recording and its journal into the folder ``into``; returns the path of the first file there.
 
-    Only regular files are copied, and of the journal's folder only the files of a journal.
+    Only regular files are copied, and from the journal's folder only the files of a journal.
 
     Raises:
         OSError: it cannot be read, is too large, or there is no room for it.

@@ -1,7 +1,7 @@
-"""From the journal to the trace: cut bytes into frames, judge them, write them, show findings.
+"""Turn the journal into the trace: split bytes into frames, judge them, write them, show findings.
 
-The same code runs while a session lives and during recovery, and reads the same records, so both write the
-same trace."""
+The same code runs during a session and during recovery, and reads the same records, so both write the same
+trace."""
 
 import os
 import time
@@ -51,13 +51,13 @@ _LINE_BYTES: Final = 16 << 20
 _STDERR_BYTES: Final = 1 << 20
 
 LATE_NS: Final = 2_000_000_000
-"""From this delay on judging is late, after a burst or on a busy machine, and the recorder hurries."""
+"""From this delay on judging is late (after a burst, or on a busy machine), and ``hurry`` is called."""
 
 _MARKS: Final = 64
-"""How many sizes of the trace are remembered; giving up takes back only the last of them."""
+"""How many sizes of the trace are remembered. ``give_up`` shortens the trace only a little."""
 
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
-"""Journal kind -> index in every triple of streams: the client's, the server's, the server's stderr."""
+"""Kind of a journal record -> index in each triple of streams: the client's, the server's, stderr."""
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
 _REFUSED: Final[dict[int, int]] = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
 _OWN: Final[dict[int, int]] = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
@@ -67,9 +67,9 @@ _ALL_BYTES: Final = _STREAMS | _REFUSED | _OWN
 class RecordingPipeline:
     """Writes the session that ``reader`` reads to ``writer``.
 
-    ``make_observer`` makes the judge. If the START record names the rules to judge by, ``make_observer_for``
-    does. ``start`` and ``state`` continue what an earlier recorder had written up to a checkpoint.
-    ``watcher`` is called for every event of an HTTP recording."""
+    ``make_observer`` makes the judge, or ``make_observer_for`` if the START record names the rules to judge
+    by. With ``start``, a checkpoint, and ``state``, the trace up to there is continued. ``watcher`` is called
+    for every event of an HTTP recording."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class RecordingPipeline:
         state = state or TraceState(SafeJudge(make_observer))
         self._sink = TraceSink(writer, notes, state, watcher)
         self._passed = list(state.stream_bytes)
-        """How many bytes of each stream we know of: written, to be written, or lost in a gap."""
+        """How many bytes of each stream were read so far, with those that are lost in gaps."""
         self._started_ns = state.header.started_ns if state.header else 0
         self._files = [*state.before, writer.path]
         self._rotation: Rotation | None = (start or Checkpoint()).rotation
@@ -99,12 +99,12 @@ class RecordingPipeline:
         self._assembly = state.assembly
         """Turns the bytes of HTTP connections into events; ``None`` on stdio."""
         self._marks: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_MARKS)
-        """Over HTTP, sizes of the trace, and how many bytes of each stream had passed by then."""
+        """Over HTTP: sizes of the trace, each with how many bytes of each stream had been read then."""
         self._exit: Close | None = None
         self.hurry: Callable[[], None] | None = None
         """Called when judging is late, at most once in each ``drain``."""
         self.lag_ns = 0
-        """The longest time from forwarding to judging; only meaningful while the session lives."""
+        """The longest time from forwarding to judging; only meaningful during the session."""
         self._is_closed = False
         for framer, held, place in zip(self._framers, (start or Checkpoint()).held, range(3), strict=True):
             framer.feed(held.raw, held.at_ns)
@@ -125,7 +125,7 @@ class RecordingPipeline:
         return self._sink.state.tally
 
     def drain(self) -> None:
-        """Write all that the journal holds now, or as much as the disk takes.
+        """Write everything that the journal holds now, or as much as the disk takes.
 
         Raises:
             OSError: the journal cannot be read.
@@ -154,7 +154,7 @@ class RecordingPipeline:
         self._sink.tell_of_lag(latest_ns)
 
     def _rotate(self, rotation: Rotation) -> None:
-        """Continue in a new file, if one is due."""
+        """Continue in a new file if the current one is long enough."""
         state, writer = self._sink.state, self._writer
         if state.header is None or not rotation.is_due(writer.position, state.file_ns, state.at_ns):
             return
@@ -187,11 +187,11 @@ class RecordingPipeline:
         return self._flush()
 
     def give_up(self) -> str:
-        """As ``finish``, on a disk that stays full; returns what is wrong with the trace, empty if nothing
+        """Like ``finish``, for a disk that stays full; returns what is wrong with the trace, empty if nothing
         is.
 
-        The journal is deleted first. That makes room for the part of it that is kept in memory, and for the
-        last records. What does not fit becomes a gap."""
+        The journal is deleted first, after as much of it as possible was read into memory. This makes room for
+        those and the last records. What does not fit becomes a gap."""
         why = self._writer.fault
         saved, is_all = self._read_rest()
         self._reader.clear()
@@ -211,7 +211,7 @@ class RecordingPipeline:
                 break
             header = self._sink.state.header
             before = tuple(self._files[: self._files.index(self._writer.path)])
-            # Judged again up to where the trace now ends: what is not in it must not count.
+            # Judge again what is left in the trace: findings about the rest must not count.
             self._sink.state = restore(self._writer.path, size, self._make_observer, before=before)
             if size == 0 and header is not None:
                 self._sink.state.header = header
@@ -230,7 +230,7 @@ class RecordingPipeline:
         return f"the trace has no end: {why}"
 
     def _file(self, entry: Entry) -> None:
-        """Write what one record of the journal holds."""
+        """Write the content of one journal record to the trace."""
         kind, payload, at_ns, connection = entry
         at_ns -= self._started_ns
         place = _STREAMS.get(kind)
@@ -280,7 +280,7 @@ class RecordingPipeline:
             self._sink.tell_of_judge()
 
     def _file_refusal(self, kind: int, line: bytes, at_ns: int) -> None:
-        """Write a refused line, or our answer to one. Neither is part of a line in the stream of a peer."""
+        """Write a refused line or our answer to one. Each is a whole line, which no framer has to complete."""
         state, place = self._sink.state, _REFUSED.get(kind, _OWN.get(kind, 0))
         self._passed[place] += len(line)
         state.seq += 1
@@ -293,7 +293,7 @@ class RecordingPipeline:
         for place, count in enumerate(lost_in(gap)):
             self._passed[place] += count
             if count:
-                # The line continues within the gap, so what we have is a piece of it.
+                # The current line continues in the gap, so what we have is a piece of it.
                 self._sink.lines(place, self._framers[place].end(continues=True))
         self._sink.event(gap)
         if self._assembly is not None:
@@ -311,10 +311,9 @@ class RecordingPipeline:
         return is_written
 
     def _missing(self, size: int) -> list[int]:
-        """How many bytes of each stream passed and are not in the first ``size`` bytes of the trace.
+        """Return how many bytes of each stream are missing in the first ``size`` bytes of the trace.
 
-        Over HTTP these are the bytes since the last mark, because the trace does not hold the bytes as they
-        passed."""
+        Over HTTP this counts from the last mark, because the trace does not have the bytes as they passed."""
         state: Sequence[int] = self._sink.state.stream_bytes
         if self._assembly is not None:
             state = next((passed for at, passed in reversed(self._marks) if at <= size), (0, 0, 0))
@@ -352,7 +351,7 @@ class RecordingPipeline:
         return save_assembly(self._assembly)
 
     def _read_rest(self) -> tuple[list[Entry], bool]:
-        """What the journal still holds, up to ``_SAVED_BYTES``, and whether that is all of it."""
+        """Read the rest of the journal, up to ``_SAVED_BYTES``; returns it and whether that is all of it."""
         saved: list[Entry] = []
         saved_bytes = 0
         while not self.is_over and (entries := self._reader.read()):

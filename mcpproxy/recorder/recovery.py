@@ -1,7 +1,7 @@
 """Complete the trace of a session whose recorder was killed, from the journal that it left behind.
 
-Recovery does what the recorder would have done: it goes on from the checkpoint with the same code. If it is
-killed itself, it can be done again."""
+Recovery does what the recorder would have done: it continues from the checkpoint, with the same code. If it
+is killed, it can be repeated."""
 
 import os
 import shutil
@@ -37,12 +37,14 @@ _DAMAGE: Final = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError,
     struct.error,
 )  # fmt: skip
-"""What may be raised for a checkpoint from an unknown source: the attributes of its objects may be
-anything."""
+"""What a checkpoint from an unknown source may raise: the attributes of its objects can have any value."""
 
 
 def recover(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
-    """Complete ``trace`` from the journal beside it, if there is one and its session is over; whether it did.
+    """Complete ``trace`` from the journal beside it, if there is one and its session is over.
+
+    Returns:
+        Whether the trace was completed.
 
     Raises:
         ForeignJournalError: this user must not do that, see ``foreign_journals``. Nothing was changed.
@@ -110,8 +112,8 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
     continues = os.path.basename(before[-1]) if before else ""
     _refuse_other_trace(path, replace(header, continues=continues), start.trace_bytes)
     _refuse_hole(folder, start.segment)
-    for place, later in enumerate(after, start=len(before) + 1):
-        _refuse_other_trace(later, replace(header, continues=os.path.basename(files[place - 1])), 0)
+    for index, later in enumerate(after, start=len(before) + 1):
+        _refuse_other_trace(later, replace(header, continues=os.path.basename(files[index - 1])), 0)
     for later in after:  # they are written again
         os.unlink(later)
     if start.terms is not None:
@@ -136,7 +138,7 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         if not recording.finish():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "make room and try again")
     except (TraceError, *_DAMAGE):
-        writer.flush()  # what was read before the damage was in the trace, and must stay there
+        writer.flush()  # the trace was cut to the checkpoint: what it had before the damage must be there again
         raise
     finally:
         reader.close()
@@ -169,7 +171,7 @@ def _is_closed(trace: str) -> bool:
 
 
 def _started(folder: str) -> Header | None:
-    """The header in the START record; ``None`` if the relay was killed before it wrote one."""
+    """Return the header from the START record; ``None`` if the relay was killed before it wrote one."""
     reader = JournalReader(folder)
     try:
         entries = reader.read()
@@ -184,7 +186,7 @@ def _started(folder: str) -> Header | None:
 
 
 def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
-    """Check that ``trace`` belongs to the journal: recovery cuts it back to the checkpoint."""
+    """Raise unless ``trace`` belongs to the journal, because recovery cuts it to the checkpoint."""
     expected = encode_header(header)
     try:
         with open(open_regular(trace), "rb") as file:
@@ -197,7 +199,7 @@ def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
 
 
 def _refuse_hole(folder: str, first: int) -> None:
-    """Check that no segment is missing: reading would stop there, and recovery deletes the journal."""
+    """Raise if a segment is missing: reading would stop there, and recovery deletes the journal."""
     there = [
         int(name) for name in Folder(folder).names() if journal_reader.is_segment(name) and int(name) >= first
     ]

@@ -1,12 +1,12 @@
-"""Mask the secrets among the arguments of a command before it is written anywhere.
+"""Mask the secrets among the arguments of a command before the command is recorded or shown.
 
 The server gets its arguments unchanged. In recordings, lists and reports these are masked:
 
 - the value of an option whose name indicates a secret (``--api-key X``, ``--token=X``);
 - the value of an assignment to such a name (``API_KEY=X``, also after ``-e`` and ``--env``);
 - header fields (``-H 'Authorization: Bearer X'``), as in a recording of HTTP;
-- in URLs the user, the password and secret parameters;
-- JSON members with such names, and anywhere a text in the format of a known provider's key.
+- the user, the password and secret parameters in URLs;
+- JSON members with such names, and texts in the format of a known provider's key anywhere.
 
 The names are in ``mcpproxy.base.secret_names``, the formats in ``mcpproxy.base.secret_values``.
 """
@@ -22,7 +22,7 @@ from mcpproxy.recorder.masking import Masker
 from mcpproxy.session.masked_values import MARK
 
 _SHORT_NAMES: Final = frozenset({"key", "pass", "auth", "bearer", "pat", "creds"})
-"""Names of options that hold secrets, although members and headers with these names may not."""
+"""Names of options with secret values. JSON members and headers with these names need not be secret."""
 
 _ASSIGNMENT: Final = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 _HEADER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)(:\s*)(?!//)(.+)", re.DOTALL)
@@ -33,19 +33,19 @@ _IN_TEXT: Final = re.compile(
 
 
 def masked(command: Sequence[str], key: bytes) -> tuple[str, ...]:
-    """``command`` with its secrets masked; equal secrets get equal masks under one ``key``."""
+    """Return ``command`` with its secrets masked; equal secrets get equal masks under one ``key``."""
     masker = Masker(key)
     return tuple(arguments(command, ArgumentMasking(masker, names_option, masker.value, _texts(masker))))
 
 
 def shown(command: Sequence[str]) -> str:
-    """A command with its secrets masked, as one line for a report."""
+    """Return a command with its secrets masked, as one line for a report."""
     return " ".join(masked(command, os.urandom(32)))
 
 
 class ArgumentMasking(NamedTuple):
-    """How to mask: ``named`` says whether a name is secret, ``whole`` masks a value, ``text`` secrets within
-    a text."""
+    """How to mask: ``named`` says whether a name is that of a secret, ``whole`` masks a value, ``text`` masks
+    secrets within a text, and ``credentials`` masks URLs, headers and JSON."""
 
     credentials: Masker
     named: Callable[[str], bool]
@@ -54,8 +54,8 @@ class ArgumentMasking(NamedTuple):
 
 
 def arguments(command: Sequence[str], how: ArgumentMasking) -> Iterator[str]:
-    """The arguments, masked one by one."""
-    is_value = False  # of a secret option, so all of it is masked
+    """Yield the arguments, masked one by one."""
+    is_value = False  # the argument is the value of a secret option
     for argument in command:
         if is_value and not argument.startswith("-"):
             yield how.whole(argument)
@@ -65,7 +65,7 @@ def arguments(command: Sequence[str], how: ArgumentMasking) -> Iterator[str]:
 
 
 def names_option(name: str) -> bool:
-    """Whether an option, or a variable, of this name holds a secret."""
+    """Whether an option or a variable with this name has a secret value."""
     return name.lower() in _SHORT_NAMES or (names_secret(name) and not name.lower().startswith("no-"))
 
 

@@ -1,7 +1,7 @@
-"""The lines that a user sees on stderr while a session runs; each kind of finding is shown once.
+"""Write the lines that a user sees on stderr during a session; each kind of finding is shown once.
 
-The lines go to a pipe that the relay reads. The recorder never waits for it: what does not fit is kept for
-the next time, up to a limit, and beyond that dropped and counted."""
+The lines go to a pipe that the relay reads. The recorder never waits for it: lines that do not fit are kept
+for the next time, up to a limit; beyond that they are dropped and counted."""
 
 import os
 import select
@@ -36,7 +36,7 @@ class StderrNotes:
         self._repeats: dict[tuple[str, str, str], int] = {}
 
     def found(self, finding: Finding) -> None:
-        """Show a finding: as JSON always, as text only the first of its kind and not those of level info."""
+        """Show a finding. As JSON all are shown, as text the first of each kind, except those of level info."""
         if self._mode == "json":
             self._add(visible_lines(object_line(finding_object(finding)).decode()).encode())
         if self._mode != "text" or finding.severity == "info":
@@ -50,7 +50,7 @@ class StderrNotes:
         self.say(f"{finding.severity} {finding.rule} {finding.blame}, {where}: {finding.message}")
 
     def say(self, text: str, *, is_last: bool = False) -> None:
-        """Show one line; the last one is shown even if too many are waiting."""
+        """Show one line. The last line of a session (``is_last``) is shown even if too many wait."""
         self._add(f"{PREFIX}{visible(text)}\n".encode(), is_last=is_last)
 
     def summarize(self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0, harm: str = "") -> None:
@@ -77,7 +77,7 @@ class StderrNotes:
         self.say("; ".join([*parts, where]), is_last=True)
 
     def flush(self) -> None:
-        """Write what the pipe takes now."""
+        """Write as much as the pipe takes now."""
         while self._pending and self._fd is not None:
             try:
                 del self._pending[: os.write(self._fd, self._pending)]

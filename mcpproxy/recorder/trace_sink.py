@@ -24,9 +24,10 @@ class EventWatcher(Protocol):
 
 
 class TraceSink:
-    """Writes events to ``writer`` in the order given. ``state`` is what the trace holds by now.
+    """Writes events to ``writer``, judges them and shows their findings.
 
-    ``watcher`` is called for every event of an HTTP recording.
+    ``state`` describes what the trace holds already. ``watcher`` is called for every event of an HTTP
+    recording.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class TraceSink:
         self._budget = Budget()
         self._is_long = [False, False]
         self._told: set[str] = set()
-        """The lines that were shown about the judge."""
+        """The lines that were shown already and are not repeated."""
         self.tell_of_judge()
 
     def lines(self, place: int, lines: list[Line]) -> None:
@@ -75,7 +76,7 @@ class TraceSink:
             for raw, at_ns, terminated, _ in lines:
                 self.event(Stderr(raw, at_ns, terminated))
             return
-        # The hot path of stdio: every frame comes through here, mostly one at a time.
+        # The hot path of stdio: every frame passes here, usually one at a time.
         state, writer, sender = self.state, self._writer, SENDERS[place]
         judge = state.judge
         for raw, at_ns, terminated, continues in lines:
@@ -96,8 +97,7 @@ class TraceSink:
             self.tell_of_judge()
 
     def _is_too_dear(self, place: int, frame: Frame) -> bool:
-        """Whether a line is not to be judged: it is part of a longer one, or judging would take too much
-        memory."""
+        """Whether a line cannot be judged: it is part of a longer one, or judging would take too much memory."""
         if frame.continues or self._is_long[place]:
             self._is_long[place] = frame.continues
             return True
@@ -149,7 +149,7 @@ class TraceSink:
         self._judge(event)
 
     def owed(self) -> None:
-        """Write the findings of events that the trace holds already; they were shown before."""
+        """Write the findings that the trace lacks for its last event; they were shown before."""
         self._write(self.state.owed)
 
     def close(self, close: Close) -> None:
@@ -160,9 +160,9 @@ class TraceSink:
         self._writer.write(encode_close(close, state.tally))
 
     def tell_of_lag(self, latest_ns: int | None) -> None:
-        """Tell the watcher how far behind the traffic the trace is, and whether it can be written.
+        """Pass the watcher the delay between traffic and trace, and whether the trace can be written.
 
-        ``latest_ns`` is the time of the latest record written, ``None`` if there was none.
+        ``latest_ns`` is the time of the last record that was written, ``None`` if there was none.
         """
         if self._watcher is not None:
             fault = self._writer.fault

@@ -1,9 +1,8 @@
 """Lines to records: the inverse of ``mcpproxy.trace.encode``.
 
 Each line is parsed once, as one JSON object. The bytes of an embedded frame are the exact text of the last
-member in the line. Most peers write JSON as orjson does. For them, encoding the parsed value again gives
-the same bytes: the line need not be searched for them, and the parsed value serves as the frame's message,
-which is not parsed a second time.
+member in the line. Most peers write JSON as orjson does. For them, encoding the parsed value again gives the
+same bytes, so the line is not searched for them, and the frame's message is not parsed a second time.
 """
 
 import binascii

@@ -39,9 +39,8 @@ def read_object(text: bytes) -> JSONObject:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         try:
-            value = cast(
-                "JSON", json.loads(text.decode("utf-8"), parse_int=integer)
-            )  # reads the lone surrogates and long numbers that orjson rejects
+            # Unlike orjson, json reads lone surrogates and long numbers.
+            value = cast("JSON", json.loads(text.decode("utf-8"), parse_int=integer))
         except (ValueError, RecursionError):
             raise NotARecordError("not a trace record") from None
         # Only values from a peer may be that long; our own times and counts never are.
@@ -107,7 +106,7 @@ def word(members: JSONObject, name: str, words: tuple[str, ...]) -> str:
 
 
 def text_or_base64(raw: bytes) -> bytes:
-    """Return the member that holds ``raw``: as text if JSON escapes it briefly, else as base64."""
+    """Return the member that holds ``raw``: as text unless JSON would make it much longer, else as base64."""
     try:
         text = orjson.dumps(raw.decode("utf-8"))
     except UnicodeDecodeError:
@@ -119,6 +118,7 @@ def text_or_base64(raw: bytes) -> bytes:
 
 
 _ROOM: Final = 32
+"""How many bytes longer than that the text of a short line may be."""
 
 
 def text_or_base64_of(members: JSONObject) -> bytes:

@@ -31,7 +31,7 @@ _HEADER_LIMIT: Final = 16 << 20
 
 _FINDING: Final = b'"finding"'
 _KIND_BYTES: Final = 64
-"""The type of a record appears within this many bytes."""
+"""The type of a record is within this many bytes from the start of its line."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
 ENDLESS: Final = "it says that it goes on in itself, or in no file"
@@ -113,10 +113,8 @@ class Trace:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
         for record in self._read():
-            yield (
-                record,
-                self._line or encode(cast("Recorded", record)),
-            )  # a line within a run has no trace line of its own
+            # A short line that shares its record with others has no line in the file.
+            yield record, self._line or encode(cast("Recorded", record))
 
     def findings(self) -> Iterator[Finding]:
         """Yield only the findings that were recorded, in a tenth of the time of ``events``.

@@ -4,8 +4,8 @@
 
 A separate record takes about eighty bytes for any line. A peer that writes only line feeds would produce a
 trace eighty times the size of its output. So ``AT_LEAST`` or more consecutive lines of at most
-``SHORT_BYTES`` from one read share a record: the number of the first line, the count, the time of the
-read, and the bytes, joined by line feeds. All are whole lines with consecutive numbers. Lines of the
+``SHORT_BYTES`` from one read share a record. It holds the number of the first line, the count, the time of
+the read, and the lines, joined by line feeds. All are whole lines with consecutive numbers. Lines of the
 server's stderr have no number.
 
 Nothing is lost: all lines were read at that time, and each becomes a frame again when the trace is read.
@@ -94,7 +94,7 @@ def is_run(lines: list[Line]) -> bool:
 
 
 def has_run(lines: list[Line]) -> bool:
-    """Quickly test whether any of ``lines`` may share a record; most do not."""
+    """Whether some of ``lines`` may share a record: a quick test, because most lines do not."""
     return len(lines) >= AT_LEAST and any(len(raw) <= SHORT_BYTES for raw, _, _, _ in lines)
 
 

@@ -14,7 +14,7 @@ BATCH_BYTES: Final = 256 << 10
 """Records are collected up to this size before they are written."""
 
 _BLOCK_BYTES: Final = 64 << 10
-_BINARY: Final[int] = getattr(os, "O_BINARY", 0)  # Windows would turn line feeds into two bytes
+_BINARY: Final[int] = getattr(os, "O_BINARY", 0)  # keeps Windows from turning line feeds into two bytes
 
 
 class TraceWriter:
@@ -134,8 +134,8 @@ class TraceWriter:
     def harm(self) -> str:
         """Describe, as a fragment, what others did to the files; empty if they are as written.
 
-        Somebody may delete, move or shorten a file during writing, and no write fails for that. Call this
-        before the last file is closed.
+        Somebody may delete, move or shorten a file while it is written, and no write fails because of that.
+        Call this before the last file is closed.
         """
         found = [f"{os.path.basename(each[0])} {what}" for each in self._files if (what := _harm(*each))]
         if self._fd >= 0 and (what := _harm(self.path, self.size, os.fstat(self._fd))):

@@ -69,7 +69,7 @@ def test_the_same_fault_again_is_told_once_and_recorded_each_time(upstream: Upst
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [("look-up thread", "a fault of mcpproxy"), ("no look-up thread", "no thread is to be had")],
+    [("look-up thread", "a fault of mcpproxy"), ("no look-up thread", "no thread can be started")],
 )
 def test_a_look_up_that_goes_wrong_is_answered(
     fault: str, reason: str, upstream: Upstream, tmp_path: Path

@@ -269,9 +269,9 @@ def test_a_route_knows_whether_a_stream_was_asked_for() -> None:
     def route(raw: bytes) -> Route:
         return ROUTER.route(raw)
 
-    assert route(STREAM).has_stream
-    assert not route(POST).has_stream
-    assert not route(STREAM.replace(b"Accept", b"Mcp-Session-Id: 1\r\nAccept")).has_stream
+    assert route(STREAM).wants_stream
+    assert not route(POST).wants_stream
+    assert not route(STREAM.replace(b"Accept", b"Mcp-Session-Id: 1\r\nAccept")).wants_stream
 
 
 def test_the_endpoint_event_on_the_wire_and_in_the_journal(

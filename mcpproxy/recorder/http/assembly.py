@@ -1,8 +1,9 @@
-"""From the journal of connections to events: the assembly of a recording over HTTP.
+"""Turn the journal of HTTP connections into events.
 
 An ``Http1Connection`` parses the bytes of each connection; its pieces become heads, frames and ends. Heads
-and frames, which findings refer to, are numbered by one counter in the order of their completion. Exchanges
-are counted over all connections. Credentials are masked here: neither the trace nor the judge sees them."""
+and frames, to which findings refer, are numbered by one counter in the order in which they are complete.
+Exchanges are counted over all connections. Credentials are masked here: neither the trace nor the judge sees
+them."""
 
 import re
 from collections.abc import Iterator
@@ -45,10 +46,10 @@ from mcpproxy.trace.members import member
 from mcpproxy.trace.records import Encoded, Recorded
 
 OPAQUE_BYTES: Final = 1 << 20
-"""Bytes that are not HTTP are recorded as a count, each time this many have passed and at the end."""
+"""Bytes that are not HTTP are only counted; a record has the count after this many of them and at the end."""
 
 _LOOK_BYTES: Final = 2 << 20
-"""How much content may come until the amount that is held is checked again."""
+"""How much content may come before the amount of held content is checked again."""
 
 _CONNECTION_COST: Final = 4 << 10
 """About how many bytes an open connection takes in a checkpoint."""
@@ -60,8 +61,8 @@ _BYTES: Final = (journal.CLIENT, journal.SERVER, journal.OWN)
 class HttpAssembly:
     """All connections of one recording.
 
-    ``take`` reads the records of the journal one after another and gives the events that are complete with
-    each. ``start`` is the payload of the START record."""
+    ``take`` reads the journal's records one by one and returns the events that each completes. ``start`` is
+    the payload of the START record."""
 
     TRANSIENT = ("_mask", "_heads", "_contents")
 
@@ -107,7 +108,7 @@ class HttpAssembly:
 
     @property
     def open_exchanges(self) -> int:
-        """How many exchanges are under way."""
+        """How many exchanges have not ended yet."""
         return sum(len(connection.exchanges) for connection in self._connections.values())
 
     @property
@@ -120,9 +121,9 @@ class HttpAssembly:
         )
 
     def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """The events of a record of the journal, made as they are asked for.
+        """Return the events of one journal record, as an iterator that makes them when they are needed.
 
-        All of them must be asked for before the next record is taken.
+        It must be exhausted before the next record is taken.
         """
         self.at_ns = at_ns
         if kind not in _BYTES:
@@ -132,7 +133,7 @@ class HttpAssembly:
         return found if self._contents.grown < _LOOK_BYTES else self._then_spill(found, at_ns)
 
     def _bytes(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """The events of bytes of a connection."""
+        """Return the events of bytes that passed on a connection."""
         connection = self._connection(number)
         if connection.is_lost and not self._is_found_again(connection, kind, payload):
             side: Side = "client" if kind == journal.CLIENT else "server"
@@ -161,7 +162,7 @@ class HttpAssembly:
         ]
 
     def _then_spill(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
-        """``found``, then the longest bodies and events that are held, if they are too much by now."""
+        """Yield ``found``, then the longest held bodies and events until the rest is within the limit."""
         yield from found
         self._contents.grown = 0
         holding = sorted(self._holding(), key=itemgetter(0))
@@ -175,7 +176,7 @@ class HttpAssembly:
                 yield event
 
     def _from_relay(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """The events of a record that the relay wrote on a connection."""
+        """Yield the events of a record that says what happened to a connection."""
         if kind == journal.CONNECT:
             peers = object_of(payload)
             self._connections[number] = Connection(number)
@@ -191,8 +192,8 @@ class HttpAssembly:
             yield from self._read(connection, connection.http.opaque(at_ns))
 
     def gap(self, at_ns: int) -> list[Recorded]:
-        """Bytes are missing and their connection is unknown: exchanges under way are not followed any
-        further."""
+        """Bytes are missing and their connection is unknown, so all exchanges that have not ended are
+        dropped."""
         found: list[Recorded] = []
         self._had_gap = True
         for connection in self._connections.values():
@@ -206,7 +207,7 @@ class HttpAssembly:
         return found
 
     def end(self) -> list[Recorded]:
-        """The journal is over. Exchanges under way have not ended; they are not followed any further."""
+        """The journal is over: return what is held of the exchanges that have not ended."""
         found: list[Recorded] = []
         for connection in self._connections.values():
             found += self._abandoned(connection, None)
@@ -214,7 +215,7 @@ class HttpAssembly:
         return found
 
     def refeed(self, record: Encoded) -> None:
-        """After a checkpoint: feed a decoder again the encoded bytes that it had read, from the trace."""
+        """Feed a decoder the encoded bytes that it had read before the checkpoint, from a trace record."""
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
                 half = exchange.client if record.sender == CLIENT else exchange.server
@@ -230,9 +231,9 @@ class HttpAssembly:
         return connection
 
     def _is_found_again(self, connection: Connection, kind: int, payload: bytes) -> bool:
-        """Whether a request begins here, on a connection of which something is missing.
+        """Whether a request begins here, on a connection of which bytes are missing.
 
-        Clients wait for the answer before the next request, so request and answer can be followed again.
+        Clients wait for the answer before the next request, so the connection can be parsed again from here.
         """
         if kind != journal.CLIENT or not _REQUEST_LINE.match(payload):
             return False
@@ -247,7 +248,7 @@ class HttpAssembly:
         if not connection.ended:
             connection.first = "proxy" if payload == journal.DROPPED else side
         http = connection.http
-        # We closed the connection of a peer that may have had more to send: to the framing that is a reset.
+        # If we closed the connection, the peer may have had more to send. The framing treats that as a reset.
         pieces = (http.client_eof if side == CLIENT else http.server_eof)(at_ns, payload != b"")
         connection.ended += (side,)
         by_us = connection.ended[0] if connection.first == "proxy" else ""
@@ -269,7 +270,7 @@ class HttpAssembly:
         connection.exchanges.clear()
 
     def _abandoned(self, connection: Connection, at_ns: int | None) -> Iterator[Recorded]:
-        """What is held of messages that will not be complete."""
+        """Yield what is held of messages that will not be complete."""
         for exchange in connection.exchanges.values():
             for half, of in exchange.halves:
                 if not half.is_over and half.body is not None:
@@ -325,12 +326,12 @@ class HttpAssembly:
             self.seq,
             exchange.number,
             connection.number,
-            start.method,
-            head.target,
-            head.headers,
-            head.endpoint,
-            start.version,
-            start.at_ns,
+            method=start.method,
+            target=head.target,
+            headers=head.headers,
+            endpoint=head.endpoint,
+            version=start.version,
+            observed_at_ns=start.at_ns,
         )
 
     def _response(self, connection: Connection, start: ResponseStart) -> ResponseHead:
@@ -345,16 +346,16 @@ class HttpAssembly:
             self.seq,
             exchange.number,
             connection.number,
-            start.status,
-            head.headers,
-            start.reason,
-            start.version,
-            start.by == "proxy",
-            start.at_ns,
+            status=start.status,
+            headers=head.headers,
+            reason=start.reason,
+            version=start.version,
+            by_proxy=start.by == "proxy",
+            observed_at_ns=start.at_ns,
         )
 
     def _is_masked(self, exchange: OpenExchange, head: MaskedHead) -> bool:
-        """Whether the body after a head may hold credentials."""
+        """Whether the body that follows a head may contain credentials."""
         if self._keep:
             return False
         # In forward mode the endpoint is a guess: a body that is not JSON-RPC is masked there too.
@@ -402,7 +403,7 @@ class HttpAssembly:
 
 
 def _by_proxy(piece: Piece, by_us: str) -> Piece:
-    """A cut that the framing attributes to the peer whose connection we closed first."""
+    """Return ``piece``; a cut is attributed to us if its connection is that which we closed, ``by_us``."""
     return piece._replace(by="proxy") if isinstance(piece, Cut) and piece.by == by_us else piece
 
 

@@ -1,7 +1,7 @@
-"""Contents of HTTP messages on their way into the trace: decoded, masked and, where necessary, in pieces.
+"""Decode and mask the contents of HTTP messages, and split those that are too long, before they are recorded.
 
 A compressed body is recorded twice: the bytes that passed as ``Encoded`` records, and the decoded frames.
-Where masking changes the frames, the encoded bytes are left out. A note tells of each masked body."""
+Where masking changes the frames, the encoded bytes are left out. A note says which bodies were masked."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
@@ -15,17 +15,17 @@ from mcpproxy.session.frame import CLIENT, SERVER, Frame, Note, Sender, SseEvent
 from mcpproxy.trace.records import Encoded, Recorded
 
 _RECORD_BYTES: Final = 160
-"""About how many bytes the record of a frame takes beside its content."""
+"""About how many bytes the record of a frame takes besides its content."""
 
 _SLICE_BYTES: Final = 16 << 10
-"""How much of a decoded event stream is cut into frames at a time: it may hold thousands of events."""
+"""How much of a decoded event stream is split into frames at a time: it may contain thousands of events."""
 
 _TOO_MUCH_DECODED: Final = f"content not recorded: it decodes to more than {DECODED_RATIO} times what passed"
 _TOO_MUCH_HELD: Final = f"what is not over yet takes more than {HELD_BYTES >> 20} MiB: recorded in pieces"
 
 
 class ContentOwner(NamedTuple):
-    """Where a content belongs: one side of an exchange on a connection, and who sends it."""
+    """The owner of a content: one side of an exchange on a connection, and who sends it."""
 
     connection: Connection
     exchange: OpenExchange
@@ -49,19 +49,18 @@ class ContentOwner(NamedTuple):
 class Contents:
     """Turns the contents of all connections into frames, which have no number yet.
 
-    ``mask`` masks credentials, ``budget`` limits the memory for judging, and ``held`` gives the number of
-    bytes that are held of bodies and events that have not ended."""
+    ``mask`` masks credentials, ``budget`` limits the memory for judging, and ``held`` returns how many bytes
+    are held of bodies and events that have not ended."""
 
     def __init__(self, mask: Masker, budget: Budget, held: Callable[[], int]) -> None:
         self._mask = mask
         self._budget = budget
         self._held = held
         self.grown = 0
-        """How much content came since the amount that is held was last checked."""
+        """How much content has come since the amount of held content was checked."""
 
     def feed(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterable[Recorded]:
-        """Take the next bytes of a content, without transfer coding. The caller must ask for all the
-        events."""
+        """Take the next bytes of a content, without transfer coding. The caller must exhaust the result."""
         half = owner.half
         if half.decoder is not None:
             return self._feed_decoder(owner, half.decoder, data, at_ns)
@@ -72,7 +71,7 @@ class Contents:
         return self._framed(owner, frames) if frames else ()
 
     def spill(self, owner: ContentOwner, at_ns: int) -> Iterator[Recorded]:
-        """Give what is held of a content that goes on. It is not judged then."""
+        """Yield what is held of a content that has not ended. The content is not judged then."""
         half = owner.half
         if half.body is None:
             return
@@ -84,7 +83,7 @@ class Contents:
         yield from self._framed(owner, half.body.spill())
 
     def end(self, owner: ContentOwner, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
-        """The content has ended or was cut. Without a time, the time of its last bytes is used."""
+        """End a content; ``is_whole`` is false if it was cut. Without a time, that of its last bytes counts."""
         half = owner.half
         body, half.body = half.body, None
         if body is None:
@@ -138,7 +137,7 @@ class Contents:
             yield from self._unreadable(owner, why, data, at_ns)
 
     def _affordable_parts(self, contents: Iterable[bytes], is_stream: bool) -> Iterator[bytes]:
-        """Decoded content, part by part. An empty part means that the rest is too much to be recorded."""
+        """Yield decoded content in parts. An empty part means that the rest is too much to be recorded."""
         for content in contents:
             size = _SLICE_BYTES if is_stream else len(content)
             for start in range(0, len(content), size):
@@ -152,7 +151,7 @@ class Contents:
     def _keep_back(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterator[Encoded]:
         """Keep encoded bytes until it is known whether something in them is masked.
 
-        If a body is too long for that, its encoded bytes are left out if they may hold credentials, and
+        If a body is too long to be kept, its encoded bytes are left out if they may contain credentials, and
         recorded if they may only repeat a session id."""
         half = owner.half
         if half.kept_bytes <= BODY_BYTES:
@@ -165,7 +164,7 @@ class Contents:
             yield from self._file_kept(owner)
 
     def _file_kept(self, owner: ContentOwner) -> Iterator[Encoded]:
-        """Give what was kept back, unless it may hold credentials."""
+        """Yield what was kept, unless it may contain credentials."""
         half = owner.half
         kept, half.kept = half.kept, None
         if not half.is_masked:
@@ -173,7 +172,7 @@ class Contents:
                 yield owner.encoded(data, at_ns)
 
     def _unreadable(self, owner: ContentOwner, why: str, data: bytes, at_ns: int) -> Iterator[Recorded]:
-        """A body cannot be decoded. Its frame is marked as incomplete, so that nothing is concluded from
+        """Record bytes that cannot be decoded, as a frame that is marked incomplete: nothing is concluded from
         it."""
         owner.half.body = None
         yield from self._file_kept(owner)
@@ -198,7 +197,7 @@ class Contents:
                 yield frame
 
     def _affordable(self, owner: ContentOwner, frame: Frame) -> Iterable[Frame]:
-        """A frame, or its pieces if there is not enough memory to judge it."""
+        """Return the frame, or its pieces if there is not enough memory to judge it."""
         half, exchange = owner.half, owner.exchange
         if frame.continues or half.is_long:
             half.is_long = frame.continues
@@ -212,7 +211,7 @@ class Contents:
         return (frame,)
 
     def _mask_frame(self, owner: ContentOwner, frame: Frame) -> bool:
-        """Mask a frame and the event around it; whether that changed anything."""
+        """Mask a frame and the event around it; returns whether that changed anything."""
         raw, event = frame.raw, frame.event
         frame.raw = self._masked(owner, frame)
         ids = owner.connection.ids
@@ -220,7 +219,7 @@ class Contents:
         if event is None or not (is_changed or ids):
             return is_changed
         mask, before, after = self._mask, event.before, event.after
-        # Without ``after``, these bytes repeat the frame.
+        # If ``after`` is None, ``before`` repeats the frame.
         before = b"" if is_changed and after is None else mask.ids(before, ids)
         after = None if after is None else mask.ids(after, ids)
         id = None if event.id is None else mask.text(event.id, ids)
@@ -233,7 +232,7 @@ class Contents:
         return is_changed
 
     def _masked(self, owner: ContentOwner, frame: Frame) -> bytes:
-        """The bytes of a frame with credentials masked."""
+        """Return the bytes of a frame with credentials masked."""
         connection = owner.connection
         if frame.event is not None and frame.event.name == "endpoint":
             connection.learn(self._mask.ids_in(frame.raw.decode("latin-1")))

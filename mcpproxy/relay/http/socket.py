@@ -22,7 +22,7 @@ def _ignore(events: int) -> None:
     """The handler of an end that was closed."""
 
 
-class End:
+class TunnelSocket:
     """A connected socket that never blocks. ``loop`` calls ``handler`` when it is ready."""
 
     __slots__ = (
@@ -47,8 +47,8 @@ class End:
         self.fd = sock.fileno()
         self.recv = sock.recv
         self.send = sock.send
-        self.rest: memoryview | None = None  # what it has not taken yet
-        self.events = _NOT_WATCHED  # what it is watched for
+        self.rest: memoryview | None = None  # bytes that it has not taken yet
+        self.events = _NOT_WATCHED  # the events it is watched for
         self.ended = False  # the peer sends nothing more
         self.finishing = False  # nothing is sent after its rest
         self.finished = False  # our sending side is closed
@@ -95,5 +95,5 @@ class End:
             self._sock.close()
 
     def abort(self) -> None:
-        """Let ``close`` reset the connection."""
+        """Make ``close`` reset the connection."""
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)

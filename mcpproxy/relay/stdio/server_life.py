@@ -2,12 +2,12 @@
 
 The relay ends the server in two cases only: the host is gone (nobody reads our stdout), or it has sent us a
 signal and closed stdin. Then the server gets a grace period, SIGTERM, another grace period and SIGKILL. A
-host that has only closed stdin is still there and decides by itself: neither it nor the relay can tell a slow
-server from one that will never exit.
+host that has only closed stdin is still there and decides for itself; the relay cannot tell a slow server
+from one that will never exit.
 
 When the server stops because of Ctrl-Z or of a signal that was sent to us, we stop as well: a shell watches
-us, not the server. When somebody else has stopped the server, we go on: they will continue the server, and
-not us."""
+us, not the server. When somebody else has stopped the server, we go on, because they will continue the server
+but not us."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ else:
     import _signal as signal
 
 STOP_S: Final = 1.0
-"""How long a server may take to stop after such a signal, for us to stop with it."""
+"""How long after SIGTSTP we still stop when the server stops."""
 
 
 class ServerLife:
@@ -50,15 +50,15 @@ class ServerLife:
         raise NotImplementedError
 
     def _on_signals(self, signals: Signals) -> None:
-        for number, is_known in signals.read():
+        for number, is_received in signals.read():
             if number == signal.SIGCHLD:
                 self._reap()
             else:
-                self._forward(number, is_known)
+                self._forward(number, is_received)
 
     def _has_changed(self, how: int) -> bool:
-        """Notice the end of the server; whether it was stopped or continued, if ``how`` (for waitpid) asks
-        for that."""
+        """Notice the end of the server; returns whether it was stopped or continued, as far as ``how`` (an
+        option of waitpid) asks for it."""
         if self.server is None or self.exit_code is not None:
             return False
         pid, status = os.waitpid(self.server.pid, os.WNOHANG | how)
@@ -78,7 +78,7 @@ class ServerLife:
             pid, _ = os.waitpid(self.recorder.pid, os.WNOHANG)
             self.recorder.reaped = bool(pid)
 
-    def _forward(self, number: int, is_known: bool) -> None:
+    def _forward(self, number: int, is_received: bool) -> None:
         """Forward a signal to the server, unless it has received it already."""
         self._record(journals.SIGNAL, time.monotonic_ns(), name_of(number).encode())
         if number in LEAVING:
@@ -86,7 +86,7 @@ class ServerLife:
         if number == signal.SIGTERM:
             self.terminated = True
         # A shell continues a whole job, so the server may be running again already.
-        if not is_known and not (number == signal.SIGCONT and self._has_changed(os.WCONTINUED)):
+        if not is_received and not (number == signal.SIGCONT and self._has_changed(os.WCONTINUED)):
             self._kill(number)
         if number == signal.SIGTSTP:
             self.stops_until = time.monotonic() + STOP_S
@@ -105,7 +105,6 @@ class ServerLife:
             self.terminated = True
 
     def _kill(self, number: int) -> None:
-        if (
-            self.server is not None and self.exit_code is None
-        ):  # not reaped, so the process id is still its own
+        # Until it is reaped, the process id is the server's.
+        if self.server is not None and self.exit_code is None:
             os.kill(self.server.pid, number)
