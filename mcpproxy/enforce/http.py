@@ -61,7 +61,7 @@ class EnforcingProxy(Proxy):
         """How many bytes of each connection's client the judge has seen before they are journaled."""
         self._append = self.record
         self.record = self._record
-        self._keep = self.keep_until_journaled
+        self._store = self.keep_until_journaled
         self.keep_until_journaled = self._keep_until_journaled
         self._recorded: bytes | None = None
         """A payload that was journaled before it is forwarded, so that it is not journaled again."""
@@ -69,12 +69,12 @@ class EnforcingProxy(Proxy):
     def judge(self, data: bytes, at_ns: int, number: int) -> RefusalResponse | None:
         """Judge bytes of a client; returns our answer if they must not be forwarded."""
         self._ahead[number] = self._ahead.get(number, 0) + len(data)
-        return self._show_judge(journals.CLIENT, at_ns, data, number)
+        return self._judge_record(journals.CLIENT, at_ns, data, number)
 
     def _keep_until_journaled(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
         """Store what is about to be forwarded in the crash buffer, or journal it now if it is too long."""
         if len(payload) <= LONGEST_BYTES:
-            self._keep(kind, at_ns, payload, number)
+            self._store(kind, at_ns, payload, number)
             return
         for at in range(0, len(payload), LONGEST_BYTES):
             self._record(kind, at_ns, payload[at : at + LONGEST_BYTES], number)
@@ -93,9 +93,9 @@ class EnforcingProxy(Proxy):
         elif kind == journals.CLIENT_EOF:
             self._ahead.pop(number, None)
         if number:
-            self._show_judge(kind, at_ns, payload, number)
+            self._judge_record(kind, at_ns, payload, number)
 
-    def _show_judge(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:
+    def _judge_record(self, kind: int, at_ns: int, payload: bytes, number: int) -> RefusalResponse | None:
         verdict = None
         if self._enforcer is not None:
             try:
@@ -106,8 +106,8 @@ class EnforcingProxy(Proxy):
                         self._enforcer.observe(event)
             except Exception as fault:
                 self._enforcer = verdict = None
-                said = f"{type(fault).__name__}: {fault}"
-                self.stderr_log.say(f"a fault of mcpproxy, nothing is refused any more: {said}")
+                error = f"{type(fault).__name__}: {fault}"
+                self.stderr_log.say(f"a fault of mcpproxy, nothing is refused any more: {error}")
         return verdict
 
 
@@ -134,7 +134,7 @@ class EnforcingTunnel(Tunnel):
         buffer, self._head = self._head + data, b""
         at = 0
         passing: list[bytes] = []
-        shown = 0
+        judged = 0
         try:
             while at < len(buffer):
                 if self._counted is None:
@@ -156,7 +156,7 @@ class EnforcingTunnel(Tunnel):
                     self._counted = None
                 if self._counted is None and self._request is not None:
                     request, self._request = b"".join(self._request), None
-                    before, shown = b"".join(passing[shown:]), len(passing) + 1
+                    before, judged = b"".join(passing[judged:]), len(passing) + 1
                     self._records.begin(now, self._upstream_address())
                     if before:
                         self._gate.judge(before, now, self._records.number)

@@ -46,7 +46,7 @@ def enforceable(dispatch: Dispatch = STANDARD) -> frozenset[str]:
     return frozenset(code for row in rows for code in row.rules)
 
 
-def only(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
+def checks_for(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
     """Return ``dispatch`` with only those checks of requests that decide ``rules``, and all state updates."""
     return Dispatch(
         replace(
@@ -71,7 +71,7 @@ class Enforcer:
 
     def __init__(self, catalogue: Catalogue, rules: frozenset[str], dispatch: Dispatch = STANDARD) -> None:
         self._rules = rules
-        self._observer = Observer(catalogue, only(rules, dispatch), lists_all=True)
+        self._observer = Observer(catalogue, checks_for(rules, dispatch), lists_all=True)
 
     def observe(self, event: Event) -> None:
         """Add an event that cannot be refused to the session."""
@@ -86,19 +86,19 @@ class Enforcer:
             frame.refused = True
             found = [finding for finding in self._observer.observe(frame) if self._forbids(finding, frame)]
             if found:
-                return _verdict(frame.message, found)
+                return _refusal_response(frame.message, found)
             frame.refused = False
         self._observer.observe(frame)
         return None
 
     def judge(self, event: Event) -> RefusalResponse | None:
-        """Like ``refusal``, for HTTP. After a refusal, our answer follows as an event with ``by_proxy``, which
-        removes the request from the session."""
+        """Like ``refusal``, for HTTP. A refused request stays in the session until our answer follows, as an
+        event with ``by_proxy``."""
         found = self._observer.observe(event)
         if not isinstance(event, Frame) or not _requests(event.message):
             return None
         found = [finding for finding in found if self._forbids(finding, event)]
-        return _verdict(event.message, found) if found else None
+        return _refusal_response(event.message, found) if found else None
 
     def _forbids(self, finding: Finding, frame: Frame) -> bool:
         """Whether the sender broke an enforced rule with this frame; findings of level info do not count."""
@@ -136,7 +136,7 @@ def error(id: int | str | None, finding: Finding) -> JSONObject:
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": finding.message, "data": data}}
 
 
-def _verdict(message: Message, found: list[Finding]) -> RefusalResponse:
+def _refusal_response(message: Message, found: list[Finding]) -> RefusalResponse:
     # The standard library writes integers of any length and lone surrogates unchanged.
     body = json.dumps(_answer(message, found), separators=(",", ":")).encode()
     rules = tuple(dict.fromkeys(finding.rule for finding in found))

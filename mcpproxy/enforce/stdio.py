@@ -56,7 +56,7 @@ class Gate:
             SERVER: LineFramer(LIMIT_BYTES),
         }
         self._in_pieces: set[Sender] = set()
-        self._told_long = False
+        self._has_reported_long = False
         self._seq = 0
 
     def is_between_lines(self, sender: Sender) -> bool:
@@ -88,8 +88,8 @@ class Gate:
         is_whole = not frame.continues and frame.sender not in self._in_pieces
         if frame.continues:
             self._in_pieces.add(frame.sender)
-            if not self._told_long:
-                self._told_long = True
+            if not self._has_reported_long:
+                self._has_reported_long = True
                 self._say(f"a line over {LIMIT_BYTES >> 20} MiB passes without being judged")
         else:
             self._in_pieces.discard(frame.sender)
@@ -190,16 +190,16 @@ class EnforcingRelay(Relay):
     def _answer(self, asked: Sink, kind: int, data: bytes) -> None:
         """Send our answer back to the sender of a request for ``asked``, and journal it as one record."""
         self._record(kind, time.monotonic_ns(), data)
-        back = self.peers[1] if asked is self.peers[0] else self.peers[0]
-        sender = CLIENT if back is self.peers[0] else SERVER  # the peer whose lines are forwarded there
+        back_sink = self.peers[1] if asked is self.peers[0] else self.peers[0]
+        sender = CLIENT if back_sink is self.peers[0] else SERVER  # the peer whose lines are forwarded there
         piece = (NOT_JOURNALED, 0, data)
         assert self._gate is not None
         if not self._gate.is_between_lines(sender):
-            self._waiting.setdefault(back, []).append(piece)
+            self._waiting.setdefault(back_sink, []).append(piece)
             return
-        self._queues.setdefault(back, deque()).append(piece)
-        if back.rest is None and not self._run_queue(back):
-            self._pause(back)
+        self._queues.setdefault(back_sink, deque()).append(piece)
+        if back_sink.rest is None and not self._run_queue(back_sink):
+            self._pause(back_sink)
 
     def _resume(self, sink: Sink) -> None:
         if self._run_queue(sink):

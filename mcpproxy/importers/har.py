@@ -97,16 +97,16 @@ def read(path: str, session: int) -> ImportedSource:
     origins = {entry.origin for entry in entries if entry.address in addresses}
     if not addresses:
         refuse(path, None, "holds no MCP: nothing in it is posted JSON-RPC over HTTP")
-    kept = [
+    selected = [
         entry
         for entry in entries
         if entry.address in addresses
         or (entry.origin in origins and (entry.is_stream or _WELL_KNOWN in entry.address))
     ]
     clock = Clock()
-    clock.since(kept[0].start_ns)
-    upstream = next(entry.address for entry in kept if entry.address in addresses)
-    left_out = len(entries) - len(kept)
+    clock.since(selected[0].start_ns)
+    upstream = next(entry.address for entry in selected if entry.address in addresses)
+    left_out = len(entries) - len(selected)
     header = Header(
         mcpproxy="",
         transport="http",
@@ -118,7 +118,7 @@ def read(path: str, session: int) -> ImportedSource:
         imported=_LOST + (f"; {left_out} exchanges that are no MCP were left out" if left_out else ""),
     )
     key = os.urandom(32)
-    return ImportedSource(header, lambda: _events(kept, addresses, Masker(key)))
+    return ImportedSource(header, lambda: _events(selected, addresses, Masker(key)))
 
 
 def _entries(path: str) -> list[_Entry]:

@@ -61,7 +61,7 @@ class Clock:
 
 
 def unix_ns(time: JSON) -> int | None:
-    """Return nanoseconds since 1970 for a number of seconds or an ISO 8601 text; ``None`` for anything else."""
+    """Return seconds or an ISO 8601 text as nanoseconds since 1970; ``None`` for anything else."""
     if isinstance(time, int | float) and 0 <= time < 1e11:
         return round(time * 1e6) * 1000
     if isinstance(time, str):

@@ -68,13 +68,13 @@ def _messages(path: str) -> Iterator[tuple[int, Sender, bytes, int | None]]:
     """Yield session number, sender, bytes and time of each message in the file."""
     current, opened = 1, False
     for number, line, members in lines(path, NAME):
-        sender, message = _said(path, number, members)
+        sender, message = _sender_and_message(path, number, members)
         if sender == CLIENT and isinstance(message, dict) and message.get("method") == "initialize":
             current, opened = current + opened, True
         yield current, sender, _raw(line, message), unix_ns(members.get("ts"))
 
 
-def _said(path: str, number: int, members: dict[str, JSON]) -> tuple[Sender, JSON]:
+def _sender_and_message(path: str, number: int, members: dict[str, JSON]) -> tuple[Sender, JSON]:
     sender = _SENDERS.get(str(members.get("dir")))
     if sender is None or "msg" not in members:
         refuse(path, number, "not a record of mcp-rec")

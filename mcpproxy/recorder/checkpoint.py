@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from mcpproxy.base.files import Folder
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.recorder.payloads import terms_from
+from mcpproxy.recorder.payloads import rule_options_from
 from mcpproxy.recorder.rotation import Rotation
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Checkpoint:
     file: str = ""
     """The name of the file that is being written; empty without rotation."""
     rotation: Rotation | None = None
-    terms: "RuleOptions | None" = None
+    rule_options: "RuleOptions | None" = None
     """The rules by which the session is judged; ``None`` for the built-in ones."""
 
 
@@ -112,7 +112,7 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             long=tuple(long),
             file=str(members.get("file", "")),
             rotation=Rotation(*map(_count, members["rotation"])) if members.get("rotation") else None,
-            terms=terms_from(members),
+            rule_options=rule_options_from(members),
         )
     except FileNotFoundError:
         return None
@@ -172,8 +172,8 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
     if checkpoint.rotation is not None:
         members["file"] = checkpoint.file
         members["rotation"] = [checkpoint.rotation.file_bytes, checkpoint.rotation.file_ns]
-    if checkpoint.terms is not None:
-        members["judged_by"] = checkpoint.terms.to_json()
+    if checkpoint.rule_options is not None:
+        members["judged_by"] = checkpoint.rule_options.to_json()
     line = json.dumps(members).encode("ascii") + b"\n"
     if len(line) > _STATE_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))

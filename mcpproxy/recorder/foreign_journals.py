@@ -28,7 +28,7 @@ class ForeignJournalError(TraceError):
     """A journal that must not be changed; ``fact`` says why."""
 
 
-def refuse(folder: Folder, traces: Sequence[str]) -> None:
+def refuse_foreign(folder: Folder, traces: Sequence[str]) -> None:
     """Check that ``traces``, the files of one recording, may be completed from the journal in ``folder``.
 
     Raises:
@@ -42,7 +42,7 @@ def refuse(folder: Folder, traces: Sequence[str]) -> None:
             raise _not_ours(trace, why)
 
 
-def refused(fault: OSError, path: str) -> TraceError | None:
+def read_only_error(fault: OSError, path: str) -> TraceError | None:
     """The error to raise if ``fault`` says that ``path`` is read-only for this user, else ``None``."""
     return _not_ours(path, "may not be written") if fault.errno in _READ_ONLY else None
 
@@ -71,7 +71,7 @@ def copy(traces: Sequence[str], into: str) -> str:
     copied = os.path.join(into, os.path.basename(traces[0]))
     folder = Folder(journal.folder(traces[0]))
     os.mkdir(journal.folder(copied), 0o700)
-    for name in filter(journal_reader.is_known, folder.names()):
+    for name in filter(journal_reader.is_journal_file, folder.names()):
         if name != lock.NAME and stat.S_ISREG(folder.stat(name).st_mode):
             left -= _copy(folder.open(name), os.path.join(journal.folder(copied), name), left)
     return copied
@@ -88,7 +88,7 @@ def _why_foreign_journal(folder: Folder) -> str:
     if files.is_writable_by_others(folder.status):
         return "others may write into it"
     for name in folder.names():
-        if not journal_reader.is_known(name):
+        if not journal_reader.is_journal_file(name):
             return f"it holds {name!a}, which is no part of a journal"
         found = folder.stat(name)
         if not stat.S_ISREG(found.st_mode):

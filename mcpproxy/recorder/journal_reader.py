@@ -40,7 +40,7 @@ class JournalReader:
         self._end = journal.position(start.segment, start.offset)
         """The position after the last complete record."""
         self._is_done = False
-        self._place: Folder | None = None
+        self._folder: Folder | None = None
         self._missing = 0
         """How many bytes of an incomplete record are still to come."""
         self._torn_size = 0
@@ -66,8 +66,8 @@ class JournalReader:
         while True:
             if entries := self._parse(self._read_some()):
                 return entries
-            if not self._has_more():
-                return self._after_the_end()
+            if not self.has_more():
+                return self._left_entries()
 
     def end(self, unwritten: bytes = b"") -> None:
         """Note that the relay is gone. After the segments, ``read`` returns what else the relay left.
@@ -77,7 +77,7 @@ class JournalReader:
         self._is_relay_gone = True
         self._unwritten = unwritten
 
-    def _after_the_end(self) -> list[Entry]:
+    def _left_entries(self) -> list[Entry]:
         if not self._is_relay_gone:
             return []
         self._is_relay_gone = False  # what it left is returned once
@@ -87,16 +87,12 @@ class JournalReader:
             return self._parse(self._unwritten)
         return crash_buffer.left_records(self.folder, self._end)
 
-    def has_more(self) -> bool:
-        """Whether ``read`` may return records now."""
-        return self._has_more()
-
     def checkpoint_and_clear(self, state: Checkpoint) -> None:
         """Write a checkpoint at the current position, then delete the segments before it.
 
         Call it when all records that were read are in the trace. Once the journal was read to its end, this
-        does nothing: a checkpoint could not say that the crash buffer's chunk is recorded too, and the journal
-        is then deleted as a whole.
+        does nothing: no checkpoint can say that the crash buffer's chunk is recorded too, and the journal is
+        then deleted as a whole.
 
         Args:
             state: the rest of the checkpoint.
@@ -122,21 +118,21 @@ class JournalReader:
             os.close(self._fd)
             self._fd = -1
 
-    def _in(self) -> Folder:
+    def _opened_folder(self) -> Folder:
         """Return the journal's folder, which is opened once and kept open."""
-        if self._place is None:
-            self._place = Folder(self.folder)
-        return self._place
+        if self._folder is None:
+            self._folder = Folder(self.folder)
+        return self._folder
 
     def _has(self, segment: int) -> bool:
         try:
-            return self._in().has(journal.segment_name(segment))
+            return self._opened_folder().has(journal.segment_name(segment))
         except OSError:
             return False
 
     def _unlink(self, segment: int) -> None:
         try:
-            self._in().unlink(journal.segment_name(segment))
+            self._opened_folder().unlink(journal.segment_name(segment))
         except OSError:
             pass
 
@@ -145,7 +141,7 @@ class JournalReader:
             return b""
         if self._fd < 0:
             try:
-                self._fd = self._in().open(journal.segment_name(self.segment))
+                self._fd = self._opened_folder().open(journal.segment_name(self.segment))
             except FileNotFoundError:
                 return b""
             os.lseek(self._fd, self._read_to, os.SEEK_SET)
@@ -182,8 +178,8 @@ class JournalReader:
             self._end = journal.position(self.segment, self.offset)
         return entries
 
-    def _has_more(self) -> bool:
-        """Whether there are more bytes; changes to the next segment when this one is read to its end."""
+    def has_more(self) -> bool:
+        """Whether ``read`` may return records now. At the end of a segment, this opens the next one."""
         if self._fd < 0:
             return self._has(self.segment)
         # Ask for the next segment first: once it exists, the relay does not write to this one any more.
@@ -210,7 +206,7 @@ class JournalReader:
 _NAMES: Final = frozenset((checkpoint.NAME, checkpoint.DRAFT_NAME, lock.NAME, crash_buffer.NAME))
 
 
-def is_known(name: str) -> bool:
+def is_journal_file(name: str) -> bool:
     """Whether a file with this name is part of a journal."""
     return name in _NAMES or is_segment(name)
 
@@ -226,7 +222,7 @@ def remove(folder: str) -> None:
         names = place.names()  # segments come before the checkpoint and the lock
     except OSError:
         return
-    for name in filter(is_known, names):
+    for name in filter(is_journal_file, names):
         try:
             place.unlink(name)
         except OSError:

@@ -89,7 +89,7 @@ def standard_observer() -> Observing:
     return Observer(catalogue.load())
 
 
-def observer_for(terms: "RuleOptions") -> Observing:
+def observer_for(rule_options: "RuleOptions") -> Observing:
     """The observer for the rules that the START record of a running session names.
 
     Raises:
@@ -97,15 +97,15 @@ def observer_for(terms: "RuleOptions") -> Observing:
     """
     from mcpproxy.ruleset.rule_options import FilteredObserver  # few sessions need it
 
-    return FilteredObserver(terms)
+    return FilteredObserver(rule_options)
 
 
-def observer_for_recovery(terms: "RuleOptions") -> Observing:
+def observer_for_recovery(rule_options: "RuleOptions") -> Observing:
     """The observer for the rules that a journal found on disk names.
 
     Raises:
         UnfitTermsError: these rules must not be used.
         CustomRuleError, UsageError: as ``RuleOptions.resolve``.
     """
-    terms.refuse_unfit()
-    return observer_for(terms)
+    rule_options.refuse_unfit()
+    return observer_for(rule_options)

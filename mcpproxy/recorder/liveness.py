@@ -33,11 +33,11 @@ def is_relay_alive(header: Header) -> bool:
     if time.monotonic_ns() < header.started_ns:
         return False  # the machine was booted since then
     if not os.path.exists(f"{PROC}/self/stat"):
-        return _may_be_by_ps(header)
+        return _is_relay_by_ps(header)
     if header.boot and header.boot != boot_id():
         return False
     return _is_relay(header.pid, header) or any(
-        _number_inside(pid) == header.pid and _is_relay(pid, header) for pid in _processes()
+        _innermost_pid(pid) == header.pid and _is_relay(pid, header) for pid in _processes()
     )
 
 
@@ -84,7 +84,7 @@ def _processes() -> list[int]:
         return []
 
 
-def _number_inside(pid: int) -> int:
+def _innermost_pid(pid: int) -> int:
     """The id of a process in its innermost namespace; 0 if that is our own."""
     try:
         with open(f"{PROC}/{pid}/status", "rb") as file:
@@ -94,7 +94,7 @@ def _number_inside(pid: int) -> int:
     return int(numbers[-1]) if len(numbers) > 1 else 0
 
 
-def _may_be_by_ps(header: Header) -> bool:
+def _is_relay_by_ps(header: Header) -> bool:
     """Like ``is_relay_alive``, for systems without /proc: ``ps`` says when a process was started."""
     try:
         os.kill(header.pid, 0)

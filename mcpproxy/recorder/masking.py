@@ -92,8 +92,8 @@ _DEEPEST: Final = 1000
 """The depth in JSON down to which the names of containers are kept."""
 
 Treatment: TypeAlias = Literal["scheme", "whole", "url", "event", ""]
-"""What is masked in the value of a header field: all but its scheme, all of it, the secrets in a URL, a session
-id in an event's id, or nothing."""
+"""What is masked in a header field: all but its scheme, all of it, the secrets in a URL, a session id in an
+event's id, or nothing."""
 
 _USUAL_NAME: Final = 64
 """Longer names are not cached."""
@@ -169,7 +169,7 @@ class Masker:
         return raw if masked == text else masked.encode("latin-1")
 
     def ids_in(self, url: str, *, known: bool = False) -> list[str]:
-        """Return what may be a session id in a URL; with ``known`` only what an ``endpoint`` event has named."""
+        """Return what may be session ids in a URL; with ``known`` only those of ``endpoint`` events."""
         if known and not self._learned:
             return []
         values = [value for _, _, value in _PARAMETER.findall(url)] + _SEGMENT.findall(url)

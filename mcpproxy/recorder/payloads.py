@@ -119,19 +119,19 @@ def count(members: JSONObject, name: str) -> int:
     return value
 
 
-def terms_of(start: bytes) -> "RuleOptions | None":
+def rule_options_of(start: bytes) -> "RuleOptions | None":
     """Return the rules to judge by, from a START record; ``None`` for the built-in ones.
 
     Raises:
         NotARecordError: the member does not name rules.
     """
     try:
-        return terms_from(cast("dict[str, Any]", object_of(start)))
+        return rule_options_from(cast("dict[str, Any]", object_of(start)))
     except (LookupError, TypeError, AttributeError):
         raise NotARecordError("a record with a bad judged_by") from None
 
 
-def terms_from(members: dict[str, Any]) -> "RuleOptions | None":
+def rule_options_from(members: dict[str, Any]) -> "RuleOptions | None":
     """Return the same from the members of a START record or a checkpoint: ``"judged_by": {...}``.
 
     Raises:

@@ -61,13 +61,13 @@ def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
         gc.enable()
         _follow(recording, reader, wakeup, notes)
         note = "" if recording.finish() else recording.give_up()
-        harm = writer.harm()
+        outside_changes = writer.outside_changes()
         journal_reader.remove(folder)
     finally:
         reader.close()
         writer.close()
         lock.release()
-    notes.summarize(trace, recording.tally, note, recording.lag_ns, harm)
+    notes.summarize(trace, recording.tally, note, recording.lag_ns, outside_changes)
 
 
 def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
@@ -97,7 +97,7 @@ def _say_from_thread(text: str) -> None:
 
 
 def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes) -> None:
-    """Record until the session is over, or until the relay is gone and everything that it left is recorded."""
+    """Record until the session is over, or the relay is gone and everything that it left is recorded."""
     is_relay_gone = hurries = False
 
     def hurry() -> None:

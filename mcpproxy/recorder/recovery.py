@@ -54,12 +54,12 @@ def recover(trace: str, make_observer: Callable[[], Observing] | None = None) ->
     """
     folder = journal.folder(trace)
     try:
-        foreign_journals.refuse(Folder(folder), chain.files_of(trace))
+        foreign_journals.refuse_foreign(Folder(folder), chain.files_of(trace))
         lock = Lock.take(folder)
     except FileNotFoundError:
         return False
     except OSError as fault:
-        raise foreign_journals.refused(fault, folder) or fault from None
+        raise foreign_journals.read_only_error(fault, folder) or fault from None
     if lock is None:
         return False
     try:
@@ -106,7 +106,7 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
     if path not in files:
         raise TraceError(path, None, "is missing, and the recording was to go on in it", "put it back")
     before, after = tuple(files[: files.index(path)]), files[files.index(path) + 1 :]
-    header = read_trace(trace).header if start.trace_bytes else _started(folder)
+    header = read_trace(trace).header if start.trace_bytes else _header_in_journal(folder)
     if header is None or is_relay_alive(header):
         return False
     continues = os.path.basename(before[-1]) if before else ""
@@ -116,8 +116,8 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         _refuse_other_trace(later, replace(header, continues=os.path.basename(files[index - 1])), 0)
     for later in after:  # they are written again
         os.unlink(later)
-    if start.terms is not None:
-        make_observer = partial(observer_for_recovery, start.terms)
+    if start.rule_options is not None:
+        make_observer = partial(observer_for_recovery, start.rule_options)
     reader = JournalReader(folder, start)
     writer = TraceWriter(path, resume_at=start.trace_bytes)
     try:
@@ -138,7 +138,7 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         if not recording.finish():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "make room and try again")
     except (TraceError, *_DAMAGE):
-        writer.flush()  # the trace was cut to the checkpoint: what it had before the damage must be there again
+        writer.flush()  # the trace was cut to the checkpoint, so the records before the damage are put back
         raise
     finally:
         reader.close()
@@ -170,7 +170,7 @@ def _is_closed(trace: str) -> bool:
     return last.startswith(b'{"type":"close",') and last.endswith(b"}\n")
 
 
-def _started(folder: str) -> Header | None:
+def _header_in_journal(folder: str) -> Header | None:
     """Return the header from the START record; ``None`` if the relay was killed before it wrote one."""
     reader = JournalReader(folder)
     try:

@@ -24,7 +24,7 @@ class Rotation:
 
 
 def rotation_of(start: bytes) -> Rotation | None:
-    """Return the rotation in the START record: ``"rotate":{"bytes":n}`` or ``{"ns":n}``; ``None`` without one.
+    """Return the rotation in a START record: ``"rotate":{"bytes":n}`` or ``{"ns":n}``; ``None`` without one.
 
     Raises:
         NotARecordError: the member has another form.

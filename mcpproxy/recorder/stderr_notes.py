@@ -36,7 +36,7 @@ class StderrNotes:
         self._repeats: dict[tuple[str, str, str], int] = {}
 
     def found(self, finding: Finding) -> None:
-        """Show a finding. As JSON all are shown, as text the first of each kind, except those of level info."""
+        """Show a finding: as JSON always; as text if it is the first of its kind and not of level info."""
         if self._mode == "json":
             self._add(visible_lines(object_line(finding_object(finding)).decode()).encode())
         if self._mode != "text" or finding.severity == "info":
@@ -53,11 +53,13 @@ class StderrNotes:
         """Show one line. The last line of a session (``is_last``) is shown even if too many wait."""
         self._add(f"{PREFIX}{visible(text)}\n".encode(), is_last=is_last)
 
-    def summarize(self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0, harm: str = "") -> None:
+    def summarize(
+        self, trace: str, tally: Tally, note: str = "", lag_ns: int = 0, outside_changes: str = ""
+    ) -> None:
         """Show a summary of the session.
 
         ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
-        finding, shown from ``LAG_NS`` on. ``harm`` says what another process has done to the file."""
+        finding, shown from ``LAG_NS`` on. ``outside_changes`` says what others did to the file."""
         parts = [_frames(tally.frames), _findings(tally.found)]
         for one in tally.more:
             kind = (one.rule, one.blame, one.requirement)
@@ -73,7 +75,7 @@ class StderrNotes:
             parts.append(f"judged up to {lag_ns / 1e9:.1f} s late")
         if note:
             parts.append(note)
-        where = f"trace {trace} ({harm})" if harm else f"trace {trace}"
+        where = f"trace {trace} ({outside_changes})" if outside_changes else f"trace {trace}"
         self.say("; ".join([*parts, where]), is_last=True)
 
     def flush(self) -> None:

@@ -28,7 +28,7 @@ class TraceState:
     tally: Tally = field(default_factory=Tally)
     stream_bytes: list[int] = field(default_factory=lambda: [0, 0, 0])
     """Bytes of each stream, gaps included."""
-    owed: list[Finding] = field(default_factory=list[Finding])
+    missing_findings: list[Finding] = field(default_factory=list[Finding])
     """Findings of the last event that the trace lacks, because it was cut between that event and them."""
     names: SessionNames = field(default_factory=SessionNames)
     assembly: "HttpAssembly | None" = None
@@ -38,14 +38,13 @@ class TraceState:
     file_ns: int = 0
     """The time at which the current file began."""
 
-    too_dear: int = 0
+    unjudged_lines: int = 0
     """How many lines on stdio were recorded in pieces because judging them would take too much memory."""
 
-    def settle(self) -> None:
+    def complete_tally(self) -> None:
         """Add to the tally what the judge only counted, and what went wrong with the judging."""
-        unjudged = (
-            f"not judged for the memory it takes: {self.too_dear} of the lines" if self.too_dear else None
-        )
+        count = self.unjudged_lines
+        unjudged = f"not judged for the memory it takes: {count} of the lines" if count else None
         self.tally.judge_error = "; ".join(filter(None, (self.judge.error, unjudged))) or None
         self.tally.more = self.judge.more
 
@@ -76,7 +75,7 @@ def restore(
         match event:
             case Finding(severity=severity):
                 state.tally.findings[severity] += 1
-                del state.owed[:1]
+                del state.missing_findings[:1]
                 continue
             case Encoded():
                 if assembly is not None:
@@ -97,7 +96,7 @@ def restore(
         state.at_ns = event.observed_at_ns
         found = state.judge.observe(event)
         # The findings of a run of lines follow the record of the whole run.
-        state.owed = state.owed + found if opened.place == before_place else found
+        state.missing_findings = state.missing_findings + found if opened.place == before_place else found
         before_place = opened.place
     state.file_ns = opened.continued_ns
     return state

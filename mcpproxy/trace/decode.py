@@ -40,9 +40,9 @@ from mcpproxy.trace.members import (
     NotARecordError,
     list_member,
     member,
+    members_reader,
     optional,
     read_object,
-    several,
     text_or_base64_of,
     word,
 )
@@ -290,11 +290,13 @@ def _read_http_members(members: JSONObject, frame: Frame) -> Frame:
     return frame
 
 
-_REQUEST: Final = several(
+_REQUEST: Final = members_reader(
     seq=int, exchange=int, connection=int, method=str, target=str, endpoint=bool, version=str, t=int
 )
-_RESPONSE: Final = several(seq=int, exchange=int, connection=int, status=int, reason=str, version=str, t=int)
-_END: Final = several(exchange=int, connection=int, cut=bool, t=int)
+_RESPONSE: Final = members_reader(
+    seq=int, exchange=int, connection=int, status=int, reason=str, version=str, t=int
+)
+_END: Final = members_reader(exchange=int, connection=int, cut=bool, t=int)
 
 
 def _request(members: JSONObject) -> RequestHead:

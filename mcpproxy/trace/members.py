@@ -65,7 +65,7 @@ def member(members: JSONObject, name: str, kind: type[T], default: object = _MIS
     return value
 
 
-def several(**kinds: type[Any]) -> Callable[[JSONObject], tuple[Any, ...]]:
+def members_reader(**kinds: type[Any]) -> Callable[[JSONObject], tuple[Any, ...]]:
     """Return a function that reads these members in this order; it raises as ``member`` does.
 
     For frequent records: it takes a quarter of the time of separate calls.
@@ -112,12 +112,12 @@ def text_or_base64(raw: bytes) -> bytes:
     except UnicodeDecodeError:
         text = None
     # A control character takes six bytes as JSON text; base64 takes at most one and a half per byte.
-    if text is None or len(text) > 5 * len(raw) // 2 + _ROOM:
+    if text is None or len(text) > 5 * len(raw) // 2 + _SHORT_TEXT_BYTES:
         return b'"base64":"%b"' % binascii.b2a_base64(raw, newline=False)
     return b'"text":' + text
 
 
-_ROOM: Final = 32
+_SHORT_TEXT_BYTES: Final = 32
 """How many bytes longer than that the text of a short line may be."""
 
 

@@ -55,7 +55,7 @@ class Trace:
         is_recording: bool = False,
         trouble: str = "",
         files: Sequence[str] = (),
-        aside: str = "",
+        copy_folder: str = "",
     ) -> None:
         self.path = path
         self.files = list(files) or [path]
@@ -76,9 +76,9 @@ class Trace:
         self._trouble = trouble
         self.rungs = rungs
         """The upgrades applied to every line before decoding; empty for the current format."""
-        self._aside = aside
-        if aside:
-            weakref.finalize(self, shutil.rmtree, aside, ignore_errors=True)
+        self._copy_folder = copy_folder
+        if copy_folder:
+            weakref.finalize(self, shutil.rmtree, copy_folder, ignore_errors=True)
 
     @property
     def place(self) -> tuple[str, int]:
@@ -174,7 +174,7 @@ class Trace:
                     line = upgrades.climb(line, rungs) if rungs else line
                     record = decode(line)
                 except NotARecordError as fault:
-                    self._pass_over(path, number, line, fault)
+                    self._skip(path, number, line, fault)
                     continue
                 if last:
                     refuse(path, number, "a record behind the close record")
@@ -213,7 +213,7 @@ class Trace:
     @contextmanager
     def _lines(self) -> Generator[Iterator[bytes]]:
         """The lines after the header of the current file."""
-        with open_file(_within(self._aside, self._path)) as file:
+        with open_file(_path_in(self._copy_folder, self._path)) as file:
             lines = iter(partial(file.readline, _LINE_LIMIT), b"")
             self._file = file
             try:
@@ -232,12 +232,12 @@ class Trace:
     @property
     def is_copy(self) -> bool:
         """Whether a copy is read because we may not complete the recording itself."""
-        return bool(self._aside)
+        return bool(self._copy_folder)
 
     @property
-    def unfolded(self) -> str:
+    def journal_fault(self) -> str:
         """Why the journal beside it could not be read; empty if it was read or does not exist."""
-        return "" if self._aside else self._trouble
+        return "" if self._copy_folder else self._trouble
 
     @property
     def joined_late(self) -> bool:
@@ -249,7 +249,7 @@ class Trace:
         """Whether values other than credentials may be masked anywhere in the recording."""
         return self.header.redaction not in ("none", "credentials", ARGUMENTS_MASKED)
 
-    def _pass_over(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:
+    def _skip(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:
         """Skip a line that is not a record: a blank line, or a torn last line.
 
         Raises:
@@ -278,29 +278,42 @@ class Trace:
         elif closed.close.ending == "cut":
             self.notes.append("the recording was cut: mcpproxy was killed before the session ended")
         if closed and closed.tally and closed.tally.frames != frames and not self.header.continues:
-            told = sum(closed.tally.frames.values())
-            self.notes.append(f"the close record counts {told} frames, the file holds {sum(frames.values())}")
+            stated = sum(closed.tally.frames.values())
+            self.notes.append(
+                f"the close record counts {stated} frames, the file holds {sum(frames.values())}"
+            )
 
 
 def read_trace(
-    path: str, *, is_recording: bool = False, trouble: str = "", files: Sequence[str] = (), aside: str = ""
+    path: str,
+    *,
+    is_recording: bool = False,
+    trouble: str = "",
+    files: Sequence[str] = (),
+    copy_folder: str = "",
 ) -> Trace:
     """Open the file as it is, ignoring any journal, or all ``files`` of one recording.
 
-    With ``aside``, the files are read from that folder, which is deleted with the trace.
+    With ``copy_folder``, the files are read from that folder, which is deleted with the trace.
 
     Raises:
         TraceError: the file does not exist, or this mcpproxy cannot read it.
     """
     first = files[0] if files else path
-    with open_file(_within(aside, first)) as file:
+    with open_file(_path_in(copy_folder, first)) as file:
         header, rungs = _read_header(first, file, is_recording)
     return Trace(
-        path, header, rungs=rungs, is_recording=is_recording, trouble=trouble, files=files, aside=aside
+        path,
+        header,
+        rungs=rungs,
+        is_recording=is_recording,
+        trouble=trouble,
+        files=files,
+        copy_folder=copy_folder,
     )
 
 
-def _within(folder: str, path: str) -> str:
+def _path_in(folder: str, path: str) -> str:
     return os.path.join(folder, os.path.basename(path)) if folder else path
 
 

@@ -29,8 +29,8 @@ SHORT_BYTES: Final = 7
 Source = Literal["client", "server", "stderr"]
 SOURCES: Final[tuple[Source, Source, Source]] = (CLIENT, SERVER, "stderr")
 
-understood: Final = lru_cache(maxsize=4096)(parse)
-"""Parse a short line; most lines of a run are equal."""
+parse_short_line: Final = lru_cache(maxsize=4096)(parse)
+"""Parse a short line. The cache helps because most lines of a run are equal."""
 
 
 @slotted(frozen=True)
@@ -48,7 +48,7 @@ class Lines:
             if self.source == "stderr":
                 yield Stderr(raw, self.at_ns)
             else:
-                yield Frame(seq, self.source, raw, self.at_ns).understood(understood(raw))
+                yield Frame(seq, self.source, raw, self.at_ns).understood(parse_short_line(raw))
 
 
 def encode_lines(run: Lines) -> bytes:
@@ -76,14 +76,14 @@ def runs_in(lines: list[Line]) -> Iterator[list[Line]]:
     """Split ``lines``, in order, into runs and the groups of lines between runs."""
     between: list[Line] = []
     for is_short, group in groupby(lines, _is_short):
-        several = list(group)
-        if is_short and len(several) >= AT_LEAST:
+        group = list(group)
+        if is_short and len(group) >= AT_LEAST:
             if between:
                 yield between
             between = []
-            yield several
+            yield group
         else:
-            between += several
+            between += group
     if between:
         yield between
 

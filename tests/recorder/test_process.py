@@ -212,7 +212,7 @@ def test_a_fault_of_ours_keeps_the_journal(trace: Path, monkeypatch: pytest.Monk
 def test_a_journal_of_something_else_is_said_and_kept(trace: Path) -> None:
     folder = JournalFolder(trace, [(journal.START, b"not json", 0, 0)])
     recorder = Forked(trace)
-    assert recorder.notes() == ["mcpproxy: not recorded: a record that is no JSON"]
+    assert recorder.notes() == ["mcpproxy: not recorded: a record that is not JSON"]
     recorder.leave()
     assert folder.path.exists()
 

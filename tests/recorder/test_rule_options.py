@@ -153,7 +153,7 @@ def test_so_is_the_rest_of_one_whose_beginning_is_filed(trace: Path, tmp_path: P
     writer.close()
     checkpoint = read_checkpoint(journal.folder(str(trace)))
     assert checkpoint is not None
-    assert checkpoint.terms == terms
+    assert checkpoint.rule_options == terms
     assert "000001" not in "".join(folder.names())
     folder.append(2, journals.packed(*listing(3), EXIT))
     assert recover(str(trace))

@@ -353,7 +353,7 @@ def test_a_trace_whose_journal_is_damaged_is_judged_without_it_and_that_is_said(
     assert "b.jsonl" in out
     assert err == (
         f"mcpproxy: {stage.trace}: the journal beside it could not be folded in: the journal is damaged: "
-        "a record that is no JSON; the trace was judged without it\n"
+        "a record that is not JSON; the trace was judged without it\n"
     )
     assert "00000001" in folder.names()
     assert sum(isinstance(event, Frame) for event in open_trace(stage.trace).events()) == 4

@@ -130,7 +130,7 @@ class HttpAssembly:
             return self._from_relay(kind, payload, at_ns, number)
         self._budget.passed(len(payload))
         found = self._bytes(kind, payload, at_ns, number)
-        return found if self._contents.grown < _LOOK_BYTES else self._then_spill(found, at_ns)
+        return found if self._contents.grown < _LOOK_BYTES else self._with_spills(found, at_ns)
 
     def _bytes(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """Return the events of bytes that passed on a connection."""
@@ -147,9 +147,9 @@ class HttpAssembly:
 
     def _held(self) -> int:
         """How many bytes are held of bodies and events that have not ended yet."""
-        return sum(size for size, _ in self._holding())
+        return sum(size for size, _ in self._held_contents())
 
-    def _holding(self) -> list[tuple[int, ContentOwner]]:
+    def _held_contents(self) -> list[tuple[int, ContentOwner]]:
         return [
             (
                 half.kept_bytes * (half.kept is not None) + half.body.held_bytes,
@@ -161,11 +161,11 @@ class HttpAssembly:
             if half.body is not None
         ]
 
-    def _then_spill(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
+    def _with_spills(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
         """Yield ``found``, then the longest held bodies and events until the rest is within the limit."""
         yield from found
         self._contents.grown = 0
-        holding = sorted(self._holding(), key=itemgetter(0))
+        holding = sorted(self._held_contents(), key=itemgetter(0))
         held = sum(size for size, _ in holding)
         while held > HELD_BYTES:
             size, owner = holding.pop()
@@ -211,7 +211,7 @@ class HttpAssembly:
         found: list[Recorded] = []
         for connection in self._connections.values():
             found += self._abandoned(connection, None)
-            found += self._tell_opaque(connection, self.at_ns)
+            found += self._report_opaque(connection, self.at_ns)
         return found
 
     def refeed(self, record: Encoded) -> None:
@@ -258,7 +258,7 @@ class HttpAssembly:
         yield from self._abandoned(connection, at_ns)
         for exchange in connection.exchanges.values():
             yield ExchangeEnd(exchange.number, connection.number, True, _blame(connection.first), at_ns)
-        yield from self._tell_opaque(connection, at_ns)
+        yield from self._report_opaque(connection, at_ns)
         who = "mcpproxy" if connection.first == "proxy" else f"the {connection.first}"
         yield Note(connection.number, "closed", f"{who} ended it first", at_ns)
         self._forget(connection)
@@ -391,9 +391,9 @@ class HttpAssembly:
         total = opaque[of] = opaque.get(of, 0) + size
         if not connection.has_told_opaque or total >= OPAQUE_BYTES:
             connection.has_told_opaque = True
-            yield from self._tell_opaque(connection, at_ns)
+            yield from self._report_opaque(connection, at_ns)
 
-    def _tell_opaque(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
+    def _report_opaque(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
         usual = "something before it was not recorded" if connection.is_lost else "it is not HTTP any more"
         opaque, connection.opaque = connection.opaque or {}, None
         for of, size in opaque.items():

@@ -79,11 +79,11 @@ class Contents:
             yield owner.note("not-judged", _TOO_MUCH_HELD, at_ns)
         if half.decoder is not None and not isinstance(half.body, EventBody):
             half.kept_bytes = max(half.kept_bytes, BODY_BYTES + 1)
-            yield from self._file_kept(owner)
+            yield from self._record_kept(owner)
         yield from self._framed(owner, half.body.spill())
 
     def end(self, owner: ContentOwner, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
-        """End a content; ``is_whole`` is false if it was cut. Without a time, that of its last bytes counts."""
+        """End a content; ``is_whole`` is false if it was cut. Without ``at_ns``, its last time counts."""
         half = owner.half
         body, half.body = half.body, None
         if body is None:
@@ -134,7 +134,7 @@ class Contents:
         if is_stream and not half.is_masked and not half.is_noted:
             yield owner.encoded(data, at_ns)
         if why := why or decoder.why:
-            yield from self._unreadable(owner, why, data, at_ns)
+            yield from self._record_undecodable(owner, why, data, at_ns)
 
     def _affordable_parts(self, contents: Iterable[bytes], is_stream: bool) -> Iterator[bytes]:
         """Yield decoded content in parts. An empty part means that the rest is too much to be recorded."""
@@ -161,9 +161,9 @@ class Contents:
         elif not half.is_masked:
             yield owner.encoded(data, at_ns)
         if half.kept_bytes > BODY_BYTES or not (half.is_masked or owner.connection.ids):
-            yield from self._file_kept(owner)
+            yield from self._record_kept(owner)
 
-    def _file_kept(self, owner: ContentOwner) -> Iterator[Encoded]:
+    def _record_kept(self, owner: ContentOwner) -> Iterator[Encoded]:
         """Yield what was kept, unless it may contain credentials."""
         half = owner.half
         kept, half.kept = half.kept, None
@@ -171,11 +171,12 @@ class Contents:
             for data, at_ns in kept or ():
                 yield owner.encoded(data, at_ns)
 
-    def _unreadable(self, owner: ContentOwner, why: str, data: bytes, at_ns: int) -> Iterator[Recorded]:
-        """Record bytes that cannot be decoded, as a frame that is marked incomplete: nothing is concluded from
-        it."""
+    def _record_undecodable(
+        self, owner: ContentOwner, why: str, data: bytes, at_ns: int
+    ) -> Iterator[Recorded]:
+        """Record bytes that cannot be decoded, as an incomplete frame: nothing is concluded from it."""
         owner.half.body = None
-        yield from self._file_kept(owner)
+        yield from self._record_kept(owner)
         yield owner.note("not-decoded", why, at_ns)
         if owner.half.is_masked:  # nothing can be masked in what cannot be decoded
             yield owner.note("withheld", "the body may hold credentials", at_ns)
