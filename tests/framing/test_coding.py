@@ -1,4 +1,4 @@
-"""Content codings: every chunking gives the content back, and no bytes do harm."""
+"""Content codings: every split into chunks gives the same content, and no bytes raise an exception."""
 
 import gzip
 import sys
@@ -116,7 +116,7 @@ def test_no_bytes_raise(name: str, chunks: list[bytes]) -> None:
 
 
 class FakeBrotli:
-    """brotli.Decompressor since 1.2: stops short when it likes, and then wants to be asked again."""
+    """Like brotli.Decompressor since 1.2: it may stop early, and then has to be called again."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj()
@@ -135,14 +135,14 @@ class FakeBrotli:
 
 
 class OldBrotli:
-    """brotli.Decompressor before: knows no limit."""
+    """Like brotli.Decompressor before 1.2, which has no limit."""
 
     def process(self, data: bytes) -> bytes:
         return data
 
 
 def new_zstd(options: dict[str, int]) -> object:
-    """compression.zstd.ZstdDecompressor: has the methods of zlib's."""
+    """Like compression.zstd.ZstdDecompressor, which has the methods of zlib's."""
     assert options == {"window_log_max": 23}
     return zlib.decompressobj()
 
@@ -174,7 +174,7 @@ MISSING: dict[str, tuple[str, dict[str, ModuleType]]] = {
 
 
 def install(monkeypatch: pytest.MonkeyPatch, modules: dict[str, ModuleType]) -> None:
-    """Have just these of the optional modules."""
+    """Make exactly these optional modules importable."""
     for name in ("brotli", "compression.zstd", "backports.zstd"):
         monkeypatch.setitem(sys.modules, name, cast("ModuleType", modules.get(name)))
 

@@ -1,4 +1,4 @@
-"""Events out of chunks: what the blocks of a stream are, and that the chunks do not matter."""
+"""Split chunks into events: which blocks a stream has, for every split into chunks."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""From the bytes of HTTP connections to events: conversations, however the relay read them."""
+"""Turn the bytes of HTTP connections into events: conversations, for every split of the bytes."""
 
 import gzip
 import json
@@ -65,7 +65,7 @@ from tests.recorder.test_recovery import MortalWriter, record_until_killed
 
 
 def assembled(entries: Iterable[Entry], begin: Entry | None = None) -> list[Recorded]:
-    """What the connections bring to light, the end of the journal included."""
+    """The events of the connections, with those of the end of the journal."""
     assembly = HttpAssembly((begin or start())[1])
     found: list[Recorded] = []
     for kind, payload, at_ns, number in entries:
@@ -469,7 +469,7 @@ def test_every_split_gives_the_same_events() -> None:
 
 
 def test_a_head_sent_again_is_masked_by_what_is_known_then() -> None:
-    """The same bytes come before and after the stream that names the session in them."""
+    """The same head comes before and after the event that names its session id."""
     early = client(get("/messages/0123456789abcdef"))
     event = b"event: endpoint\ndata: /messages/0123456789abcdef\n\n"
     found = assembled([early, server(answer(b"")), client(get("/sse"), number=2),

@@ -1,4 +1,4 @@
-"""A relay is known by when it was started: neither a number nor another boot's process is taken for it."""
+"""A relay is recognised by its start time: another process with its number, or of another boot, does not count."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What it takes to judge a text: enough is reckoned, not too much, and it is found out quickly."""
+"""The memory to judge a text: the estimate is high enough, not too high, and fast."""
 
 import json
 import tracemalloc

@@ -1,4 +1,4 @@
-"""From the journal to the trace: what a session becomes."""
+"""The pipeline: which trace a session becomes."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -40,7 +40,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def events(trace: Path) -> list[Event | Finding]:
-    """What is in the trace, without what was found."""
+    """The events in the trace, without the findings."""
     return [event for event in read(trace) if not isinstance(event, Finding)]
 
 

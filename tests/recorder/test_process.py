@@ -1,4 +1,4 @@
-"""The recorder as a process: woken, napping, left alone, and never in the way."""
+"""The recorder as a process: it is woken, naps, may lose its relay, and never disturbs the session."""
 
 import json
 import mmap
@@ -62,7 +62,7 @@ class Forked:
         os.close(self.wake_fd)
 
     def notes(self) -> list[str]:
-        """All that it had to say, once it is gone."""
+        """All its notes, after it has exited."""
         text = b""
         while select.select([self.notes_fd], [], [], DEADLINE_S)[0] and (
             data := os.read(self.notes_fd, 4096)
@@ -75,7 +75,7 @@ class Forked:
 
 @pytest.fixture(autouse=True)
 def accuser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is found is not the matter here; a forked recorder inherits the stand-in."""
+    """Replace the judge, which a forked recorder inherits: findings do not matter here."""
     monkeypatch.setattr("mcpproxy.recorder.process.standard_observer", Accuser)
     monkeypatch.setattr("mcpproxy.recorder.recovery.standard_observer", Accuser)
 
@@ -86,7 +86,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait for another process, which tells us nothing: look again until the deadline."""
+    """Wait for another process that sends us no signal: test again and again until the deadline."""
     for _ in range(DEADLINE_S * 100):
         if holds():
             return
@@ -259,7 +259,7 @@ def test_where_nothing_can_be_forked_it_is_spawned(trace: Path) -> None:
 
 
 class Scripted:
-    """A journal that has more as often as told, and a shared byte that remembers."""
+    """A journal that has more records a given number of times, and a shared byte that keeps its values."""
 
     def __init__(self, *answers: bool) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""Recordings in several files: cut at the same places however they were made, read and judged as one."""
+"""Recordings in several files: they are split at the same places, live or recovered, and read as one."""
 
 import json
 from pathlib import Path

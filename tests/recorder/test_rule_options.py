@@ -1,4 +1,4 @@
-"""A session that is judged by rules which somebody chose: live, and from the journal of a killed recorder."""
+"""A session that is judged by the user's choice of rules: live, and from the journal of a killed recorder."""
 
 import json
 from pathlib import Path

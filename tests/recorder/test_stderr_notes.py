@@ -1,4 +1,4 @@
-"""What a person is told: each kind of finding once, one line each, and never waiting for the reader."""
+"""The notes on stderr: one line for each kind of finding, never waiting for the reader."""
 
 import json
 import os

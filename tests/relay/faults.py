@@ -28,7 +28,7 @@ def break_down(owner: object, name: str, times: int = 1, fault: Exception = FAUL
 
 
 def while_looking_up() -> None:
-    """In the thread that asks the name server."""
+    """Break the look-up, which runs in a thread."""
     look_up: Callable[..., Any] = vars(resolve)["_look_up"]
     left = [FAULT]
 
@@ -46,7 +46,7 @@ def while_lingering() -> None:
 
 
 def while_abandoning() -> None:
-    """A fault, and then another one when the connection is let go of."""
+    """A fault, and then another one when the connection is released."""
     break_down(Dial, "_on_addresses")
     break_down(TunnelSocket, "unwatch", 3, ValueError("out of order as well"))
 

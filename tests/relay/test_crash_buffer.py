@@ -21,7 +21,7 @@ def written(tmp_path: Path) -> Journal:
 
 
 def left_by(written: Journal) -> list[Entry]:
-    """What a reader finds when the relay is gone, the START record left out."""
+    """The records that a reader finds when the relay is gone, without START."""
     reader = JournalReader(written.folder)
     reader.end()
     found: list[Entry] = []
@@ -73,7 +73,7 @@ def test_a_chunk_that_was_forwarded_but_not_journaled_is_found(written: Journal)
 
 
 def test_a_rest_is_found_although_the_journal_is_younger(written: Journal) -> None:
-    """Its chunk was read before the answer that passed while it waited for room."""
+    """The rest waited for room while an answer passed, so its time is earlier than the last record's."""
     written.append(journal.CLIENT, 2, b"first half, ")
     written.append(journal.SERVER, 9, b"answer")
     CrashBuffer(written, 64).store(journal.CLIENT, 2, memoryview(b"second half"))
@@ -102,7 +102,7 @@ def test_a_chunk_at_the_end_of_a_segment(
 
 
 def test_no_checkpoint_hides_what_was_in_hand(written: Journal) -> None:
-    """The recorder that files it may be killed, too."""
+    """The recorder that adds the chunk to the trace may be killed, too."""
     CrashBuffer(written, 64).store(journal.SERVER, 3, b"answer")
     reader = JournalReader(written.folder)
     reader.end()

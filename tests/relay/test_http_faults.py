@@ -1,4 +1,4 @@
-"""Faults of ours, put into the HTTP relay: each costs the connection it belongs to and nobody else."""
+"""Faults of ours in the HTTP relay: each ends the connection in which it occurs, and no other."""
 
 import json
 import socket
@@ -36,7 +36,7 @@ def notes(records: list[Record]) -> list[tuple[int, str, str]]:
 
 
 def is_told_once(proxy: Proxy) -> bool:
-    """Whether stderr, read to its end, tells of the fault in one line."""
+    """Whether stderr reports the fault in one line."""
     return proxy.stderr.read().count(SAID) == 1
 
 

@@ -1,4 +1,4 @@
-"""Whom the HTTP relay serves, and how far forward mode reaches."""
+"""Which clients the HTTP relay serves, and which servers forward mode reaches."""
 
 import json
 from collections.abc import Iterator
@@ -118,9 +118,9 @@ FORBIDDEN = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
 def test_whether_the_server_itself_minds_foreign_pages_can_be_tested(
     upstream: Upstream, tmp_path: Path
 ) -> None:
-    """With every origin allowed it hears the Origin as it was sent, and its refusal is its own.
+    """If every origin is allowed, the server gets Origin as it was sent, and its refusal is its own.
 
-    Its Host check cannot be tested through us: the name it hears is its own.
+    Its check of Host cannot be tested through us, because Host always names the server.
     """
     with Proxy(str(tmp_path / "t"), "--upstream", upstream.origin, "--allow-origin", "*") as proxy:
         client = proxy.connect()

@@ -1,4 +1,4 @@
-"""The recorder is a guest: whatever becomes of it, the session goes on and stderr says it once."""
+"""Whatever happens to the recorder, the session goes on and stderr says so once."""
 
 import os
 import sys

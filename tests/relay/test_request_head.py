@@ -1,4 +1,4 @@
-"""Heads of requests: what is read, and what is refused because it could be read in two ways."""
+"""Heads of requests: which are parsed, and which are refused because they could be read in two ways."""
 
 import pytest
 

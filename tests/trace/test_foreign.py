@@ -1,4 +1,4 @@
-"""Recordings of others: what is read, what is said to be missing, and that nobody is accused of that."""
+"""Recordings of other tools: what is read, what is reported as missing, and that this is no finding."""
 
 import base64
 import json

@@ -57,7 +57,7 @@ class Stage:
 
 
 def seen(folder: Path) -> dict[str, object]:
-    """All that there is to a folder, the time of its last change included."""
+    """Everything about a folder, including the times of last change."""
     found: dict[str, object] = {".": folder.stat().st_mtime_ns}
     for path in sorted(folder.iterdir()):
         found[path.name] = (path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_mode)

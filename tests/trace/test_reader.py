@@ -233,7 +233,7 @@ def test_following_waits_for_a_recorder_that_starts(file: Path, monkeypatch: pyt
     assert lock
 
     def work(for_s: float) -> None:
-        """The recorder's turn: each time we wait, it gets on by one step."""
+        """The recorder's work: one step each time the reader waits."""
         step, _ = steps.pop(0), for_s
         step()
 

@@ -1,4 +1,4 @@
-"""The ladder: old formats climb it, newer ones are told so."""
+"""Upgrades: records of old formats are converted, newer formats are refused with a message."""
 
 from pathlib import Path
 
