@@ -114,18 +114,26 @@ class EnforcingProxy(Proxy):
 class EnforcingTunnel(Tunnel):
     """A tunnel that holds each request of its client until it is judged."""
 
-    __slots__ = ("_counted", "_gate", "_head", "_is_open", "_own_body", "_request", "_request_bytes")
+    __slots__ = (
+        "_answer_body",
+        "_body_counter",
+        "_head",
+        "_is_open",
+        "_judging_proxy",
+        "_request",
+        "_request_bytes",
+    )
 
     def __init__(self, proxy: Proxy, sock: Sock, peer: str) -> None:
         assert isinstance(proxy, EnforcingProxy)
         super().__init__(proxy, sock, peer)
-        self._gate = proxy
+        self._judging_proxy = proxy
         self._is_open = False  # nothing is held any more, because what follows cannot be refused
         self._head = b""  # the beginning of a head
-        self._counted: BodyCounter | None = None  # of the request that is being read
+        self._body_counter: BodyCounter | None = None  # of the request that is being read
         self._request: list[bytes] | None = None  # its bytes, if it is held
         self._request_bytes = 0
-        self._own_body = b""
+        self._answer_body = b""
 
     def _take(self, data: bytes, now: int) -> None:
         if self._is_open:
@@ -137,13 +145,13 @@ class EnforcingTunnel(Tunnel):
         judged = 0
         try:
             while at < len(buffer):
-                if self._counted is None:
+                if self._body_counter is None:
                     stop = self._find_head(buffer, at, now)
                     if stop == at:
                         self._head = buffer[at:]
                         break
                 else:
-                    stop = self._counted.feed(buffer, at)
+                    stop = self._body_counter.feed(buffer, at)
                 piece, at = buffer[at:stop], stop
                 if self._request is None:
                     passing.append(piece)
@@ -152,15 +160,15 @@ class EnforcingTunnel(Tunnel):
                     self._request_bytes += len(piece)
                     if self._request_bytes > LIMIT_BYTES + HEAD_BYTES:
                         passing += self._stop_holding("a body over 16 MiB", now)
-                if self._counted is not None and self._counted.is_over:
-                    self._counted = None
-                if self._counted is None and self._request is not None:
+                if self._body_counter is not None and self._body_counter.is_over:
+                    self._body_counter = None
+                if self._body_counter is None and self._request is not None:
                     request, self._request = b"".join(self._request), None
                     before, judged = b"".join(passing[judged:]), len(passing) + 1
                     self._records.begin(now, self._upstream_address())
                     if before:
-                        self._gate.judge(before, now, self._records.number)
-                    verdict = self._gate.judge(request, now, self._records.number)
+                        self._judging_proxy.judge(before, now, self._records.number)
+                    verdict = self._judging_proxy.judge(request, now, self._records.number)
                     if verdict is not None:
                         self._refuse_request(passing, request, buffer[at:], verdict, now)
                         return
@@ -184,8 +192,8 @@ class EnforcingTunnel(Tunnel):
         if route.is_last:
             self._is_open = True
             return len(buffer)
-        self._counted = body_counter(route.length)
-        if self._counted is not None and route.request.method == b"POST" and _is_json(route):
+        self._body_counter = body_counter(route.length)
+        if self._body_counter is not None and route.request.method == b"POST" and _is_json(route):
             if route.request.value(b"expect") is not None:
                 self._note("unjudged", "a body that waits to be asked for", now)
             elif route.length > LIMIT_BYTES:
@@ -207,13 +215,13 @@ class EnforcingTunnel(Tunnel):
             super()._take(b"".join(passing), now)
         if self._is_over:
             return
-        self._own_body = verdict.body
+        self._answer_body = verdict.body
         self._record(journals.CLIENT, now, request + rest)
         status = 400 if verdict.is_stateless else 200
         self._refuse(Refusal(status, f"{', '.join(verdict.rules)}: {verdict.why}"), now, has_body=True)
 
     def _reply(self, status: int, why: str, *, has_body: bool) -> bytes:
-        body, self._own_body = self._own_body, b""
+        body, self._answer_body = self._answer_body, b""
         return reply(status, why, has_body=has_body, body=body)
 
     def _on_client_end(self, now: int) -> None:

@@ -110,11 +110,11 @@ class Gate:
         return verdict.body + b"\n"
 
 
-Piece = tuple[int, int, bytes]
+QueuedBytes = tuple[int, int, bytes]
 """``(kind, read_ns, bytes)``: an entry in the queue of a sink."""
 
 
-def _pieces(kind: int, read_ns: int, lines: list[bytes]) -> Iterator[Piece]:
+def _chunks(kind: int, read_ns: int, lines: list[bytes]) -> Iterator[QueuedBytes]:
     """Yield lines that may pass, joined and split into chunks."""
     data = b"".join(lines)
     for at in range(0, len(data), CHUNK_BYTES):
@@ -135,8 +135,8 @@ class EnforcingRelay(Relay):
         super().__init__(journal, signals, grace_s, quiet)
         self._make_enforcer = make_enforcer
         self._gate: Gate | None = None
-        self._queues: dict[Sink, deque[Piece]] = {}
-        self._waiting: dict[Sink, list[Piece]] = {}
+        self._queues: dict[Sink, deque[QueuedBytes]] = {}
+        self._waiting: dict[Sink, list[QueuedBytes]] = {}
         """Answers that wait for the end of a line too long to hold."""
 
     def open_crash_buffer(self) -> None:
@@ -166,11 +166,11 @@ class EnforcingRelay(Relay):
             if answer is None:
                 passing.append(line)
                 continue
-            queue.extend(_pieces(kind, read_ns, passing))
+            queue.extend(_chunks(kind, read_ns, passing))
             passing = []
             queue.append((_REFUSED[sender], read_ns, line))
             queue.append((_OWN[sender], 0, answer))
-        queue.extend(_pieces(kind, read_ns, passing))
+        queue.extend(_chunks(kind, read_ns, passing))
         if self._gate.is_between_lines(sender):
             queue.extend(self._waiting.pop(sink, ()))
 
@@ -192,12 +192,12 @@ class EnforcingRelay(Relay):
         self._record(kind, time.monotonic_ns(), data)
         back_sink = self.peers[1] if asked is self.peers[0] else self.peers[0]
         sender = CLIENT if back_sink is self.peers[0] else SERVER  # the peer whose lines are forwarded there
-        piece = (NOT_JOURNALED, 0, data)
+        queued = (NOT_JOURNALED, 0, data)
         assert self._gate is not None
         if not self._gate.is_between_lines(sender):
-            self._waiting.setdefault(back_sink, []).append(piece)
+            self._waiting.setdefault(back_sink, []).append(queued)
             return
-        self._queues.setdefault(back_sink, deque()).append(piece)
+        self._queues.setdefault(back_sink, deque()).append(queued)
         if back_sink.rest is None and not self._run_queue(back_sink):
             self._pause(back_sink)
 

@@ -20,7 +20,7 @@ RATIO: Final = 16
 _SLICE_BYTES: Final = 4 << 10
 """How much is decoded at a time. A library copies what follows a member, which is slow for tiny members."""
 
-_MOST_AT_ONCE: Final = 8 << 20
+_LARGEST_SLICE_BYTES: Final = 8 << 20
 """The size to which one slice may expand: twice the maximum of gzip."""
 
 _ZSTD_WINDOW_LOG: Final = 23
@@ -76,7 +76,7 @@ class Decoder:
     def _decode(self, data: bytes) -> bytes:
         self._begun = True
         self._allowed += RATIO * len(data)
-        limit = min(self._allowed, _MOST_AT_ONCE)
+        limit = min(self._allowed, _LARGEST_SLICE_BYTES)
         try:
             content = self._engine.feed(data, limit + 1)
         except self._engine.errors:
@@ -89,7 +89,7 @@ class Decoder:
         return content
 
 
-def _through(decoder: Decoder, parts: Iterable[bytes]) -> Iterator[bytes]:
+def _decoded(decoder: Decoder, parts: Iterable[bytes]) -> Iterator[bytes]:
     for part in parts:
         yield from decoder.parts(part)
 
@@ -110,7 +110,7 @@ class Chain:
     def parts(self, data: bytes) -> Iterator[bytes]:
         parts: Iterable[bytes] = (data,)
         for decoder in self._decoders:
-            parts = _through(decoder, parts)
+            parts = _decoded(decoder, parts)
         yield from parts
 
     def end(self) -> None:

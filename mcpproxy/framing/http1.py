@@ -89,12 +89,12 @@ class Http1Connection:
     def client(self, data: bytes, at_ns: int) -> list[Piece]:
         """Take bytes that the client sent; ``at_ns`` is when they were read."""
         self._requests.feed(data, at_ns)
-        return self._found()
+        return self._take_pieces()
 
     def server(self, data: bytes, at_ns: int) -> list[Piece]:
         """Take bytes that the server sent."""
         self._server.feed(data, at_ns)
-        return self._found()
+        return self._take_pieces()
 
     def proxy(self, data: bytes, at_ns: int) -> list[Piece]:
         """Take bytes that the proxy sent to the client in the server's place."""
@@ -103,7 +103,7 @@ class Http1Connection:
             if not self._is_http or len(self._over) == 2:
                 self._proxy.stop("proxy", _SWITCHED, at_ns)
         self._proxy.feed(data, at_ns)
-        return self._found()
+        return self._take_pieces()
 
     def client_eof(self, at_ns: int, reset: bool) -> list[Piece]:
         """The client ended its sending side, in order or by a reset."""
@@ -116,7 +116,7 @@ class Http1Connection:
     def opaque(self, at_ns: int) -> list[Piece]:
         """Treat the rest of the connection as not HTTP. A 101 or a 2xx to CONNECT has the same effect."""
         self._switch("proxy", at_ns)
-        return self._found()
+        return self._take_pieces()
 
     def _switch(self, by: Side, at_ns: int) -> None:
         self._is_http = False
@@ -138,14 +138,14 @@ class Http1Connection:
                 self._proxy.end(self._first, self._how, self._reset, at_ns)
             self._requests.stop(self._first, self._how, at_ns)
             self._give_up(self._first, f"{self._how}; no response came", at_ns)
-        return self._found()
+        return self._take_pieces()
 
     def _give_up(self, by: Side, why: str, at_ns: int) -> None:
         """Report that the requests still waiting will not be answered."""
         waiting = self._exchanges.give_up()
         self._pieces += [Cut(exchange.number, "server", by, at_ns, why) for exchange in waiting]
 
-    def _found(self) -> list[Piece]:
+    def _take_pieces(self) -> list[Piece]:
         found = self._pieces.copy()
         self._pieces.clear()
         return found
@@ -173,7 +173,7 @@ class _Exchanges:
         self._count = 0
         self._unread: _Exchange | None = None  # answered before its head was read
 
-    def asked(self, method: str, switches: bool) -> _Exchange:
+    def add_request(self, method: str, switches: bool) -> _Exchange:
         """Add a request whose head was read."""
         exchange = self._unread or self._new()
         self._unread = None
@@ -186,7 +186,7 @@ class _Exchanges:
             self._unread = self._new()
         return self._oldest
 
-    def answered(self) -> None:
+    def remove_oldest(self) -> None:
         """Remove the oldest request: its final response has begun."""
         self._oldest = self._more.popleft() if self._more else None
 
@@ -241,7 +241,9 @@ class _Requests(ConnectionSide):
             self.break_off(head, raw)
             return
         method, target, version, headers, framing = head
-        self._last = exchange = self._exchanges.asked(method, method == "CONNECT" or "upgrade" in framing)
+        self._last = exchange = self._exchanges.add_request(
+            method, method == "CONNECT" or "upgrade" in framing
+        )
         self.exchange = exchange.number
         self.pieces.append(
             RequestStart(exchange.number, method, target, version, headers=headers, raw=raw, at_ns=self.at_ns)
@@ -302,7 +304,7 @@ class _Responses(ConnectionSide):
         if status < 200 and status != 101:
             return
         exchange.answered = True
-        self._exchanges.answered()
+        self._exchanges.remove_oldest()
         if status == 101 or (exchange.method == "CONNECT" and status < 300):
             self.pieces.append(BodyEnd(number, self.of, self.at_ns, ()))
             self._switch(self.of, self.at_ns)

@@ -78,16 +78,16 @@ class SseFramer:
             data = b"\r" + data
         elif self._return:
             # The CR was a line end by itself, complete since its own chunk.
-            self._cut(b"\r", self._at_ns, blocks)
+            self._split(b"\r", self._at_ns, blocks)
         self._return = data[-1:] if data[-1] == 0x0D else b""
         self._at_ns = at_ns
-        self._cut(data[:-1] if self._return else data, at_ns, blocks)
+        self._split(data[:-1] if self._return else data, at_ns, blocks)
         return blocks
 
     def end(self, at_ns: int) -> list[SseBlock]:
         """End the stream: what is held becomes the last block, without a blank line."""
         blocks: list[SseBlock] = []
-        self._cut(self._return, self._at_ns, blocks)
+        self._split(self._return, self._at_ns, blocks)
         self._return = b""
         if self._held.tell():
             blocks.append(self._block(self._joined(), at_ns, complete=False))
@@ -100,14 +100,14 @@ class SseFramer:
             self._in_pieces, self._start = True, False
         return raw
 
-    def _cut(self, data: bytes, at_ns: int, blocks: list[SseBlock]) -> None:
+    def _split(self, data: bytes, at_ns: int, blocks: list[SseBlock]) -> None:
         """Split bytes into blocks; a CR at their end is a complete line end."""
         position, end = 0, len(data)
         while position < end:
             usual = None if self._in_line or self._held.tell() else _USUAL.match(data, position)
             if usual is not None and usual.end() - position <= self._limit:
                 position = usual.end()
-                blocks.append(_usual(usual, usual[0], at_ns, complete=True))
+                blocks.append(_usual_block(usual, usual[0], at_ns, complete=True))
                 self._start = False
                 continue
             blank = None if self._in_line else _LINE_END.match(data, position)
@@ -145,10 +145,10 @@ class SseFramer:
         self._start = False
         if self._in_pieces or raw in _LINE_ENDS:
             return SseBlock(raw, at_ns, complete=not self._in_pieces)
-        return _read(raw, start, at_ns, complete)
+        return _parse_block(raw, start, at_ns, complete)
 
 
-def _usual(found: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bool) -> SseBlock:
+def _usual_block(found: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bool) -> SseBlock:
     """Return the block ``raw`` as ``_USUAL`` has matched it, with or without its byte order mark."""
     id_before, event_name, id_after, data = found.groups()
     id_bytes = id_before if id_after is None else id_after
@@ -167,10 +167,10 @@ def _usual(found: re.Match[bytes], raw: bytes, at_ns: int, *, complete: bool) ->
     )
 
 
-def _read(raw: bytes, start: int, at_ns: int, complete: bool) -> SseBlock:
+def _parse_block(raw: bytes, start: int, at_ns: int, complete: bool) -> SseBlock:
     """Parse the fields of a block. The last value of a field counts, but the values of data are joined."""
     if usual := _USUAL.fullmatch(raw, start):
-        return _usual(usual, raw, at_ns, complete=complete)
+        return _usual_block(usual, raw, at_ns, complete=complete)
     event = id = retry = None
     spans: list[tuple[int, int]] = []
     comments: list[str] = []

@@ -118,11 +118,11 @@ class _StateWriter:
         self._long.append(data)
         return len(self._long) - 1
 
-    def _attributes(self, thing: object) -> JSON:
-        if _CLASSES.get(type(thing).__qualname__) is not type(thing):
-            raise TypeError(f"{type(thing).__qualname__} in the state of an assembly")
-        transient = getattr(thing, "TRANSIENT", ())
-        return {name: self.put(getattr(thing, name)) for name in _names(thing) if name not in transient}
+    def _attributes(self, instance: object) -> JSON:
+        if _CLASSES.get(type(instance).__qualname__) is not type(instance):
+            raise TypeError(f"{type(instance).__qualname__} in the state of an assembly")
+        transient = getattr(instance, "TRANSIENT", ())
+        return {name: self.put(getattr(instance, name)) for name in _names(instance) if name not in transient}
 
 
 class _StateReader:
@@ -130,7 +130,7 @@ class _StateReader:
 
     def __init__(self, long: Sequence[bytes]) -> None:
         self._long = long
-        self._things: dict[int, Any] = {}
+        self._objects: dict[int, Any] = {}
 
     def take(self, state: Any) -> Any:
         if not isinstance(state, list):
@@ -146,7 +146,7 @@ class _StateReader:
                 owner, _, name = name.rpartition(".")
                 return vars(_CLASSES[owner])[name]
             case ["same", int(number)]:
-                return self._things[number]
+                return self._objects[number]
             case ["bytearray", int(number), str() | int() as data]:
                 return self._keep(number, bytearray(self._bytes(data)))
             case ["BytesIO", int(number), str() | int() as data]:
@@ -173,25 +173,25 @@ class _StateReader:
         return a2b_base64(data) if isinstance(data, str) else self._long[data]
 
     def _instance(self, kind: type, number: int, attributes: dict[str, Any]) -> Any:
-        thing = self._keep(number, object.__new__(kind))
+        instance = self._keep(number, object.__new__(kind))
         for name, value in attributes.items():
-            setattr(thing, name, self.take(value))
+            setattr(instance, name, self.take(value))
         if hasattr(kind, "TRANSIENT"):
-            thing.begin()
-        return thing
+            instance.begin()
+        return instance
 
-    def _keep(self, number: int, thing: Any) -> Any:
-        self._things[number] = thing
-        return thing
+    def _keep(self, number: int, instance: Any) -> Any:
+        self._objects[number] = instance
+        return instance
 
 
 _COLLECTIONS: Final[dict[str, Callable[[], Any]]] = {"list": list, "deque": deque, "set": set}
 
 
-def _names(thing: object) -> list[str]:
+def _names(instance: object) -> list[str]:
     """The names of the attributes that an instance has."""
-    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
-    return [name for name in (*slots, *getattr(thing, "__dict__", ())) if hasattr(thing, name)]
+    slots = [name for kind in type(instance).__mro__ for name in getattr(kind, "__slots__", ())]
+    return [name for name in (*slots, *getattr(instance, "__dict__", ())) if hasattr(instance, name)]
 
 
 def _method(owner: object, name: str) -> Any:

@@ -19,7 +19,7 @@ from mcpproxy.trace.records import Header
 
 PROC: Final = "/proc"
 
-_BEFORE_NS: Final = 60_000_000_000
+_LONGEST_START_NS: Final = 60_000_000_000
 """The longest time between the start of a relay and its recording: a loaded machine takes some seconds."""
 
 _TOLERANCE_NS: Final = 2_000_000_000
@@ -37,7 +37,7 @@ def is_relay_alive(header: Header) -> bool:
     if header.boot and header.boot != boot_id():
         return False
     return _is_relay(header.pid, header) or any(
-        _innermost_pid(pid) == header.pid and _is_relay(pid, header) for pid in _processes()
+        _innermost_pid(pid) == header.pid and _is_relay(pid, header) for pid in _process_ids()
     )
 
 
@@ -63,7 +63,7 @@ def _is_relay(pid: int, header: Header) -> bool:
     # The kernel's start time includes the time that the machine slept, the clock of a recording does not.
     process_start_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     slept_ns = max(0, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns())
-    return header.started_ns - _BEFORE_NS <= process_start_ns <= header.started_ns + slept_ns
+    return header.started_ns - _LONGEST_START_NS <= process_start_ns <= header.started_ns + slept_ns
 
 
 def _is_hidden(pid: int) -> bool:
@@ -77,7 +77,7 @@ def _is_hidden(pid: int) -> bool:
     return False
 
 
-def _processes() -> list[int]:
+def _process_ids() -> list[int]:
     try:
         return [int(name) for name in os.listdir(PROC) if name.isdecimal()]
     except OSError:
@@ -111,4 +111,4 @@ def _is_relay_by_ps(header: Header) -> bool:
         before_ns = (recording_start - process_start).total_seconds() * 1e9
     except (OSError, ValueError, TypeError):
         return True  # unknown, so it may be the relay
-    return -_TOLERANCE_NS <= before_ns <= _BEFORE_NS + _TOLERANCE_NS
+    return -_TOLERANCE_NS <= before_ns <= _LONGEST_START_NS + _TOLERANCE_NS

@@ -26,8 +26,8 @@ from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.session.frame import Headers
 from mcpproxy.session.masked_values import is_masked, mask
 
-_WITH_SCHEME: Final = frozenset({"authorization", "proxy-authorization"})
-_URLS: Final = frozenset({"location", "content-location", "referer", "link", "refresh"})
+_SCHEME_FIELDS: Final = frozenset({"authorization", "proxy-authorization"})
+_URL_FIELDS: Final = frozenset({"location", "content-location", "referer", "link", "refresh"})
 _AUTH: Final = re.compile(r"(?:^|[-_])auth$")
 
 SECRETS: Final = frozenset(
@@ -102,13 +102,13 @@ _USUAL_NAME: Final = 64
 @lru_cache(maxsize=512)  # peers choose the names
 def _treatment(name: str) -> Treatment:
     lowered = name.lower()
-    if lowered in _WITH_SCHEME:
+    if lowered in _SCHEME_FIELDS:
         return "scheme"
     if names_secret(name) or _AUTH.search(lowered):
         return "whole"
     if lowered == "last-event-id":
         return "event"
-    return "url" if lowered in _URLS else ""
+    return "url" if lowered in _URL_FIELDS else ""
 
 
 def _treatment_of(name: str) -> Treatment:
@@ -139,7 +139,7 @@ class Masker:
         # Most fields stay as they are, so their pairs are used again.
         return tuple(
             [
-                field if (how := _treatment_of(field[0])) == "" else self._field(field, how, ids)
+                field if (treatment := _treatment_of(field[0])) == "" else self._field(field, treatment, ids)
                 for field in headers
             ]
         )
@@ -219,14 +219,14 @@ class Masker:
             return _FIELD.sub(self._field_of_form, raw.decode("latin-1")).encode("latin-1")
         return raw
 
-    def _field(self, field: tuple[str, str], how: Treatment, ids: Iterable[str]) -> tuple[str, str]:
+    def _field(self, field: tuple[str, str], treatment: Treatment, ids: Iterable[str]) -> tuple[str, str]:
         name, value = field
-        if how == "scheme":
+        if treatment == "scheme":
             scheme, space, rest = value.partition(" ")
             return name, scheme + space + self._masked(rest) if space else self._masked(value)
-        if how == "whole":
+        if treatment == "whole":
             return name, self._masked(value)
-        return name, self.url(value) if how == "url" else self.text(value, ids)
+        return name, self.url(value) if treatment == "url" else self.text(value, ids)
 
     def _parameter(self, found: re.Match[str], exact: frozenset[str] = _PARAMETERS) -> str:
         before, name, value = found.groups()
@@ -340,7 +340,7 @@ def is_jsonrpc(raw: bytes) -> bool:
     if _MESSAGE.match(raw):
         return True
     depth, names, singles = 0, set[str](), list[set[str]]()
-    outer = 1
+    outer = 1  # the depth of the members of a message: 2 in a batch
     for found in _TOKEN.finditer(raw.decode("latin-1")):
         if found[2] is not None:
             if depth == outer:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.session.frame import Close, Ending, Gap
-from mcpproxy.trace.members import NotARecordError, list_member, member, optional, word
+from mcpproxy.trace.members import NotARecordError, list_member, member, one_of, optional_member
 from mcpproxy.trace.records import ARGUMENTS_MASKED, Header
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def header_of(payload: bytes) -> Header:
         NotARecordError: a member is missing or wrong.
     """
     start = object_of(payload)
-    transport = word(start, "transport", ("stdio", "http"))
+    transport = one_of(start, "transport", ("stdio", "http"))
     asked = tuple(list_member(start, "command", str))
     command = _masked(asked, salt_of(start))
     redaction = "credentials"
@@ -56,11 +56,11 @@ def header_of(payload: bytes) -> Header:
         started_at=member(start, "started_at", str),
         started_ns=count(start, "started_ns"),
         redaction=redaction,
-        mode=optional(start, "mode", str) or "",
-        listen=optional(start, "listen", str) or "",
-        endpoint=optional(start, "endpoint", str) or "",
-        upstream=optional(start, "upstream", str) or "",
-        boot=optional(start, "boot", str) or "",
+        mode=optional_member(start, "mode", str) or "",
+        listen=optional_member(start, "listen", str) or "",
+        endpoint=optional_member(start, "endpoint", str) or "",
+        upstream=optional_member(start, "upstream", str) or "",
+        boot=optional_member(start, "boot", str) or "",
     )
 
 
@@ -71,7 +71,7 @@ def salt_of(start: JSONObject) -> bytes:
         NotARecordError: the member is not a hexadecimal number.
     """
     try:
-        return bytes.fromhex(optional(start, "salt", str) or "")
+        return bytes.fromhex(optional_member(start, "salt", str) or "")
     except ValueError:
         raise NotARecordError("a salt that is not a hexadecimal number") from None
 
@@ -103,8 +103,8 @@ def close_of(payload: bytes, at_ns: int) -> Close:
         NotARecordError: a member is missing or wrong.
     """
     end = object_of(payload)
-    ending = cast("Ending", word(end, "ending", get_args(Ending)))
-    return Close(ending, optional(end, "code", int), optional(end, "signal", int), at_ns)
+    ending = cast("Ending", one_of(end, "ending", get_args(Ending)))
+    return Close(ending, optional_member(end, "code", int), optional_member(end, "signal", int), at_ns)
 
 
 def count(members: JSONObject, name: str) -> int:

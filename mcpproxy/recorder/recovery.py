@@ -33,7 +33,7 @@ from mcpproxy.trace.reader import read_trace
 from mcpproxy.trace.records import Header
 from mcpproxy.trace.writer import TraceWriter
 
-_DAMAGE: Final = (
+_DAMAGE_ERRORS: Final = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError,
     struct.error,
 )  # fmt: skip
@@ -64,7 +64,7 @@ def recover(trace: str, make_observer: Callable[[], Observing] | None = None) ->
         return False
     try:
         return _recover(trace, folder, make_observer or standard_observer)
-    except _DAMAGE as fault:
+    except _DAMAGE_ERRORS as fault:
         what = str(fault) if isinstance(fault, NotARecordError) else f"{type(fault).__name__}: {fault}"
         next_step = "the trace is whole up to its last line"
         raise TraceError(folder, None, f"the journal is damaged: {what}", next_step) from None
@@ -137,7 +137,7 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         recording.drain()
         if not recording.finish():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "make room and try again")
-    except (TraceError, *_DAMAGE):
+    except (TraceError, *_DAMAGE_ERRORS):
         writer.flush()  # the trace was cut to the checkpoint, so the records before the damage are put back
         raise
     finally:

@@ -53,15 +53,15 @@ class ArgumentMasking(NamedTuple):
     text: Callable[[str], str]
 
 
-def arguments(command: Sequence[str], how: ArgumentMasking) -> Iterator[str]:
+def arguments(command: Sequence[str], masking: ArgumentMasking) -> Iterator[str]:
     """Yield the arguments, masked one by one."""
     is_value = False  # the argument is the value of a secret option
     for argument in command:
         if is_value and not argument.startswith("-"):
-            yield how.whole(argument)
+            yield masking.whole(argument)
         else:
-            yield _argument(argument, how)
-        is_value = argument.startswith("-") and "=" not in argument and _is_secret(argument, how)
+            yield _argument(argument, masking)
+        is_value = argument.startswith("-") and "=" not in argument and _is_secret(argument, masking)
 
 
 def names_option(name: str) -> bool:
@@ -85,26 +85,26 @@ def _texts(masker: Masker) -> Callable[[str], str]:
     return text
 
 
-def _is_secret(option: str, how: ArgumentMasking) -> bool:
-    return how.named(option.lstrip("-"))
+def _is_secret(option: str, masking: ArgumentMasking) -> bool:
+    return masking.named(option.lstrip("-"))
 
 
-def _argument(argument: str, how: ArgumentMasking) -> str:
+def _argument(argument: str, masking: ArgumentMasking) -> str:
     if found := _ASSIGNMENT.fullmatch(argument):
         name, value = found.groups()
-        return f"{name}={how.whole(value) if _is_secret(name, how) else _argument(value, how)}"
+        return f"{name}={masking.whole(value) if _is_secret(name, masking) else _argument(value, masking)}"
     if argument.startswith(("{", "[")):
         raw = argument.encode("utf-8", "surrogateescape")
-        argument = how.credentials.body(raw).decode("utf-8", "surrogateescape")
+        argument = masking.credentials.body(raw).decode("utf-8", "surrogateescape")
     elif found := _HEADER.fullmatch(argument):
         name, colon, value = found.groups()
-        [(_, shown)] = how.credentials.headers(((name, value),))
+        [(_, shown)] = masking.credentials.headers(((name, value),))
         argument = name + colon + shown
     elif " " in argument:
-        argument = _IN_TEXT.sub(lambda found: _option(found, how), argument)
-    return how.text(how.credentials.url(argument))
+        argument = _IN_TEXT.sub(lambda found: _option(found, masking), argument)
+    return masking.text(masking.credentials.url(argument))
 
 
-def _option(found: re.Match[str], how: ArgumentMasking) -> str:
+def _option(found: re.Match[str], masking: ArgumentMasking) -> str:
     name, between, value = found.groups()
-    return f"{name}{between}{how.whole(value)}" if _is_secret(name, how) else found[0]
+    return f"{name}{between}{masking.whole(value)}" if _is_secret(name, masking) else found[0]

@@ -34,7 +34,7 @@ class Wakeup:
         self._fd = fd
         self._asleep = asleep
         self._nap_s = NAP_S
-        self._is_leaving = False
+        self._has_unwritten = False
         self.unwritten = b""
         """Journal records that the relay could not write and sent through the pipe when it exited."""
 
@@ -67,10 +67,10 @@ class Wakeup:
     def _read_pipe(self) -> bool:
         """Read the pipe; returns whether the relay is gone."""
         data = os.read(self._fd, 64 << 10)
-        if not self._is_leaving and journal.UNWRITTEN in data:
-            self._is_leaving = True
+        if not self._has_unwritten and journal.UNWRITTEN in data:
+            self._has_unwritten = True
             self.unwritten = data[data.index(journal.UNWRITTEN) + 1 :]
-        elif self._is_leaving:
+        elif self._has_unwritten:
             self.unwritten += data
         return not data
 

@@ -84,7 +84,7 @@ def members_reader(**kinds: type[Any]) -> Callable[[JSONObject], tuple[Any, ...]
     return read
 
 
-def optional(members: JSONObject, name: str, kind: type[T]) -> T | None:
+def optional_member(members: JSONObject, name: str, kind: type[T]) -> T | None:
     """Like ``member``, for a member that may be null or absent."""
     return None if members.get(name) is None else member(members, name, kind)
 
@@ -97,12 +97,12 @@ def list_member(members: JSONObject, name: str, kind: type[T]) -> list[T]:
     return cast("list[T]", items)
 
 
-def word(members: JSONObject, name: str, words: tuple[str, ...]) -> str:
-    """Like ``member``, for a string that must be one of ``words``."""
-    word = member(members, name, str)
-    if word not in words:
+def one_of(members: JSONObject, name: str, choices: tuple[str, ...]) -> str:
+    """Like ``member``, for a string that must be one of ``choices``."""
+    value = member(members, name, str)
+    if value not in choices:
         raise NotARecordError(f"a record with a bad {name}")
-    return word
+    return value
 
 
 def text_or_base64(raw: bytes) -> bytes:

@@ -34,7 +34,7 @@ _KIND_BYTES: Final = 64
 """The type of a record is within this many bytes from the start of its line."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
-ENDLESS: Final = "it says that it goes on in itself, or in no file"
+ENDLESS: Final = "it names itself, or no file, as the next file"
 NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded; mcpproxy list shows them")
 
 
@@ -141,7 +141,7 @@ class Trace:
         self.complete = False
         self.notes = [self._trouble] if self._trouble else []
         if self.header.continues:
-            self.notes.append(f"it goes on from {self.header.continues}, which is not here")
+            self.notes.append(f"it continues {self.header.continues}, which is missing")
         if self.header.partial:
             self.notes.append(self.header.partial)
         if self.header.imported:
@@ -177,7 +177,7 @@ class Trace:
                     self._skip(path, number, line, fault)
                     continue
                 if last:
-                    refuse(path, number, "a record behind the close record")
+                    refuse(path, number, "a record after the close record")
                 self._line = line
                 if type(record) is Frame:  # nearly all are frames
                     frames[record.sender] += 1
@@ -269,7 +269,7 @@ class Trace:
     def _note_ending(self, last: CloseRecord | Continued | None, frames: dict[Sender, int]) -> None:
         closed = last if isinstance(last, CloseRecord) else None
         if isinstance(last, Continued) and not self._is_recording:
-            self.notes.append(f"it goes on in {last.file}, which is not here")
+            self.notes.append(f"it continues in {last.file}, which is missing")
         elif closed is None:
             missing = (
                 "still recording" if self._is_recording else "no close record: the recording was cut off"
@@ -358,7 +358,7 @@ def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header,
     assert isinstance(header, Header)
     before = header.continues
     if before and (not chain.is_name(before) or before == os.path.basename(path)):
-        raise TraceError(path, 1, "it says that it goes on from itself, or from no file", "record again")
+        raise TraceError(path, 1, "it names itself, or no file, as the previous file", "record again")
     return header, rungs
 
 

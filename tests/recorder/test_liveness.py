@@ -1,4 +1,4 @@
-"""A relay is recognised by its start time: another process with its number, or of another boot, does not count."""
+"""A relay is recognised by its start time: no process of another time or another boot counts."""
 
 import os
 import subprocess

@@ -156,14 +156,14 @@ def test_later_files_alone_are_joined_late(chain: list[str]) -> None:
     trace = open_trace(chain[-1])
     list(trace.events())
     assert trace.joined_late
-    assert trace.notes == ["it goes on from s.jsonl, which is not here"]
+    assert trace.notes == ["it continues s.jsonl, which is missing"]
 
 
 def test_a_missing_end_is_said(chain: list[str]) -> None:
     Path(chain[-1]).unlink()
     trace = open_trace(chain[0])
     list(trace.events())
-    assert trace.notes == [f"it goes on in {Path(chain[-1]).name}, which is not here"]
+    assert trace.notes == [f"it continues in {Path(chain[-1]).name}, which is missing"]
 
 
 def test_a_file_that_is_there_already_is_left_alone(tmp_path: Path) -> None:

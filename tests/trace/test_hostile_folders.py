@@ -302,7 +302,7 @@ def test_nothing_in_a_journal_is_waited_for(stage: Stage, name: str, kind: str) 
 
 
 def going_on(trace: Path, name: str) -> None:
-    """A trace whose last record names ``name`` as the file that it goes on in."""
+    """A trace whose last record names ``name`` as the next file."""
     header = {"type": "header", "format": 1, "started_ns": STARTED_NS}
     last = {"type": "continued", "t": 1, "in": name, "frames": {"client": 0, "server": 0}, "findings": {}}
     trace.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in (header, last)))
@@ -311,18 +311,18 @@ def going_on(trace: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["a.jsonl", "../a.jsonl", "..", "", "x/y", "a\0b"])
 def test_a_trace_that_goes_on_nowhere_is_refused(stage: Stage, name: str) -> None:
     going_on(stage.trace, name)
-    with pytest.raises(McpProxyError, match="goes on in itself, or in no file"):
+    with pytest.raises(McpProxyError, match="names itself, or no file, as the next file"):
         list(open_trace(stage.trace).events())
-    with pytest.raises(McpProxyError, match="goes on in itself, or in no file"):
+    with pytest.raises(McpProxyError, match="names itself, or no file, as the next file"):
         list(follow(stage.trace, 0.01))
 
 
 def test_a_circle_of_traces_is_refused(stage: Stage) -> None:
     going_on(stage.trace, "b.jsonl")
     going_on(stage.folder / "b.jsonl", "a.jsonl")
-    with pytest.raises(McpProxyError, match="goes on in itself, or in no file"):
+    with pytest.raises(McpProxyError, match="names itself, or no file, as the next file"):
         list(open_trace(stage.trace).events())
-    with pytest.raises(McpProxyError, match="goes on in itself, or in no file"):
+    with pytest.raises(McpProxyError, match="names itself, or no file, as the next file"):
         list(follow(stage.trace, 0.01))
 
 

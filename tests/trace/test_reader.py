@@ -178,7 +178,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     ),
     "more behind the end": (
         WHOLE + LINES[1],
-        ":6: a record behind the close record; the 5 records before it are whole",
+        ":6: a record after the close record; the 5 records before it are whole",
     ),
 }
 

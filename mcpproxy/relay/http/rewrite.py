@@ -84,10 +84,10 @@ class Rewriting:
         ours = f"{self._scheme}://".encode() + host
         endpoint = self._endpoint.encode("ascii")
 
-        def our(match: re.Match[bytes]) -> bytes:
+        def our_address(match: re.Match[bytes]) -> bytes:
             return (ours + (endpoint if match["path"] else b"")).replace(b"/", match["slash"])
 
-        return self._theirs.sub(our, text)
+        return self._theirs.sub(our_address, text)
 
 
 class Rewriter:
@@ -119,15 +119,14 @@ class Rewriter:
         self._held += data
         out: list[bytes] = []
         while self._held and not self.is_done:
-            match self._stage:
-                case 0:
-                    part = self._on_head()
-                case 1:
-                    part = self._on_body()
-                case 2:
-                    part = self._on_document()
-                case _:
-                    part = self._on_event()
+            if self._stage == _HEAD:
+                part = self._on_head()
+            elif self._stage == _PASS:
+                part = self._on_body()
+            elif self._stage == _DOCUMENT:
+                part = self._on_document()
+            else:
+                part = self._on_event()
             if part is None:
                 break
             out.append(part)
