@@ -115,7 +115,7 @@ def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator
                 is_over = False
                 if number > 1 and line.strip():
                     try:
-                        record = decode(upgrades.climb(line, trace.rungs))
+                        record = decode(upgrades.upgrade_line(line, trace.upgrade_steps))
                     except NotARecordError as fault:
                         refuse(name, number, str(fault))
                     match record:

@@ -29,9 +29,9 @@ class CountingObserver(Protocol):
 
 
 class SafeJudge:
-    """An observer that never raises. ``make`` builds the observer; it may fail too."""
+    """An observer that never raises. ``make_observer`` builds the observer; it may fail too."""
 
-    def __init__(self, make: Callable[[], Observing]) -> None:
+    def __init__(self, make_observer: Callable[[], Observing]) -> None:
         self.stopped: str | None = None
         """Why judging stopped, in one line; ``None`` if it has not."""
         self.left_out: Sequence[str] = ()
@@ -41,7 +41,7 @@ class SafeJudge:
         self._observer: Observing | None = None
         self._counting_observer: CountingObserver | None = None
         try:
-            self._observer = make()
+            self._observer = make_observer()
         except Exception as fault:
             self._stop(fault)
         else:

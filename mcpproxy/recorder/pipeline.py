@@ -51,7 +51,7 @@ _LINE_BYTES: Final = 16 << 20
 _STDERR_BYTES: Final = 1 << 20
 
 LATE_NS: Final = 2_000_000_000
-"""From this delay on judging is late (after a burst, or on a busy machine), and ``hurry`` is called."""
+"""From this delay on judging is late (after a burst, or on a busy machine), and ``on_late`` is called."""
 
 _REMEMBERED_SIZES: Final = 64
 """How many sizes of the trace are remembered; ``give_up`` shortens the trace only a little."""
@@ -101,8 +101,8 @@ class RecordingPipeline:
         self._sizes: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_REMEMBERED_SIZES)
         """Over HTTP: sizes of the trace, each with how many bytes of each stream had been read then."""
         self._exit: Close | None = None
-        self.hurry: Callable[[], None] | None = None
-        """Called when judging is late, at most once in each ``drain``."""
+        self.on_late: Callable[[], None] | None = None
+        """Called when judging is late (see ``LATE_NS``), at most once in each ``drain``."""
         self.lag_ns = 0
         """The longest time from forwarding to judging; only meaningful during the session."""
         self._is_closed = False
@@ -134,7 +134,7 @@ class RecordingPipeline:
         if self.is_stuck and not self._flush():
             self._sink.report_lag(None)
             return
-        latest_ns, hurry = None, self.hurry
+        latest_ns, on_late = None, self.on_late
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
                 self._record_entry(entry)
@@ -143,9 +143,9 @@ class RecordingPipeline:
             latest_ns = entries[-1][2]
             lag_ns = time.monotonic_ns() - latest_ns
             self.lag_ns = max(self.lag_ns, lag_ns)
-            if hurry is not None and lag_ns > LATE_NS:
-                hurry()
-                hurry = None
+            if on_late is not None and lag_ns > LATE_NS:
+                on_late()
+                on_late = None
             del entries
             if not self._flush():
                 break

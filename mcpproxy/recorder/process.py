@@ -98,19 +98,19 @@ def _say_from_thread(text: str) -> None:
 
 def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes) -> None:
     """Record until the session is over, or the relay is gone and everything that it left is recorded."""
-    is_relay_gone = hurries = False
+    is_relay_gone = has_priority = False
 
-    def hurry() -> None:
-        nonlocal hurries
-        hurries = True
+    def on_late() -> None:
+        nonlocal has_priority
+        has_priority = True
         priority.restore()
 
-    recording.hurry = hurry
+    recording.on_late = on_late
     while True:
         recording.drain()
         notes.flush()
-        if hurries and not is_relay_gone:
-            hurries = False
+        if has_priority and not is_relay_gone:
+            has_priority = False
             priority.lower()
         if recording.is_over or is_relay_gone:
             return

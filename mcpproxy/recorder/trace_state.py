@@ -79,7 +79,7 @@ def restore(
                 continue
             case Encoded():
                 if assembly is not None:
-                    assembly.refeed(event)
+                    assembly.feed_again(event)
                 continue
             case Frame(seq=seq, sender=sender):
                 state.seq = seq

@@ -51,7 +51,7 @@ class Trace:
         path: str,
         header: Header,
         *,
-        rungs: tuple[upgrades.Rung, ...] = (),
+        upgrade_steps: tuple[upgrades.UpgradeStep, ...] = (),
         is_recording: bool = False,
         trouble: str = "",
         files: Sequence[str] = (),
@@ -74,7 +74,7 @@ class Trace:
         self._file: BinaryIO | None = None
         self._is_recording = is_recording
         self._trouble = trouble
-        self.rungs = rungs
+        self.upgrade_steps = upgrade_steps
         """The upgrades applied to every line before decoding; empty for the current format."""
         self._copy_folder = copy_folder
         if copy_folder:
@@ -128,10 +128,10 @@ class Trace:
             self._path = path
             with self._lines() as lines:
                 for line in lines:
-                    if line.find(_FINDING, 0, _KIND_BYTES) < 0 and not self.rungs:
+                    if line.find(_FINDING, 0, _KIND_BYTES) < 0 and not self.upgrade_steps:
                         continue
                     try:
-                        record = decode(upgrades.climb(line, self.rungs))
+                        record = decode(upgrades.upgrade_line(line, self.upgrade_steps))
                     except NotARecordError:
                         continue
                     if isinstance(record, Finding):
@@ -163,7 +163,7 @@ class Trace:
     ) -> Generator[Event | Finding | Encoded, None, CloseRecord | Continued | None]:
         """Yield the content of one file; return its closing record if it has one."""
         last: CloseRecord | Continued | None = None
-        rungs = self.rungs
+        upgrade_steps = self.upgrade_steps
         seen = {os.path.basename(file) for file in self.files[: self.files.index(path) + 1]}
         self._path, self._number = path, 0
         with self._lines() as lines:
@@ -171,7 +171,7 @@ class Trace:
             for number, line in enumerate(lines, start=2):
                 self._number = number
                 try:
-                    line = upgrades.climb(line, rungs) if rungs else line
+                    line = upgrades.upgrade_line(line, upgrade_steps) if upgrade_steps else line
                     record = decode(line)
                 except NotARecordError as fault:
                     self._skip(path, number, line, fault)
@@ -301,11 +301,11 @@ def read_trace(
     """
     first = files[0] if files else path
     with open_file(_path_in(copy_folder, first)) as file:
-        header, rungs = _read_header(first, file, is_recording)
+        header, upgrade_steps = _read_header(first, file, is_recording)
     return Trace(
         path,
         header,
-        rungs=rungs,
+        upgrade_steps=upgrade_steps,
         is_recording=is_recording,
         trouble=trouble,
         files=files,
@@ -338,7 +338,9 @@ def open_file(path: str) -> BinaryIO:
         raise TraceError(path, None, reason, next_step) from None
 
 
-def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header, tuple[upgrades.Rung, ...]]:
+def _read_header(
+    path: str, file: BinaryIO, is_recording: bool
+) -> tuple[Header, tuple[upgrades.UpgradeStep, ...]]:
     line = file.readline(_HEADER_LIMIT)
     if not line.endswith(b"\n"):
         if is_recording and len(line) < _HEADER_LIMIT:
@@ -349,8 +351,10 @@ def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header,
             raise TraceError(path, 1, "cut off in the header", "nothing can be read from it: record again")
     try:
         version = header_format(line)
-        rungs = upgrades.rungs(version, to=upgrades.FORMAT, ladder=upgrades.LADDER)
-        header = decode(upgrades.climb(line, rungs))
+        upgrade_steps = upgrades.upgrade_steps(
+            version, to=upgrades.FORMAT, known_steps=upgrades.UPGRADE_STEPS
+        )
+        header = decode(upgrades.upgrade_line(line, upgrade_steps))
     except NotARecordError:
         raise TraceError(path, 1, *NOT_OURS) from None
     except LookupError as fault:
@@ -359,7 +363,7 @@ def _read_header(path: str, file: BinaryIO, is_recording: bool) -> tuple[Header,
     before = header.continues
     if before and (not chain.is_name(before) or before == os.path.basename(path)):
         raise TraceError(path, 1, "it names itself, or no file, as the previous file", "record again")
-    return header, rungs
+    return header, upgrade_steps
 
 
 def refuse(path: str, number: int, fact: str) -> NoReturn:

@@ -506,7 +506,7 @@ def test_a_state_that_was_kept_goes_on_anywhere() -> None:
         assembly = restore_assembly(json.loads(json.dumps(frozen.state)), [bytes(run) for run in frozen.long])
         for event in found:
             if isinstance(event, Encoded):
-                assembly.refeed(event)
+                assembly.feed_again(event)
         found += assembly.take(kind, payload, at_ns - STARTED_NS, number)
     assert joined(found + assembly.end()) == WHOLE
 

@@ -91,9 +91,9 @@ class HttpAssembly:
         self._contents = Contents(self._mask, self._budget, self._held)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
-                for half, _ in exchange.halves:
-                    for data, _ in half.kept or ():
-                        half.feed_again(data)
+                for side, _ in exchange.sides:
+                    for data, _ in side.kept or ():
+                        side.feed_again(data)
 
     @property
     def held_bytes(self) -> int:
@@ -102,8 +102,8 @@ class HttpAssembly:
         for connection in self._connections.values():
             total += _CONNECTION_COST
             for exchange in connection.exchanges.values():
-                for half in (exchange.client, exchange.server):
-                    total += half.kept_bytes + (half.body.held_bytes if half.body else 0)
+                for side in (exchange.client, exchange.server):
+                    total += side.kept_bytes + (side.body.held_bytes if side.body else 0)
         return total
 
     @property
@@ -152,13 +152,13 @@ class HttpAssembly:
     def _held_contents(self) -> list[tuple[int, ContentOwner]]:
         return [
             (
-                half.kept_bytes * (half.kept is not None) + half.body.held_bytes,
-                ContentOwner(connection, exchange, half, of),
+                side.kept_bytes * (side.kept is not None) + side.body.held_bytes,
+                ContentOwner(connection, exchange, side, of),
             )
             for connection in self._connections.values()
             for exchange in connection.exchanges.values()
-            for half, of in exchange.halves
-            if half.body is not None
+            for side, of in exchange.sides
+            if side.body is not None
         ]
 
     def _with_spills(self, found: Iterator[Recorded], at_ns: int) -> Iterator[Recorded]:
@@ -214,13 +214,13 @@ class HttpAssembly:
             found += self._report_opaque(connection, self.at_ns)
         return found
 
-    def refeed(self, record: Encoded) -> None:
-        """Feed a decoder the encoded bytes that it had read before the checkpoint, from a trace record."""
+    def feed_again(self, record: Encoded) -> None:
+        """Feed a decoder encoded bytes that it had read before the checkpoint, from a record of the trace."""
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
-                half = exchange.client if record.sender == CLIENT else exchange.server
-                if exchange.number == record.exchange and half.body is not None:
-                    half.feed_again(record.data)
+                side = exchange.client if record.sender == CLIENT else exchange.server
+                if exchange.number == record.exchange and side.body is not None:
+                    side.feed_again(record.data)
 
     # Connections
 
@@ -272,9 +272,9 @@ class HttpAssembly:
     def _abandoned(self, connection: Connection, at_ns: int | None) -> Iterator[Recorded]:
         """Yield what is held of messages that will not be complete."""
         for exchange in connection.exchanges.values():
-            for half, of in exchange.halves:
-                if not half.is_over and half.body is not None:
-                    owner = ContentOwner(connection, exchange, half, of)
+            for side, of in exchange.sides:
+                if not side.is_over and side.body is not None:
+                    owner = ContentOwner(connection, exchange, side, of)
                     for event in self._contents.end(owner, at_ns, is_whole=False):
                         if type(event) is Frame:
                             event.seq = self.seq = self.seq + 1
@@ -288,20 +288,20 @@ class HttpAssembly:
         for piece in pieces:
             if type(piece) is BodyPart:
                 exchange = connection.exchanges[piece.exchange]
-                half = exchange.client if piece.of == CLIENT else exchange.server
-                owner = ContentOwner(connection, exchange, half, piece.of)
+                side = exchange.client if piece.of == CLIENT else exchange.server
+                owner = ContentOwner(connection, exchange, side, piece.of)
                 for event in self._contents.feed(owner, piece.data, piece.at_ns):
                     if type(event) is Frame:
                         event.seq = self.seq = self.seq + 1
                     yield event
             elif type(piece) is BodyEnd:
-                yield from self._side_over(connection, piece.exchange, piece.of, piece.at_ns, "")
+                yield from self._end_side(connection, piece.exchange, piece.of, piece.at_ns, "")
             elif type(piece) is RequestStart:
                 yield self._request(connection, piece)
             elif type(piece) is ResponseStart:
                 yield self._response(connection, piece)
             elif type(piece) is Cut:
-                yield from self._side_over(connection, piece.exchange, piece.of, piece.at_ns, piece.by)
+                yield from self._end_side(connection, piece.exchange, piece.of, piece.at_ns, piece.by)
             elif type(piece) is Broken:
                 yield Note(connection.number, "not-http", f"the {piece.of}: {piece.why}", piece.at_ns)
                 yield from self._opaque(connection, piece.of, len(piece.data), piece.why, piece.at_ns)
@@ -361,18 +361,18 @@ class HttpAssembly:
         # In forward mode the endpoint is a guess: a body that is not JSON-RPC is masked there too.
         return not exchange.endpoint or (self._is_forward and not head.streams)
 
-    def _side_over(
+    def _end_side(
         self, connection: Connection, local: int, of: Side, at_ns: int, cut_by: str
     ) -> Iterator[Recorded]:
         exchange = self._exchange_of(connection, local)
-        half = exchange.client if of == CLIENT else exchange.server
-        if half.body is not None:
-            owner = ContentOwner(connection, exchange, half, of)
+        side = exchange.client if of == CLIENT else exchange.server
+        if side.body is not None:
+            owner = ContentOwner(connection, exchange, side, of)
             for event in self._contents.end(owner, at_ns, is_whole=not cut_by):
                 if type(event) is Frame:
                     event.seq = self.seq = self.seq + 1
                 yield event
-        half.is_over = True
+        side.is_over = True
         exchange.cut_by = exchange.cut_by or cut_by
         if exchange.client.is_over and exchange.server.is_over:
             self._budget.spent -= exchange.cost

@@ -62,7 +62,7 @@ class OpenExchange:
         return self.client.is_over and self.server.is_over
 
     @property
-    def halves(self) -> tuple[tuple[ExchangeSide, Sender], tuple[ExchangeSide, Sender]]:
+    def sides(self) -> tuple[tuple[ExchangeSide, Sender], tuple[ExchangeSide, Sender]]:
         """The client's side and the server's side, which has our own answers too."""
         return (self.client, CLIENT), (self.server, SERVER)
 

@@ -29,7 +29,7 @@ class ContentOwner(NamedTuple):
 
     connection: Connection
     exchange: OpenExchange
-    half: ExchangeSide
+    side: ExchangeSide
     of: Side
 
     @property
@@ -61,49 +61,49 @@ class Contents:
 
     def feed(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterable[Recorded]:
         """Take the next bytes of a content, without transfer coding. The caller must exhaust the result."""
-        half = owner.half
-        if half.decoder is not None:
-            return self._feed_decoder(owner, half.decoder, data, at_ns)
-        if half.body is None:
+        side = owner.side
+        if side.decoder is not None:
+            return self._feed_decoder(owner, side.decoder, data, at_ns)
+        if side.body is None:
             return ()
         self.grown += len(data)
-        frames = half.body.feed(data, at_ns)
+        frames = side.body.feed(data, at_ns)
         return self._framed(owner, frames) if frames else ()
 
     def spill(self, owner: ContentOwner, at_ns: int) -> Iterator[Recorded]:
         """Yield what is held of a content that has not ended. The content is not judged then."""
-        half = owner.half
-        if half.body is None:
+        side = owner.side
+        if side.body is None:
             return
-        if not half.is_long:
+        if not side.is_long:
             yield owner.note("not-judged", _TOO_MUCH_HELD, at_ns)
-        if half.decoder is not None and not isinstance(half.body, EventBody):
-            half.kept_bytes = max(half.kept_bytes, BODY_BYTES + 1)
+        if side.decoder is not None and not isinstance(side.body, EventBody):
+            side.kept_bytes = max(side.kept_bytes, BODY_BYTES + 1)
             yield from self._record_kept(owner)
-        yield from self._framed(owner, half.body.spill())
+        yield from self._framed(owner, side.body.spill())
 
     def end(self, owner: ContentOwner, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
         """End a content; ``is_whole`` is false if it was cut. Without ``at_ns``, its last time counts."""
-        half = owner.half
-        body, half.body = half.body, None
+        side = owner.side
+        body, side.body = side.body, None
         if body is None:
             return ()
-        if half.decoder is not None:
-            return self._end_decoder(owner, half.decoder, body, at_ns, is_whole)
+        if side.decoder is not None:
+            return self._end_decoder(owner, side.decoder, body, at_ns, is_whole)
         return self._framed(owner, body.end(at_ns, is_whole=is_whole))
 
     def _end_decoder(
         self, owner: ContentOwner, decoder: ContentDecoder, body: Body, at_ns: int | None, is_whole: bool
     ) -> Iterator[Recorded]:
-        half = owner.half
+        side = owner.side
         if is_whole:
             decoder.end()
             if decoder.why and at_ns is not None:
                 yield owner.note("not-decoded", decoder.why, at_ns)
                 is_whole = False
         frames: Iterable[Frame] = body.end(at_ns, is_whole=is_whole)
-        kept, half.kept = half.kept, None
-        if kept and half.kept_bytes <= BODY_BYTES:
+        kept, side.kept = side.kept, None
+        if kept and side.kept_bytes <= BODY_BYTES:
             frames = list(frames)
             if all(self._masked(owner, frame) == frame.raw for frame in frames):
                 for data, when_ns in kept:
@@ -113,12 +113,12 @@ class Contents:
     def _feed_decoder(
         self, owner: ContentOwner, decoder: ContentDecoder, data: bytes, at_ns: int
     ) -> Iterator[Recorded]:
-        half = owner.half
-        if half.body is None:
-            if not half.is_masked and not half.is_noted:
+        side = owner.side
+        if side.body is None:
+            if not side.is_masked and not side.is_noted:
                 yield owner.encoded(data, at_ns)
             return
-        is_stream = isinstance(half.body, EventBody)
+        is_stream = isinstance(side.body, EventBody)
         if not is_stream:
             yield from self._keep_back(owner, data, at_ns)
         why = ""
@@ -127,11 +127,11 @@ class Contents:
                 why = _TOO_MUCH_DECODED
                 break
             self.grown += len(part)
-            for event in self._framed(owner, half.body.feed(part, at_ns)):
+            for event in self._framed(owner, side.body.feed(part, at_ns)):
                 self._budget.decoded_left -= _RECORD_BYTES
                 yield event
         # By now it is known whether something in an event is masked.
-        if is_stream and not half.is_masked and not half.is_noted:
+        if is_stream and not side.is_masked and not side.is_noted:
             yield owner.encoded(data, at_ns)
         if why := why or decoder.why:
             yield from self._record_undecodable(owner, why, data, at_ns)
@@ -153,21 +153,21 @@ class Contents:
 
         If a body is too long to be kept, its encoded bytes are left out if they may contain credentials, and
         recorded if they may only repeat a session id."""
-        half = owner.half
-        if half.kept_bytes <= BODY_BYTES:
-            half.kept = half.kept or []
-            half.kept.append((data, at_ns))
-            half.kept_bytes += len(data)
-        elif not half.is_masked:
+        side = owner.side
+        if side.kept_bytes <= BODY_BYTES:
+            side.kept = side.kept or []
+            side.kept.append((data, at_ns))
+            side.kept_bytes += len(data)
+        elif not side.is_masked:
             yield owner.encoded(data, at_ns)
-        if half.kept_bytes > BODY_BYTES or not (half.is_masked or owner.connection.ids):
+        if side.kept_bytes > BODY_BYTES or not (side.is_masked or owner.connection.ids):
             yield from self._record_kept(owner)
 
     def _record_kept(self, owner: ContentOwner) -> Iterator[Encoded]:
         """Yield what was kept, unless it may contain credentials."""
-        half = owner.half
-        kept, half.kept = half.kept, None
-        if not half.is_masked:
+        side = owner.side
+        kept, side.kept = side.kept, None
+        if not side.is_masked:
             for data, at_ns in kept or ():
                 yield owner.encoded(data, at_ns)
 
@@ -175,21 +175,21 @@ class Contents:
         self, owner: ContentOwner, why: str, data: bytes, at_ns: int
     ) -> Iterator[Recorded]:
         """Record bytes that cannot be decoded, as an incomplete frame: nothing is concluded from it."""
-        owner.half.body = None
+        owner.side.body = None
         yield from self._record_kept(owner)
         yield owner.note("not-decoded", why, at_ns)
-        if owner.half.is_masked:  # nothing can be masked in what cannot be decoded
+        if owner.side.is_masked:  # nothing can be masked in what cannot be decoded
             yield owner.note("withheld", "the body may hold credentials", at_ns)
         else:
             piece = Frame(0, owner.sender, data, at_ns, terminated=False, continues=True)
             yield from self._framed(owner, [piece])
 
     def _framed(self, owner: ContentOwner, frames: Iterable[Frame]) -> Iterator[Recorded]:
-        half, exchange, connection = owner.half, owner.exchange, owner.connection
+        side, exchange, connection = owner.side, owner.exchange, owner.connection
         by_proxy = owner.of == "proxy"
         for whole in frames:
-            if self._mask_frame(owner, whole) and not half.is_noted:
-                half.is_noted = True
+            if self._mask_frame(owner, whole) and not side.is_noted:
+                side.is_noted = True
                 why = f"credentials in what the {owner.of} sent"
                 yield owner.note("masked", why, whole.observed_at_ns)
             for frame in self._affordable(owner, whole):
@@ -199,9 +199,9 @@ class Contents:
 
     def _affordable(self, owner: ContentOwner, frame: Frame) -> Iterable[Frame]:
         """Return the frame, or its pieces if there is not enough memory to judge it."""
-        half, exchange = owner.half, owner.exchange
-        if frame.continues or half.is_long:
-            half.is_long = frame.continues
+        side, exchange = owner.side, owner.exchange
+        if frame.continues or side.is_long:
+            side.is_long = frame.continues
             return in_pieces(frame)
         cost = self._budget.cost(frame.raw, self._held)
         if cost is None:
@@ -238,5 +238,5 @@ class Contents:
         if frame.event is not None and frame.event.name == "endpoint":
             connection.learn(self._mask.ids_in(frame.raw.decode("latin-1")))
             return self._mask.endpoint(frame.raw)
-        raw = self._mask.body(frame.raw) if owner.half.is_masked else frame.raw
+        raw = self._mask.body(frame.raw) if owner.side.is_masked else frame.raw
         return self._mask.ids(raw, connection.ids)

@@ -110,9 +110,9 @@ class Tunnel(Pair):
         else:
             self._send_up(out[0] if len(out) == 1 else b"".join(out), data, now)
 
-    def _on_request(self, route: Route, leaves: bool, is_pipelined: bool, now: int) -> None:
+    def _on_request(self, route: Route, changes_server: bool, is_pipelined: bool, now: int) -> None:
         """A request is about to be forwarded."""
-        if leaves:
+        if changes_server:
             self._leave_upstream(now)
         if route.wants_upgrade:
             self._upgrade = UpgradeResponse()

@@ -333,7 +333,7 @@ class Relay(ServerLife):
         self._close(source.sink)
         if source.kind == journals.CLIENT:
             self.client_ended = True
-            self._count_down()
+            self._start_grace_period()
 
     def _on_broken(self, sink: Sink) -> None:
         """Nobody reads ``sink`` any more. We stop reading for it, so that its sender meets a broken pipe
@@ -353,7 +353,7 @@ class Relay(ServerLife):
                     break
             if self.peers[0].rest is None:
                 self._close(self.peers[0])
-            self._count_down()
+            self._start_grace_period()
 
     def _stop(self, source: RelaySource) -> None:
         if source in self.sources:

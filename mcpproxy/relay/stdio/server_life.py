@@ -39,9 +39,9 @@ class ServerLife:
         self.server: WrappedServer | None = None
         self.recorder: Recorder | None = None
         self.exit_code: int | None = None
-        self.host_gone = False
-        self.client_ended = False
-        self.signalled = False
+        self.host_gone = False  # nobody reads our stdout any more
+        self.client_ended = False  # the host has closed our stdin
+        self.signalled = False  # the host has sent a signal that asks the server to exit
         self.stops_until = 0.0  # if the server stops before then, so do we
         self.terminated = False  # the server was sent SIGTERM, by the host or by us
         self.deadline: float | None = None  # when a server that has to exit is sent the next signal
@@ -56,7 +56,7 @@ class ServerLife:
             else:
                 self._forward(number, is_received)
 
-    def _has_changed(self, how: int) -> bool:
+    def _poll_server(self, how: int) -> bool:
         """Notice the end of the server; returns whether it was stopped or continued, as far as ``how`` (an
         option of waitpid) asks for it."""
         if self.server is None or self.exit_code is not None:
@@ -71,7 +71,7 @@ class ServerLife:
 
     def _reap(self) -> None:
         may_stop = time.monotonic() < self.stops_until
-        if self._has_changed(os.WUNTRACED if may_stop else 0):
+        if self._poll_server(os.WUNTRACED if may_stop else 0):
             self.stops_until = 0
             stop()
         if self.recorder is not None and not self.recorder.reaped:
@@ -86,14 +86,14 @@ class ServerLife:
         if number == signal.SIGTERM:
             self.terminated = True
         # A shell continues a whole job, so the server may be running again already.
-        if not is_received and not (number == signal.SIGCONT and self._has_changed(os.WCONTINUED)):
+        if not is_received and not (number == signal.SIGCONT and self._poll_server(os.WCONTINUED)):
             self._kill(number)
         if number == signal.SIGTSTP:
             self.stops_until = time.monotonic() + STOP_S
             self._reap()
-        self._count_down()
+        self._start_grace_period()
 
-    def _count_down(self) -> None:
+    def _start_grace_period(self) -> None:
         """Begin the grace period, if the server has to exit (see the top of this file)."""
         if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
             self.deadline = time.monotonic() + self.grace_s

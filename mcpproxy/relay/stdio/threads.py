@@ -171,7 +171,7 @@ class ThreadedRelay:
         else:
             _release(0)  # the server reads no more, so the client meets a broken pipe
         _close(stdin)
-        self._count_down()
+        self._start_grace_period()
 
     def _server_to_client(self, stdout: IO[bytes]) -> None:
         if self._copy(stdout.fileno(), 1, journals.SERVER):
@@ -179,7 +179,7 @@ class ThreadedRelay:
             _release(1)
         else:
             self.host_gone = True
-            self._count_down()
+            self._start_grace_period()
         _close(stdout)
 
     def _server_to_stderr(self, stderr: IO[bytes]) -> None:
@@ -230,9 +230,9 @@ class ThreadedRelay:
         self.terminated = self.terminated or number == signal.SIGTERM
         if sys.platform != "win32":  # there the console has informed the server as well
             self._kill(number)
-        self._count_down()
+        self._start_grace_period()
 
-    def _count_down(self) -> None:
+    def _start_grace_period(self) -> None:
         if self.deadline is None and (self.host_gone or (self.signalled and self.client_ended)):
             self.deadline = time.monotonic() + self.grace_s
             self.changed.set()
