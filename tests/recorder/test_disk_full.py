@@ -212,7 +212,7 @@ def test_a_trace_that_cannot_be_shortened_is_left_as_it_is(
     assert read_trace(str(trace)).header.pid == 0
 
 
-def test_marks_in_the_unfiled_rest_are_passed_over(trace: Path) -> None:
+def test_records_without_bytes_are_skipped_when_the_rest_is_dropped(trace: Path) -> None:
     JournalFolder(trace, [START, *CALLS], [mark(journal.CLIENT_EOF), mark(journal.SIGNAL, b"SIGTERM"), EXIT])
     session, writer = recording(trace)
     with file_size_limit(5000):

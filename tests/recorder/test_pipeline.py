@@ -191,7 +191,7 @@ def test_how_the_relay_read_the_bytes_does_not_matter(trace: Path, data: st.Data
     assert content[0] == content[1]
 
 
-def test_filed_segments_are_deleted(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_segments_are_deleted(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = JournalFolder(trace, [START, client(b"1\nhal")], [client(b"f\n")])
     session, writer = recording(trace)
     session.drain()

@@ -120,7 +120,7 @@ def test_a_session_from_start_to_end(trace: Path) -> None:
     assert frames(trace) == [PING[:-1]] * 5
 
 
-def test_a_relay_that_goes_first_is_worked_off(trace: Path) -> None:
+def test_records_of_a_relay_that_has_exited_are_still_recorded(trace: Path) -> None:
     JournalFolder(trace, [START, client(b"1\n" * 10_000), server(b"2\n"), EXIT])
     recorder = Forked(trace, "off")
     recorder.leave()
@@ -234,7 +234,7 @@ def test_a_full_disk_is_said_and_the_trace_says_what_is_missing(trace: Path) -> 
     assert not folder.path.exists()
 
 
-def test_where_nothing_can_be_forked_it_is_spawned(trace: Path) -> None:
+def test_the_recorder_runs_as_a_command_where_fork_is_missing(trace: Path) -> None:
     folder = JournalFolder(trace, [START])
     with subprocess.Popen(
         [sys.executable, "-m", "mcpproxy.recorder", str(trace), "--live", "off"],
@@ -283,19 +283,19 @@ def pipe() -> Generator[tuple[int, int]]:
             pass
 
 
-def test_while_things_happen_nobody_needs_to_call(pipe: tuple[int, int]) -> None:
+def test_while_records_come_the_recorder_only_naps(pipe: tuple[int, int]) -> None:
     script = Scripted(True)
     assert not Wakeup(pipe[0], script).await_more(script.has_more)
     assert script.written == []
 
 
-def test_what_came_while_it_lay_down_is_not_missed(pipe: tuple[int, int]) -> None:
+def test_a_record_that_comes_before_the_sleep_is_not_missed(pipe: tuple[int, int]) -> None:
     script = Scripted(False, True)
     assert not Wakeup(pipe[0], script).await_more(script.has_more)
     assert script.written == [1, 0]
 
 
-def test_a_call_ends_its_sleep(pipe: tuple[int, int]) -> None:
+def test_a_byte_in_the_pipe_ends_the_sleep(pipe: tuple[int, int]) -> None:
     script = Scripted(False, False)
 
     def call_when_asleep() -> bool:

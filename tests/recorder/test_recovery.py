@@ -122,7 +122,7 @@ def test_killed_anywhere_the_trace_is_the_same(trace: Path, tmp_path: Path) -> N
         trace.unlink()
 
 
-def test_a_fold_that_is_killed_is_done_again(trace: Path, tmp_path: Path) -> None:
+def test_a_recovery_that_is_killed_can_be_repeated(trace: Path, tmp_path: Path) -> None:
     whole = live_result(tmp_path, *SEGMENTS)
     folder = JournalFolder(trace, *SEGMENTS)
     writer = TraceWriter(str(trace))

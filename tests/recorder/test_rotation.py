@@ -111,7 +111,7 @@ def test_killed_anywhere_the_files_are_the_same(tmp_path: Path, session: list[En
             path.unlink()
 
 
-def test_a_fold_goes_on_in_the_file_of_the_checkpoint(tmp_path: Path, session: list[Entry]) -> None:
+def test_recovery_continues_in_the_file_of_the_checkpoint(tmp_path: Path, session: list[Entry]) -> None:
     trace = tmp_path / "s.jsonl"
     folder = JournalFolder(trace, session[:-4], session[-4:-2])
     recorder, writer = recording(trace)

@@ -145,7 +145,9 @@ def test_a_journal_is_judged_by_the_rules_of_its_session(
     assert trace.read_bytes() == (tmp_path / "live.jsonl").read_bytes()
 
 
-def test_so_is_the_rest_of_one_whose_beginning_is_filed(trace: Path, tmp_path: Path) -> None:
+def test_a_journal_with_a_checkpoint_is_judged_by_the_rules_of_its_session(
+    trace: Path, tmp_path: Path
+) -> None:
     terms = RuleOptions((house.build(tmp_path),), extend=("EXT",)).sealed()
     folder = JournalFolder(trace, [start(terms), *OPENED], listing(2))
     session, writer = recording(trace)

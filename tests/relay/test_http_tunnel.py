@@ -306,7 +306,7 @@ def test_without_epoll(upstream: Upstream, tmp_path: Path) -> None:
         assert stream(proxy.stop(), journal.CLIENT) == request(body)
 
 
-def test_a_connection_that_says_nothing_leaves_nothing(upstream: Upstream, proxy: Proxy) -> None:
+def test_a_connection_without_bytes_leaves_no_record(upstream: Upstream, proxy: Proxy) -> None:
     client = proxy.connect()
     client.end()
     assert client.rest() == b""

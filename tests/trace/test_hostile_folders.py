@@ -174,7 +174,9 @@ def test_no_command_touches_what_links_lead_to(
 
 @pytest.mark.parametrize("attack", [closed_beside_a_link, trace_linked_to_nothing])
 @pytest.mark.parametrize("command", REPLAYS)
-def test_no_replay_does(stage: Stage, attack: Callable[[Stage], None], command: str) -> None:
+def test_no_replay_touches_what_links_lead_to(
+    stage: Stage, attack: Callable[[Stage], None], command: str
+) -> None:
     attack(stage)
     before = seen(stage.victim)
     ran = subprocess.run(
@@ -186,7 +188,9 @@ def test_no_replay_does(stage: Stage, attack: Callable[[Stage], None], command: 
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-def test_nor_do_the_api_and_the_plugin(stage: Stage, attack: Callable[[Stage], None]) -> None:
+def test_api_and_plugin_touch_nothing_that_links_lead_to(
+    stage: Stage, attack: Callable[[Stage], None]
+) -> None:
     attack(stage)
     before = seen(stage.victim)
     for read in (

@@ -15,11 +15,11 @@ UPGRADE_STEPS: dict[int, upgrades.UpgradeStep] = {
 }
 
 
-def test_todays_format_climbs_nothing() -> None:
+def test_the_current_format_needs_no_step() -> None:
     assert upgrades.upgrade_steps(upgrades.FORMAT) == ()
 
 
-def test_a_record_climbs_every_rung() -> None:
+def test_a_record_is_upgraded_step_by_step() -> None:
     assert (
         upgrades.upgrade_line(b'{"sender":1}', upgrades.upgrade_steps(1, to=3, known_steps=UPGRADE_STEPS))
         == b'{"from":1}'
@@ -31,7 +31,7 @@ def test_a_record_climbs_every_rung() -> None:
 
 
 @pytest.mark.parametrize("version", [0, -1, 4])
-def test_a_format_without_a_way_is_named(version: int) -> None:
+def test_a_format_without_a_conversion_is_named(version: int) -> None:
     with pytest.raises(LookupError, match=f"written by format {version}, this mcpproxy reads up to 3"):
         upgrades.upgrade_steps(version, to=3, known_steps=UPGRADE_STEPS)
 
