@@ -12,8 +12,8 @@ from tests.relay.hosts import Host, behind, peer, read_journal, stream
 
 MISHAPS = {
     "raising": b"mcpproxy: recorder: RuntimeError: out of tape\n"
-    b"mcpproxy: the recorder has stopped; the session goes on and the journal keeps it\n",
-    "killed": b"mcpproxy: the recorder has stopped; the session goes on and the journal keeps it\n",
+    b"mcpproxy: the recorder has stopped; the session goes on and the journal keeps the traffic\n",
+    "killed": b"mcpproxy: the recorder has stopped; the session goes on and the journal keeps the traffic\n",
     "stopped": b"went on\n",  # continued at the end of the session
 }
 

@@ -1,4 +1,4 @@
-"""The journal records of one connection. Its first record gives it a number, and each side ends once."""
+"""Write the journal records of one connection: CONNECT first, one EOF record for each side last."""
 
 from __future__ import annotations
 

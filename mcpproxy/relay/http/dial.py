@@ -125,7 +125,7 @@ class Dial:
                 self._try_next_address(error)
                 return
             sock.getpeername()
-        except OSError:  # not yet
+        except OSError:  # not connected yet
             return
         self._on_connected(sock)
 
@@ -140,7 +140,7 @@ class Dial:
             return
         try:
             self._pending = tls.wrap(sock, self._upstream.host)
-        except OSError as error:  # it has answered and closed already
+        except OSError as error:  # the server has closed the connection already
             self._pending = None
             sock.close()
             self._fail_handshake(error)

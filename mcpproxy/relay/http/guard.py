@@ -48,7 +48,7 @@ class Guard:
         for origin in self._origins:
             try:
                 self._hosts.add(split_authority(origin.partition("://")[2].encode("ascii", "replace"))[0])
-            except ValueError:  # "null"
+            except ValueError:  # the origin "null" has no host
                 pass
 
     def check(self, head: ParsedHead, target_host: str = "") -> None:

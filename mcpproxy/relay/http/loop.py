@@ -109,7 +109,7 @@ class SelectorLoop:
     def _unregister(self, fd: int) -> None:
         try:
             self._selector.unregister(fd)
-        except KeyError:  # paused
+        except KeyError:  # it is watched for no events
             pass
 
 

@@ -148,7 +148,7 @@ def run(
             proxy.attach_recorder(fork_recorder(recorder_main, None, 0))
         except OSError as fault:
             proxy.stderr_log.say(
-                f"no recorder ({fault.strerror}); the next mcpproxy command files the journal"
+                f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace"
             )
     for greeting in settings.greetings:
         proxy.stderr_log.say(greeting)
@@ -312,8 +312,8 @@ class Proxy:
     def _on_fault(self, work: Callable[..., None], fault: Exception) -> None:
         """Limit a fault of ours to one connection.
 
-        ``work``, which raised, is a method of an object that belongs to one connection and has ``abandon``,
-        or of one that serves all connections; then the proxy goes on."""
+        ``work`` is the callback that raised. If it is a method of an object with ``abandon``, that object
+        belongs to one connection, which is closed. Otherwise nothing is closed."""
         why = f"a fault of mcpproxy: {fault!r}{_place(fault)}"
         abandon: Callable[[str], None] | None = getattr(getattr(work, "__self__", None), "abandon", None)
         if why not in self._faults and len(self._faults) < _FAULTS_REPORTED:

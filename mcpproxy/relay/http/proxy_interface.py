@@ -43,5 +43,5 @@ class ProxyInterface(Protocol):
         ...
 
     def forget(self, tunnel: StoppableTunnel) -> None:
-        """Called by a tunnel that has ended."""
+        """Remove a tunnel that has ended."""
         ...

@@ -122,7 +122,7 @@ class RequestReader:
         self._begins(route, leaves, is_pipelined, at_ns)
 
     def sent(self) -> None:
-        """Called when bytes were sent to upstream."""
+        """Note that bytes were sent to upstream."""
         self._answers_at_bytes = self.answers
 
     def resume(self) -> bytes:
@@ -133,7 +133,7 @@ class RequestReader:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is held that the client is not to be read."""
+        """Whether so much is held that the client must not be read."""
         return len(self.held) >= LIMIT_BYTES
 
     @property

@@ -1,7 +1,8 @@
 """Rewrite addresses in answers that would lead the client past us, or that it would refuse.
 
-Behind a reverse proxy a server is reached under another address than its own. Where the server names its own
-origin, the client goes there directly, or it compares the addresses and gives up. Two places are rewritten:
+Through a reverse proxy a client reaches the server under another address than the server's own. If the server
+names its own origin, the client connects there directly, or compares the addresses and gives up. Two things
+are rewritten:
 
 - always: the ``endpoint`` event of the HTTP+SSE transport (2024-11-05), if it is an absolute URL. The
   transport would not work otherwise;
@@ -91,7 +92,7 @@ class Rewriting:
 
 
 class Rewriter:
-    """Rewrites the answers of one connection. Once ``is_done``, everything is to be forwarded as it is."""
+    """Rewrites the answers of one connection. Once ``is_done``, the caller forwards everything unchanged."""
 
     def __init__(self, rewriting: Rewriting) -> None:
         self.is_done = False
@@ -115,7 +116,7 @@ class Rewriter:
         return notes
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes of the server; returns the bytes that the client gets now."""
+        """Take the next bytes of the server; returns the bytes to be sent to the client."""
         self._held += data
         out: list[bytes] = []
         while self._held and not self.is_done:

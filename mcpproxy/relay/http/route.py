@@ -61,7 +61,7 @@ class Upstream:
 
 
 class Route:
-    """Where one request goes. ``head`` is its head as it is forwarded. Equal requests share one object."""
+    """Where one request goes; ``head`` is the head that is forwarded. Equal requests share one object."""
 
     __slots__ = (
         "head",
@@ -103,10 +103,10 @@ class Router(ABC):
         self._routes: dict[bytes, Route] = {}
 
     def route(self, raw: bytes) -> Route:
-        """The route of the request with this head, which includes its blank line.
+        """Find the route of the request with this head, which includes its blank line.
 
         Raises:
-            Refusal: it is not to be forwarded.
+            Refusal: the request must not be forwarded.
         """
         route = self._routes.get(raw)
         if route is None:
@@ -119,10 +119,10 @@ class Router(ABC):
 
     @abstractmethod
     def find(self, head: ParsedHead) -> Route:
-        """The route of a request whose head is not in the cache.
+        """Find the route of a request whose head is not in the cache.
 
         Raises:
-            Refusal: it is not to be forwarded.
+            Refusal: the request must not be forwarded.
         """
 
 

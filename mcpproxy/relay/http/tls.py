@@ -88,7 +88,7 @@ class TlsClient:
             self._context.verify_mode = ssl.CERT_NONE
 
     def wrap(self, sock: socket.socket, host: str) -> TlsSocket:
-        """Put TLS on a connected socket; the handshake is still to be made.
+        """Put TLS on a connected socket; the caller makes the handshake.
 
         Raises:
             OSError: the connection is over already.

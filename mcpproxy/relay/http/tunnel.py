@@ -102,7 +102,7 @@ class Tunnel(Pair):
             self._refuse(forwardable.refusal, now, forwardable.has_body)
 
     def _forward_up(self, out: list[bytes], data: bytes, now: int) -> None:
-        """Forward ``out`` in the place of ``data``, which is what the client sent. ``out`` may be empty."""
+        """Forward ``out`` instead of ``data``, which the client sent. ``out`` may be empty."""
         if not out:
             self._record(journals.CLIENT, now, data)
         elif self._upstream is None:
@@ -111,7 +111,7 @@ class Tunnel(Pair):
             self._send_up(out[0] if len(out) == 1 else b"".join(out), data, now)
 
     def _on_request(self, route: Route, changes_server: bool, is_pipelined: bool, now: int) -> None:
-        """A request is about to be forwarded."""
+        """Prepare for a request that is about to be forwarded."""
         if changes_server:
             self._leave_upstream(now)
         if route.wants_upgrade:
@@ -126,7 +126,7 @@ class Tunnel(Pair):
                 self._rewriter.expect(route)
 
     def _send_up(self, out: bytes, data: bytes, now: int) -> None:
-        """Send ``out`` to upstream in the place of ``data``, which is what the client sent."""
+        """Send ``out`` to upstream instead of ``data``, which the client sent."""
         upstream = self._upstream
         assert upstream is not None
         self._proxy.keep_until_journaled(journals.CLIENT, now, data, self._records.number)

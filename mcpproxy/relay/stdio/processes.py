@@ -89,7 +89,7 @@ def start_server(command: list[str], inherited: list[int], signals: Signals) -> 
 
 
 def _environment() -> dict[bytes, bytes] | None:
-    """The environment that we were started with; ``None`` if no mapping can hold it.
+    """The environment that we were started with; ``None`` if it cannot be a mapping.
 
     ``os.environ`` may differ: in the C locale Python sets LC_CTYPE for itself and its children (PEP 538), and
     it leaves out entries without ``=`` and repeated names.
@@ -135,7 +135,7 @@ class Recorder:
         if unwritten:
             try:
                 os.write(self.wake_fd, UNWRITTEN + unwritten)
-            except OSError:  # gone
+            except OSError:  # the recorder is gone
                 pass
         os.close(self.wake_fd)
         self.wake_fd = -1
@@ -261,7 +261,7 @@ def _end_orphan(
                 signal.pidfd_send_signal(pidfd, number)
             else:
                 os.kill(server.pid, number)
-        except OSError:  # it has gone meanwhile
+        except OSError:  # the server has exited meanwhile
             return
 
 

@@ -115,7 +115,7 @@ def run(
         try:
             relay.attach_recorder(fork_recorder(recorder_main, server, grace_s))
         except OSError as fault:
-            relay.say(f"no recorder ({fault.strerror}); the next mcpproxy command files the journal")
+            relay.say(f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace")
     if error is not None:
         fact, code = start_failure(command[0], error)
         relay.quiet = False  # a shell would report it too
@@ -321,11 +321,11 @@ class Relay(ServerLife):
     # Ends.
 
     def _on_end(self, source: RelaySource, now_ns: int) -> None:
-        """``source`` has ended. Its sink has no rest, for otherwise the source would not have been read."""
+        """Handle the end of ``source``. Its sink has no rest, or the source would not have been read."""
         self._stop(source)
         if source.kind == NOT_JOURNALED:
             if not self.finishing:
-                self.say("the recorder has stopped; the session goes on and the journal keeps it")
+                self.say("the recorder has stopped; the session goes on and the journal keeps the traffic")
             return
         self._record(_EOF_OF[source.kind], now_ns)
         if source.kind == journals.STDERR:
@@ -336,8 +336,8 @@ class Relay(ServerLife):
             self._start_grace_period()
 
     def _on_broken(self, sink: Sink) -> None:
-        """Nobody reads ``sink`` any more. We stop reading for it, so that its sender meets a broken pipe
-        too."""
+        """Close ``sink``, which nobody reads any more, and stop reading for it, so that its sender meets a
+        broken pipe too."""
         self._close(sink)
         for source in list(self.sources):
             if source.sink is sink:
@@ -444,5 +444,5 @@ class Relay(ServerLife):
         del self.handlers[fd]
         try:
             self.poll.unregister(fd)
-        except KeyError:  # paused
+        except KeyError:  # it was paused
             pass

@@ -120,7 +120,7 @@ class ThreadedRelay:
                 command, bufsize=0, stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe
             )
         except OSError as error:
-            self.say(f"no recorder ({error.strerror}); the next mcpproxy command files the journal")
+            self.say(f"no recorder ({error.strerror}); the next mcpproxy command completes the trace")
             return
         assert recorder.stdin is not None
         assert recorder.stderr is not None
@@ -191,7 +191,7 @@ class ThreadedRelay:
         while data := _read(notes.fileno()):
             _write_all(2, data)
         if not self.finished:
-            self.say("the recorder has stopped; the session goes on and the journal keeps it")
+            self.say("the recorder has stopped; the session goes on and the journal keeps the traffic")
 
     def _wake(self, wake: IO[bytes]) -> None:
         """Wake the recorder for each new record. If it hangs, only this thread waits for the full pipe."""
@@ -249,7 +249,7 @@ class ThreadedRelay:
         if self.server is not None and self.server.returncode is None:
             try:
                 self.server.send_signal(number)
-            except OSError:  # it has gone meanwhile
+            except OSError:  # the server has exited meanwhile
                 pass
 
 
