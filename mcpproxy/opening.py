@@ -32,7 +32,7 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     is_recording = not trouble and os.path.lexists(journal.folder(first))
     if aside:
         files = [os.path.join(os.path.dirname(first), os.path.basename(f)) for f in chain.files_of(aside)]
-        return read_trace(name, trouble=trouble, files=files, aside=os.path.dirname(aside))
+        return read_trace(name, trouble=trouble, files=files, copy_folder=os.path.dirname(aside))
     try:
         return read_trace(name, is_recording=is_recording, trouble=trouble, files=chain.files_of(name))
     except TraceError as fault:
@@ -116,7 +116,7 @@ def _follow_file(name: str, first: str, trace: Trace, poll_s: float) -> Iterator
                 is_over = False
                 if number > 1 and line.strip():
                     try:
-                        record = decode(upgrades.climb(line, trace.rungs))
+                        record = decode(upgrades.upgrade_line(line, trace.upgrade_steps))
                     except NotARecordError as fault:
                         refuse(name, number, str(fault))
                     match record:

@@ -85,7 +85,7 @@ class ConnectionSide(ABC):
             self._whole(bytes(self.held))
 
     def enter(self, body: Body | str) -> None:
-        """After a head: read ``body``, or, if that is a text, stop for the reason it gives."""
+        """After a head: read ``body``, or stop if it is a text, which says why the body cannot be read."""
         if isinstance(body, str):
             self._cut(self.of, body)
             self.break_off(body, b"")

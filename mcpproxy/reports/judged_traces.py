@@ -21,8 +21,8 @@ class JudgedTrace:
     ``revision`` is the protocol revision in force at the end, ``None`` if none was negotiated. ``located``
     are the findings with their places; it is empty if places were not requested. It includes the findings
     that a baseline accepts, which ``findings`` leaves out. ``more`` are the findings that were counted but
-    not given in full. ``unfolded`` says why the journal of a killed session could not be read; then only a
-    part was judged.
+    not given in full. ``journal_fault`` says why the journal of a killed session could not be read; then only
+    a part was judged.
     """
 
     path: str
@@ -33,7 +33,7 @@ class JudgedTrace:
     notes: tuple[str, ...] = ()
     located: "tuple[Located, ...]" = ()
     more: tuple[Repeated, ...] = ()
-    unfolded: str = ""
+    journal_fault: str = ""
 
     @property
     def known(self) -> "tuple[Located, ...]":

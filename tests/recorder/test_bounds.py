@@ -68,7 +68,7 @@ def tally_of(trace: Trace) -> Tally:
 
 
 def assert_judged_alike(trace: Trace) -> None:
-    """Offline as live: the same findings in full, and the same counts."""
+    """Judged later, a recording has the same findings and the same counts as live."""
     live = [event for event in trace.events() if isinstance(event, Finding)]
     judged = judge(trace, ruleset.load(), SELECTION)
     assert list(judged.findings) == live

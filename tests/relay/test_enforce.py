@@ -356,7 +356,7 @@ def test_a_fault_of_ours_lets_everything_pass_and_is_told_once() -> None:
     assert said == ["a fault of mcpproxy, nothing is refused any more: RuntimeError: a wheel came off"]
 
 
-def test_what_is_only_notable_may_pass() -> None:
+def test_findings_of_level_info_do_not_refuse() -> None:
     enforcer = Enforcer(catalogue.load(), frozenset({"RPC-003"}))
     odd = Frame(1, CLIENT, b'{"jsonrpc":"2.0","id":1.0,"method":"ping"}')
     assert [f.severity for f in Observer(catalogue.load()).observe(odd)] == ["info"]
@@ -374,7 +374,7 @@ def test_the_answer_repeats_the_id(id: object) -> None:
     assert json.loads(verdict.body)["id"] == id
 
 
-def test_without_the_option_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+def test_without_enforce_nothing_of_it_is_imported(tmp_path: Path) -> None:
     script = (
         "import sys; from mcpproxy.cli.commands import run; code = run.run(sys.argv[1:]);"
         "own = [m for m in sys.modules if 'gate' in m or 'enforce' in m or m == 'orjson'];"

@@ -196,14 +196,14 @@ def test_metrics_for_everybody_are_warned_of(tmp_path: Path, where: str) -> None
         command.stop()
 
 
-def test_an_open_door_to_browsers_is_named_one(tmp_path: Path) -> None:
+def test_a_proxy_that_browsers_can_reach_is_warned_of(tmp_path: Path) -> None:
     with Command("--upstream", URL, "--allow-origin", "*", "--trace-dir", str(tmp_path)) as command:
         assert command.said().startswith("mcpproxy: listening on ")
         assert command.said().startswith("mcpproxy: warning: --allow-origin *: ")
         command.stop()
 
 
-def test_an_open_relay_is_named_one(tmp_path: Path) -> None:
+def test_an_open_relay_is_warned_of(tmp_path: Path) -> None:
     with Command("--forward", "--allow-host", "*", "--trace-dir", str(tmp_path)) as command:
         assert "as a forward proxy" in command.said()
         assert command.said().startswith("mcpproxy: WARNING: --allow-host *: ")

@@ -1,4 +1,4 @@
-"""Rules that somebody chose, live: judged and enforced while a session runs, refused before it starts."""
+"""Rules that the user chose: judged and enforced while a session runs, or refused before it starts."""
 
 import json
 import subprocess

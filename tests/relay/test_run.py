@@ -160,7 +160,7 @@ def test_state_dir(
 
 
 def until_recorded(trace: Path) -> None:
-    """On a busy machine a recorder may need longer than the session waits for it."""
+    """Wait for the trace: on a busy machine a recorder may need longer than the session waits for it."""
     events = list(follow(trace))
     assert isinstance(events[-1], Close)
 

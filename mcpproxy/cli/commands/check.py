@@ -197,8 +197,8 @@ def judge_all(
                 judged.append(_marked(result, accepted) if accepted else result)
                 shown.clear()
                 each(judged[-1])
-                if result.unfolded:  # the content of the journal was not judged
-                    sentence = f"{path}: {result.unfolded}; the trace was judged without it"
+                if result.journal_fault:  # the content of the journal was not judged
+                    sentence = f"{path}: {result.journal_fault}; the trace was judged without it"
                     tell(sentence)
                     unjudged.append(Unjudged(path, sentence))
     return JudgedTraces(tuple(judged), tuple(unjudged), strict)

@@ -77,7 +77,7 @@ def run(argv: list[str]) -> int:
 
         make = gated_http("http", enforced, options.endpoint, recording.terms)
     settings, listener, here = prepare(options)
-    settings.make = make
+    settings.make_proxy = make
     trace, journal, greeting = recording.begin(options.label, start_members(options, here))
     settings.greetings.append(greeting)
 

@@ -100,7 +100,7 @@ def run(argv: list[str]) -> int:
         grace_s=options.grace_s,
         quiet=options.is_quiet,
         greeting=greeting,
-        make=make,
+        make_relay=make,
     )
 
 
