@@ -63,5 +63,5 @@ def judge(
         tuple(findings),
         notes,
         more=more,
-        unfolded=trace.unfolded,
+        journal_fault=trace.unfolded,
     )

@@ -64,7 +64,7 @@ def test_once_does_not_record_what_is_new(project: Project) -> None:
             f"mcp_recording: 1 request not in {project.recordings / 'weather.jsonl'}:",
             "  tools/call *forecast*nearest is frame *Oslo*",
             "--mcp-record=new adds what is missing, --mcp-record=all records anew",
-            "what passed: mcpproxy show *session.jsonl",
+            "the messages: mcpproxy show *session.jsonl",
         ]
     )
     assert (project.asked, project.cities()) == ([], ["Oslo"])
@@ -213,7 +213,7 @@ def test_findings_fail_a_test(project: Project) -> None:
             "mcp_findings: 1 finding in what this test's client and server said",
             "  error PROTO-007 server answered * (frame 5*",
             "    https://modelcontextprotocol.io/specification/2025-11-25/*",
-            "  what passed: mcpproxy show *session.jsonl",
+            "  the messages: mcpproxy show *session.jsonl",
             "what a rule means: mcpproxy explain PROTO-007",
         ]
     )
@@ -338,7 +338,7 @@ def test_over_http_a_miss_is_told_when_the_test_is_over(http_project: Project) -
     result = http_project.run(OVER_HTTP_OSLO.replace('"Oslo")', '"Lima")'))
     result.assert_outcomes(failed=1, errors=1)
     result.stdout.fnmatch_lines(
-        ["mcp_recording: 1 request not in *", "  tools/call *", "what passed: *http.jsonl"]
+        ["mcp_recording: 1 request not in *", "  tools/call *", "the messages: *http.jsonl"]
     )
 
 

@@ -29,7 +29,7 @@ def make_app(metrics: Metrics) -> Starlette:
             return PlainTextResponse(f"{metrics.trouble}\n", 503)
         return PlainTextResponse("ok\n")
 
-    async def figures(request: Request) -> Response:
+    async def metrics_text(request: Request) -> Response:
         del request
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
@@ -37,7 +37,7 @@ def make_app(metrics: Metrics) -> Starlette:
         routes=[
             Route("/healthz", healthz),
             Route("/readyz", readyz),
-            Route("/metrics", figures),
+            Route("/metrics", metrics_text),
         ]
     )
 
@@ -47,7 +47,7 @@ def guarded(app: ASGIApp, names: Collection[str]) -> ASGIApp:
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         hosts = [value for name, value in scope.get("headers", ()) if name == b"host"]
-        if scope["type"] == "http" and not all(_is_ours(host, names) for host in hosts):
+        if scope["type"] == "http" and not all(_is_known_host(host, names) for host in hosts):
             said = "Host is no name of this machine (DNS rebinding?)\n"
             await PlainTextResponse(said, 403)(scope, receive, send)
             return
@@ -56,7 +56,7 @@ def guarded(app: ASGIApp, names: Collection[str]) -> ASGIApp:
     return guard
 
 
-def _is_ours(authority: bytes, names: Collection[str]) -> bool:
+def _is_known_host(authority: bytes, names: Collection[str]) -> bool:
     try:
         host, _ = split_authority(authority)
     except ValueError:

@@ -35,7 +35,7 @@ def join(kept: str, added: str, into: str) -> bool:
         OSError: ``into`` cannot be written.
     """
     trace, more = open_trace(kept), open_trace(added)
-    extra = _extra(_only(trace), _only(more))
+    extra = _extra(_only_session(trace), _only_session(more))
     if not extra:
         return False
     files.replace(into, _records(trace, extra))
@@ -62,14 +62,14 @@ def _wanted(known: Iterable[SessionMessage], asked: Iterable[SessionMessage]) ->
     }
 
 
-def _only(trace: Trace) -> RecordedSession:
+def _only_session(trace: Trace) -> RecordedSession:
     return next(iter(from_trace(trace).sessions), RecordedSession())
 
 
 def _extra(kept: RecordedSession, added: RecordedSession) -> list[Frame]:
     """The frames to append, in recorded order."""
     wanted = _wanted(kept.messages, added.messages)
-    ids = _Ids(kept)
+    ids = _NewIds(kept)
     answered = {entry.answers for entry in added.messages}
     waiting: set[int] = set()
     frames: dict[int, Frame] = {}
@@ -94,7 +94,7 @@ def _as_batch(frame: Frame, session: RecordedSession) -> Frame:
     return replace(frame, raw=b"[" + b",".join(parts) + b"]") if parts else frame
 
 
-class _Ids:
+class _NewIds:
     """Gives requests ids that the earlier recording does not use."""
 
     def __init__(self, kept: RecordedSession) -> None:

@@ -81,18 +81,18 @@ class RedactionScope:
 class Redaction:
     """Masks the records of one trace, in order."""
 
-    def __init__(self, what: RedactionScope) -> None:
+    def __init__(self, scope: RedactionScope) -> None:
         self.masked = 0
         """How many values were masked."""
         self.in_pieces = 0
         """How many pieces of overlong messages there are; in those only ``values`` are searched for."""
-        self._what = what
+        self._scope = scope
         self._key: Final = os.urandom(32)
-        self._keys: Final = frozenset(key.lower() for key in what.keys)
-        texts = [*what.values, *(TEXTS if what.secrets else ())]
-        self._texts: Final = [*texts, beside(what.keys)] if what.keys else texts
-        self._pointers: Final = [re.compile(_expression(pointer)) for pointer in what.pointers]
-        self._credentials: Final = Masker(self._key, keep=not what.secrets)
+        self._keys: Final = frozenset(key.lower() for key in scope.keys)
+        texts = [*scope.values, *(TEXTS if scope.secrets else ())]
+        self._texts: Final = [*texts, beside(scope.keys)] if scope.keys else texts
+        self._pointers: Final = [re.compile(_expression(pointer)) for pointer in scope.pointers]
+        self._credentials: Final = Masker(self._key, keep=not scope.secrets)
         self._altered: Final[set[int]] = set()
         self._before: Final = SessionNames()
         self._after: Final = SessionNames()
@@ -103,7 +103,7 @@ class Redaction:
         urls = {name: self._url(getattr(header, name)) for name in ("listen", "upstream")}
         command = tuple(self._command(header.command))
         label, cwd = self.text(header.label), self.text(header.cwd)
-        redaction = ",".join((*before, str(self._what)))
+        redaction = ",".join((*before, str(self._scope)))
         return replace(header, redaction=redaction, command=command, label=label, cwd=cwd, boot="", **urls)
 
     def lines(self, trace: Trace) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
@@ -161,10 +161,10 @@ class Redaction:
     def text(self, text: str) -> str:
         """The text with its values masked."""
         for pattern in self._texts:
-            text = pattern.sub(self._found, text)
+            text = pattern.sub(self._mask_match, text)
         return text
 
-    def _found(self, found: re.Match[str]) -> str:
+    def _mask_match(self, found: re.Match[str]) -> str:
         group = next((n for n in range(1, found.re.groups + 1) if found[n] is not None), 0)
         if found[group].startswith(MARK):
             return found[0]
@@ -177,36 +177,41 @@ class Redaction:
         self.masked += 1
         return str(mask(value, self._key))
 
-    def _named(self, name: str) -> bool:
-        return name.lower() in self._keys or (self._what.secrets and names_a_secret(name))
+    def _has_secret_name(self, name: str) -> bool:
+        return name.lower() in self._keys or (self._scope.secrets and names_a_secret(name))
 
     def _url(self, text: str) -> str:
-        return self.text(self._counted(text, self._credentials.url(text)))
+        return self.text(self._count_change(text, self._credentials.url(text)))
 
-    def _counted(self, before: str, after: str) -> str:
+    def _count_change(self, before: str, after: str) -> str:
         self.masked += before != after
         return after
 
     def _command(self, command: tuple[str, ...]) -> Iterator[str]:
-        how = ArgumentMasking(self._credentials, self._names_option, self._mask, self.text)
-        for before, after in zip(command, arguments(command, how), strict=True):
-            yield self._counted(before, after)
+        masking = ArgumentMasking(self._credentials, self._names_option, self._mask, self.text)
+        for before, after in zip(command, arguments(command, masking), strict=True):
+            yield self._count_change(before, after)
 
     def _names_option(self, name: str) -> bool:
-        named = self._named(name) or self._named(name.replace("-", "_"))
-        return named or (self._what.secrets and names_option(name))
+        named = self._has_secret_name(name) or self._has_secret_name(name.replace("-", "_"))
+        return named or (self._scope.secrets and names_option(name))
 
     def _headers(self, headers: Headers) -> Headers:
         credentials = self._credentials.headers(headers)
         return tuple(
-            (name, self._mask(value) if self._hides(name) else self.text(self._counted(old, value)))
+            (
+                name,
+                self._mask(value) if self._masks_header(name) else self.text(self._count_change(old, value)),
+            )
             for (_, old), (name, value) in zip(headers, credentials, strict=True)
         )
 
-    def _hides(self, header: str) -> bool:
+    def _masks_header(self, header: str) -> bool:
         """Whether the value of a header is masked; tool arguments are sent as ``Mcp-Param-*`` headers."""
         name = header.lower()
-        return name in self._keys or (name.startswith(_ARGUMENT) and self._named(name[len(_ARGUMENT) :]))
+        return name in self._keys or (
+            name.startswith(_ARGUMENT) and self._has_secret_name(name[len(_ARGUMENT) :])
+        )
 
     def _plain(self, raw: bytes) -> bytes:
         """Bytes that are not JSON, with their values masked."""
@@ -289,7 +294,7 @@ class Redaction:
                 case first:
                     safe = _protected(names, protected)
                     whole = not safe and (
-                        hidden is not None or self._is_named(key_names[-1], names, pointers)
+                        hidden is not None or self._is_selected(key_names[-1], names, pointers)
                     )
                     if first in "{[":
                         if whole and hidden is None and not _is_described(names):
@@ -304,9 +309,9 @@ class Redaction:
                     copied = found.end()
         return "".join((*parts, text[copied:])) if parts else text
 
-    def _is_named(self, name: str, names: list[str | int], pointers: Sequence[re.Pattern[str]]) -> bool:
+    def _is_selected(self, name: str, names: list[str | int], pointers: Sequence[re.Pattern[str]]) -> bool:
         """Whether the value here is masked because of its name or its pointer."""
-        if name and self._named(name):
+        if name and self._has_secret_name(name):
             return True
         if not pointers:
             return False

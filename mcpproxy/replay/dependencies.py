@@ -19,7 +19,7 @@ from mcpproxy.replay.message_paths import SUBSCRIPTION_ID
 from mcpproxy.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.session.frame import CLIENT
 
-_Named: TypeAlias = tuple[type, int | str]
+TypedId: TypeAlias = tuple[type, int | str]
 """An id or a token with its JSON type: 1 and "1" are two."""
 
 _MAY_ASK_BACK: Final = ("tools/call", "prompts/get", "resources/read", "tasks/result", "completion/complete")
@@ -44,13 +44,13 @@ class Dependency:
 
 def dependencies(session: RecordedSession) -> dict[int, Dependency]:
     """The cause of every server message, by its place."""
-    reading = _DependencyFinder(session)
+    finder = _DependencyFinder(session)
     found: dict[int, Dependency] = {}
     for entry in session.messages:
         if entry.sender == CLIENT:
-            reading.client(entry)
+            finder.client(entry)
         else:
-            found[entry.index] = reading.server(entry)
+            found[entry.index] = finder.server(entry)
     return found
 
 
@@ -58,10 +58,10 @@ class _DependencyFinder:
     def __init__(self, session: RecordedSession) -> None:
         self._messages: Final = session.messages
         self._open: Final[dict[int, SessionMessage]] = {}
-        self._by_id: Final[dict[_Named, int]] = {}
-        self._by_token: Final[dict[_Named, int]] = {}
+        self._by_id: Final[dict[TypedId, int]] = {}
+        self._by_token: Final[dict[TypedId, int]] = {}
         self._by_exchange: Final[dict[int, int]] = {}
-        self._server_requests: Final[dict[_Named, int]] = {}
+        self._server_requests: Final[dict[TypedId, int]] = {}
         self._owner_of_request: Final[dict[int, int | None]] = {}
         self._client_replies: Final[dict[int, list[int]]] = {}
         self._last: int | None = None
@@ -77,13 +77,13 @@ class _DependencyFinder:
                 self._open[place] = entry
                 if id is not None:
                     self._by_id[type(id), id] = place
-                if named := _named(params, "_meta", "progressToken"):
-                    self._by_token[named] = place
+                if typed_id := _typed_id(params, "_meta", "progressToken"):
+                    self._by_token[typed_id] = place
                 if method == "ping":
                     return  # only its own response depends on a ping
             case Notification(method="notifications/cancelled", params=params):
-                named = _named(params, "requestId")
-                if named and (owner := self._by_id.get(named)) is not None:
+                typed_id = _typed_id(params, "requestId")
+                if typed_id and (owner := self._by_id.get(typed_id)) is not None:
                     self._client_replies.setdefault(owner, []).append(place)
             case Response() | ErrorResponse() if entry.answers is not None:
                 owner = self._owner_of_request.get(entry.answers)
@@ -118,19 +118,19 @@ class _DependencyFinder:
             return entry.answers
         match entry.message:
             case Notification(method="notifications/progress", params=params):
-                named = _named(params, "progressToken")
-                if named and named in self._by_token:
-                    return self._by_token[named]
+                typed_id = _typed_id(params, "progressToken")
+                if typed_id and typed_id in self._by_token:
+                    return self._by_token[typed_id]
             case Notification(method="notifications/cancelled", params=params):
-                named = _named(params, "requestId")
-                if named and named in self._server_requests:
-                    return self._owner_of_request.get(self._server_requests[named])
-                if named and named in self._by_id:
-                    return self._by_id[named]
+                typed_id = _typed_id(params, "requestId")
+                if typed_id and typed_id in self._server_requests:
+                    return self._owner_of_request.get(self._server_requests[typed_id])
+                if typed_id and typed_id in self._by_id:
+                    return self._by_id[typed_id]
             case Notification(params=params):
-                named = _named(params, "_meta", SUBSCRIPTION_ID)
-                if named and named in self._by_id:
-                    return self._by_id[named]
+                typed_id = _typed_id(params, "_meta", SUBSCRIPTION_ID)
+                if typed_id and typed_id in self._by_id:
+                    return self._by_id[typed_id]
             case Request(method=method) if (
                 method not in _UNRELATED and entry.exchange not in self._by_exchange
             ):
@@ -155,7 +155,7 @@ class _DependencyFinder:
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
-def _named(params: "JSON | Absent", *path: str) -> _Named | None:
+def _typed_id(params: "JSON | Absent", *path: str) -> TypedId | None:
     found: JSON | Absent = params
     for name in path:
         if not isinstance(found, Mapping):

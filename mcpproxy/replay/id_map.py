@@ -15,7 +15,7 @@ from mcpproxy.replay.message_paths import ID, PROGRESS_TOKEN, REQUEST_ID, SUBSCR
 from mcpproxy.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.replay.server.live_messages import LiveMessage
 
-Key: TypeAlias = tuple[type, RequestId]
+TypedId: TypeAlias = tuple[type, RequestId]
 """An id with its JSON type: 1 and "1" are two."""
 
 
@@ -26,9 +26,9 @@ class IdMap:
         self, session: RecordedSession, answer_to: Mapping[int, SessionMessage], session_id: str = ""
     ) -> None:
         self._answer_to: Final = answer_to
-        self._asked: Final[dict[Key, SessionMessage]] = {}
+        self._open_server_requests: Final[dict[TypedId, SessionMessage]] = {}
         self._renamed = 0
-        self._recorded_session: Final = session.id_given.encode("latin-1", "replace")
+        self._recorded_session: Final = session.issued_session_id.encode("latin-1", "replace")
         self._live_session: Final = (session_id or str(uuid4())).encode()
 
     def answers(self, entry: SessionMessage, live: LiveMessage | None) -> bool:
@@ -56,7 +56,7 @@ class IdMap:
 
     def answered_request(self, id: "RequestId | Absent | None") -> SessionMessage | None:
         """The open server request that a response with this id answers; it is no longer open."""
-        return self._asked.pop((type(id), id), None) if isinstance(id, int | str) else None
+        return self._open_server_requests.pop((type(id), id), None) if isinstance(id, int | str) else None
 
     def _with_live_ids(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:
         if live is not None and self.answers(entry, live):
@@ -75,16 +75,16 @@ class IdMap:
                 return entry.raw
 
     def _server_request(self, entry: SessionMessage, id: RequestId) -> bytes:
-        if (type(id), id) not in self._asked:
-            self._asked[type(id), id] = entry
+        if (type(id), id) not in self._open_server_requests:
+            self._open_server_requests[type(id), id] = entry
             return entry.raw
         self._renamed += 1
         fresh = f"{id}-{self._renamed}"
-        self._asked[str, fresh] = entry
+        self._open_server_requests[str, fresh] = entry
         return spliced(entry.raw, {ID: raw_json.written(fresh)})
 
 
-def request_id(params: "JSON | Absent") -> Key | None:
+def request_id(params: "JSON | Absent") -> TypedId | None:
     """The ``requestId`` in the params of a cancellation."""
     id = params.get("requestId") if isinstance(params, dict) else None
     return (type(id), id) if isinstance(id, int | str) else None

@@ -105,7 +105,7 @@ class RecordedSession:
     server_left: bool = False
 
     @property
-    def id_given(self) -> str:
+    def issued_session_id(self) -> str:
         """The session id that the server issued, masked or not; empty if it issued none.
 
         An id in an error response does not count, because no session began with it.
@@ -160,11 +160,11 @@ def load(path: str | os.PathLike[str]) -> LoadedTrace:
 
 def from_trace(trace: Trace) -> LoadedTrace:
     """As ``load``, from an open trace."""
-    reading = _SessionReader({x: name for name, xs in exchanges_of(trace.events()).items() for x in xs})
+    reader = _SessionReader({x: name for name, xs in exchanges_of(trace.events()).items() for x in xs})
     for event in trace.events():
-        reading.take(event)
-    notes = [*trace.notes, *reading.trouble()]
-    sessions = [s for s in reading.sessions.values() if s.messages or s.exchanges]
+        reader.take(event)
+    notes = [*trace.notes, *reader.trouble()]
+    sessions = [s for s in reader.sessions.values() if s.messages or s.exchanges]
     return LoadedTrace(trace.path, trace.header, sessions, trace.complete, notes)
 
 
@@ -229,7 +229,7 @@ class _SessionReader:
         places: list[int] = []
         turns = self._conversation.turns(frame)
         for (single, raw), turn in zip(singles(message, frame.raw), turns, strict=True):
-            answers = self._asked(session, turn.answers, single)
+            answers = self._index_of_request(session, turn.answers, single)
             index = len(session.messages)
             session.messages.append(
                 SessionMessage(
@@ -248,7 +248,7 @@ class _SessionReader:
             places.append(index)
         self._index_of[frame.seq] = places
 
-    def _asked(self, session: RecordedSession, frame: int | None, answer: Single) -> int | None:
+    def _index_of_request(self, session: RecordedSession, frame: int | None, answer: Single) -> int | None:
         """The place of the request in ``frame`` that has the id of this response."""
         if frame is None or not isinstance(answer, Response | ErrorResponse):
             return None

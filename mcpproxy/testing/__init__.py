@@ -92,7 +92,7 @@ class McpRecording:
             UsageError: a recording has to be made, but the mark gives no command.
         """
         trace = str(self._folder / "session.jsonl")
-        return [*_MCPPROXY, "--quiet", "--trace", trace, "--", *self._behind("command")]
+        return [*_MCPPROXY, "--quiet", "--trace", trace, "--", *self._server_command("command")]
 
     @property
     def url(self) -> str:
@@ -105,7 +105,7 @@ class McpRecording:
         if not self._url:
             upstream = self._server_url
             if self.does != "record":
-                replay = [*_MCPPROXY, *self._behind("url")]
+                replay = [*_MCPPROXY, *self._server_command("url")]
                 upstream = self._start(replay, r"replaying at (\S+)")
             elif not upstream:
                 raise self._cannot_record("url")
@@ -125,7 +125,9 @@ class McpRecording:
 
     def is_over(self) -> bool:
         """Whether the client has ended every session. Waits for a session that is ending."""
-        return not self._running and all(_has_left(trace) and _wait(trace, _END_S) for trace in self.sessions)
+        return not self._running and all(
+            _relay_has_exited(trace) and _is_finished_within(trace, _END_S) for trace in self.sessions
+        )
 
     def finish(self) -> None:
         """Stop what is running and keep what was recorded. A second call does nothing.
@@ -141,7 +143,7 @@ class McpRecording:
         sessions = self.sessions
         deadline = time.monotonic() + _END_S
         for trace in sessions:
-            if not _wait(trace, deadline - time.monotonic()):
+            if not _is_finished_within(trace, deadline - time.monotonic()):
                 next_step = "let the client end it before the test is over"
                 raise UsageError(str(self.path), "the server of this test still runs", next_step)
         if self.does != "replay":
@@ -167,11 +169,11 @@ class McpRecording:
                 f"mcp_recording: {count(len(misses), 'request')} not in {self.path}:",
                 *(f"  {visible(miss)}" for miss in misses),
                 "--mcp-record=new adds what is missing, --mcp-record=all records anew",
-                *self._shown(),
+                *self._show_commands(),
             ]
         )
 
-    def _behind(self, kind: Literal["command", "url"]) -> list[str]:
+    def _server_command(self, kind: Literal["command", "url"]) -> list[str]:
         """Return the command behind the recorder: the server or its replay."""
         if self.does == "record":
             if not self._server:
@@ -212,8 +214,8 @@ class McpRecording:
             with open(trace, "rb") as file:
                 files.replace(path, file)
 
-    def _shown(self) -> list[str]:
-        return [f"what passed: mcpproxy show {trace}" for trace in self.sessions]
+    def _show_commands(self) -> list[str]:
+        return [f"the messages: mcpproxy show {trace}" for trace in self.sessions]
 
 
 class McpFindings:
@@ -261,7 +263,7 @@ class McpFindings:
                 lines += [f"  {text.finding_line(finding)}{place}", f"    {visible(finding.source)}"]
                 rule = rule or finding.rule
             found += len(counted)
-            lines += [f"  what passed: mcpproxy show {report.path}"] if counted else []
+            lines += [f"  the messages: mcpproxy show {report.path}"] if counted else []
         if not found:
             return ""
         head = f"mcp_findings: {count(found, 'finding')} in what this test's client and server said"
@@ -280,7 +282,7 @@ def _on_stdio(trace: str) -> bool:
     return header is not None and header.transport == "stdio"
 
 
-def _has_left(trace: str) -> bool:
+def _relay_has_exited(trace: str) -> bool:
     """Whether the relay of a session has exited. Recorded data may not have reached the trace yet."""
     if not os.path.isdir(journal.folder(trace)):
         return True
@@ -288,7 +290,7 @@ def _has_left(trace: str) -> bool:
     return header is not None and sys.platform != "win32" and not is_relay_alive(header)
 
 
-def _wait(trace: str, seconds: float) -> bool:
+def _is_finished_within(trace: str, seconds: float) -> bool:
     """Whether the trace is finished within ``seconds``."""
     deadline = time.monotonic() + seconds
     while os.path.isdir(journal.folder(trace)):

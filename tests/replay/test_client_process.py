@@ -203,7 +203,7 @@ def processes_with(word: str) -> list[str]:
         (("--", "false"), "the server ended (exit code 1); no answer to initialize"),
         (("--timeout", "1", "--", "sleep", "600"), "the server says nothing; no answer to initialize"),
         (("--url", "http://127.0.0.1:1/mcp"), "the server cannot be reached"),
-        (("--url", "ftp://x"), "is no URL"),
+        (("--url", "ftp://x"), "is not a URL"),
         (("--url", "http://["), "http://["),
         (("--alike", "dates", "--", "true"), "is none of timestamps, uuids, paths"),
         (("--ignore", "x", "--", "true"), "is neither a JSON Pointer"),

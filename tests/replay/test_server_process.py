@@ -160,7 +160,7 @@ def test_recordings_over_http_are_replayed_one_at_a_time(
     tape.give(tape.request("POST", HELLO[0][1]), 200, HELLO[1][1], JSON)
     path = str(tape.write(tmp_path / "t.jsonl"))
     assert main(["replay", "server", path, path]) == 2
-    assert "recorded over HTTP, and so replayed alone" in capsys.readouterr().err
+    assert "was recorded over HTTP" in capsys.readouterr().err
 
 
 def test_what_was_passed_on_is_answered_to_a_client_that_has_closed_its_side(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from mcpproxy.framing.sse import SseBlock, SseFramer
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, Response, parse
 from mcpproxy.replay.client.driver import AnswerHead, ExchangeOver, LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
-from mcpproxy.replay.client.request_headers import SESSION_ID, HeaderWriter, negotiated
+from mcpproxy.replay.client.request_headers import SESSION_ID, HeaderWriter, negotiated_version
 from mcpproxy.replay.recording import RecordedSession
 from mcpproxy.session.frame import SseEvent
 
@@ -38,8 +38,8 @@ class HttpLink:
         self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_UNREAD)
         self._url: Final = url
         self._headers: Final = HeaderWriter(session)
-        self._more_headers: Final = headers
-        self._is_on_stdio: Final = not session.exchanges
+        self._extra_headers: Final = headers
+        self._was_recorded_on_stdio: Final = not session.exchanges
         self._is_http_sse: Final = any(
             entry.event is not None and entry.event.name == "endpoint" for entry in session.messages
         )
@@ -74,7 +74,7 @@ class HttpLink:
         task = self._start(self._exchange(method, send, settled))
         if not send.asks:
             await _wait_first(settled.wait(), task)
-        if self._is_on_stdio and b'"notifications/initialized"' in send.raw:
+        if self._was_recorded_on_stdio and b'"notifications/initialized"' in send.raw:
             opened = asyncio.Event()
             stream = self._start(self._exchange("GET", Send(b""), opened))
             await _wait_first(opened.wait(), stream)
@@ -107,13 +107,13 @@ class HttpLink:
         assert self._client is not None
         if method == "POST":
             await self._has_address.wait()
-        headers = [*self._headers.headers(send), *self._more_headers]
+        headers = [*self._headers.headers(send), *self._extra_headers]
         stream = _Stream(self, send.exchange, _requests_in(send.raw) if method == "POST" else 0)
         url = self._address if method == "POST" else self._url
         try:
             await stream.run(self._client, method, url, headers, send.raw, settled)
             for _ in range(_RESUMPTIONS):
-                if not stream.owed or not stream.last_id:
+                if not stream.unanswered or not stream.last_id:
                     break
                 await asyncio.sleep(stream.retry_s)
                 dropped = ("content-type", "content-length")
@@ -145,7 +145,7 @@ class HttpLink:
                 self._address = address
                 self._has_address.set()
             return
-        if version := negotiated(raw):
+        if version := negotiated_version(raw):
             self._headers.version = version
         await self.events.put(ServerFrame(raw, exchange, event))
 
@@ -160,12 +160,12 @@ class HttpLink:
 
 
 class _Stream:
-    """The response to one exchange: how many messages are ``owed``, and how to resume the stream."""
+    """The response to one exchange: how many messages are ``unanswered``, and how to resume the stream."""
 
-    def __init__(self, link: HttpLink, exchange: int, owed: int) -> None:
+    def __init__(self, link: HttpLink, exchange: int, unanswered: int) -> None:
         self._link: Final = link
         self._exchange: Final = exchange
-        self.owed = owed
+        self.unanswered = unanswered
         self.last_id = ""
         self.retry_s = _RETRY_S
 
@@ -209,7 +209,7 @@ class _Stream:
     async def _receive_body(self, raw: bytes, event: SseEvent | None = None) -> None:
         message = parse(raw)
         singles = message.items if isinstance(message, Batch) else (message,)
-        self.owed -= sum(isinstance(single, Response | ErrorResponse) for single in singles)
+        self.unanswered -= sum(isinstance(single, Response | ErrorResponse) for single in singles)
         await self._link.receive_body(self._exchange, raw, event)
 
 

@@ -7,7 +7,7 @@ from mcpproxy.protocol.jsonrpc import RequestId, Single
 from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage
 from mcpproxy.session.frame import Headers, RequestHead, Sender, SseEvent
 
-Key: TypeAlias = tuple[type, RequestId]
+TypedId: TypeAlias = tuple[type, RequestId]
 """An id with its JSON type: 1 and "1" are two."""
 
 
@@ -25,11 +25,11 @@ class LiveTranscript:
 
     def __init__(self, recorded: RecordedSession) -> None:
         self.session: Final = RecordedSession(recorded.name)
-        self.open: Final[dict[Key, OpenRequest]] = {}
+        self.open: Final[dict[TypedId, OpenRequest]] = {}
         self._last_exchange = max(recorded.exchanges, default=0)
         self._ids = 0
 
-    def keep(
+    def add(
         self,
         sender: Sender,
         message: Single,
@@ -70,7 +70,7 @@ class LiveTranscript:
         if exchange := self.session.exchanges.get(number):
             exchange.status, exchange.headers = status, headers
 
-    def another_exchange(self, like: Exchange | None) -> int:
+    def new_exchange(self, like: Exchange | None) -> int:
         """Add an exchange that was not recorded; its number, 0 on stdio."""
         if like is None:
             return 0
@@ -83,7 +83,7 @@ class LiveTranscript:
         self._ids += 1
         return f"replayed-{self._ids}"
 
-    def closed(self, exchange: int) -> list[OpenRequest]:
+    def take_unanswered(self, exchange: int) -> list[OpenRequest]:
         """Take the open requests of an exchange that has ended: they will not be answered."""
         gone = [key for key, asked in self.open.items() if asked.live.exchange == exchange]
         return [self.open.pop(key) for key in gone]

@@ -29,7 +29,7 @@ from mcpproxy.replay.client.script import ScriptStep, awaited, is_masked_anywher
 from mcpproxy.replay.client.server_names import ServerNames, WithheldError
 from mcpproxy.replay.dependencies import dependencies
 from mcpproxy.replay.diff.listing_diff import LISTS
-from mcpproxy.replay.diff.session_diff import Pairing, named
+from mcpproxy.replay.diff.session_diff import Pairing, described
 from mcpproxy.replay.diff.values import equal
 from mcpproxy.replay.message_paths import CURSOR, ID, REQUEST_ID
 from mcpproxy.replay.recording import RecordedSession, SessionMessage, singles
@@ -148,8 +148,8 @@ class Player:
         message = parse(raw)
         sends: list[Send] = []
         for single, text in singles(message, raw):
-            asked = self._asked(single)
-            live = self._transcript.keep(SERVER, single, text, now_ns, exchange, event, asked)
+            asked = self._take_open_request(single)
+            live = self._transcript.add(SERVER, single, text, now_ns, exchange, event, asked)
             self._receive(live, asked, sends, now_ns)
         if self._unexpected > _MAX_UNEXPECTED:
             self.stop(f"the server said more than {_MAX_UNEXPECTED} things that were not recorded")
@@ -167,7 +167,7 @@ class Player:
                 )
                 return []
             self._is_hung = True
-            self.notes.extend(f"no answer in time to {self._question(entry)}" for entry in answers)
+            self.notes.extend(f"no answer in time to {self._described_request(entry)}" for entry in answers)
             for key in [key for key, asked in self._transcript.open.items() if asked.is_page]:
                 del self._transcript.open[key]
         else:
@@ -183,7 +183,7 @@ class Player:
 
     def ended(self, exchange: int, now_ns: int = 0) -> list[Send]:
         """An HTTP exchange has ended: its unanswered requests will not be answered."""
-        for asked in self._transcript.closed(exchange):
+        for asked in self._transcript.take_unanswered(exchange):
             if not asked.is_page:
                 self._drop_awaited(asked.recorded)
             self.progress += 1
@@ -194,7 +194,7 @@ class Player:
         if self.is_done:
             return
         owed = [entry for entry in self._unseen.values() if entry.answers in self._requests]
-        self.notes.append(f"{why}; no answer to {self._question(owed[0])}" if owed else why)
+        self.notes.append(f"{why}; no answer to {self._described_request(owed[0])}" if owed else why)
         for step in self._steps:
             for entry in step.messages:
                 self._unsent[entry.index] = f"not asked: {why}"
@@ -204,7 +204,7 @@ class Player:
 
     # Receiving
 
-    def _asked(self, message: Single) -> OpenRequest | None:
+    def _take_open_request(self, message: Single) -> OpenRequest | None:
         """The open request that a message answers; it is no longer open."""
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
@@ -249,8 +249,8 @@ class Player:
         raw = put(put(entry.raw, ID, raw_json.written(id)), CURSOR, raw_json.written(cursor))
         [(page, raw)] = singles(parse(raw), raw)
         step = self._step_of.get(entry.index)
-        number = self._transcript.another_exchange(step.exchange if step else None)
-        live = self._transcript.keep(CLIENT, page, raw, now_ns, number)
+        number = self._transcript.new_exchange(step.exchange if step else None)
+        live = self._transcript.add(CLIENT, page, raw, now_ns, number)
         self._transcript.open[str, id] = OpenRequest(entry, live, is_page=True)
         sends.append(Send(live.raw, step, number, asks=True))
 
@@ -331,7 +331,7 @@ class Player:
             return None
         parsed = parse(raw)
         message = entry.message if isinstance(parsed, Batch) else parsed
-        live = self._transcript.keep(CLIENT, message, raw, now_ns, number)
+        live = self._transcript.add(CLIENT, message, raw, now_ns, number)
         if isinstance(message, Request):
             self._requests[entry.index] = live.index
             self._step_of[entry.index] = step
@@ -368,14 +368,14 @@ class Player:
     def _leave_out(self, entry: SessionMessage, why: str) -> None:
         self._unsent[entry.index] = f"not asked: {why}"
         if entry.method not in LISTS:
-            self.notes.append(f"frame {entry.seq}, {named(entry)}, is not sent: {why}")
+            self.notes.append(f"frame {entry.seq}, {described(entry)}, is not sent: {why}")
 
     def _send_now(self, raw: bytes, sends: list[Send], now_ns: int) -> None:
         like = next(iter(self._step_of.values()), None)
-        number = self._transcript.another_exchange(like.exchange if like else None)
+        number = self._transcript.new_exchange(like.exchange if like else None)
         parsed = parse(raw)
         if not isinstance(parsed, Batch):
-            self._transcript.keep(CLIENT, parsed, raw, now_ns, number)
+            self._transcript.add(CLIENT, parsed, raw, now_ns, number)
         sends.append(Send(raw, like, number))
 
     def _drop_awaited(self, request: SessionMessage) -> None:
@@ -383,9 +383,9 @@ class Player:
         for place in [place for place in self._unseen if self._owner.get(place) == request.index]:
             del self._unseen[place]
 
-    def _question(self, answer: SessionMessage) -> str:
+    def _described_request(self, answer: SessionMessage) -> str:
         asked = self._session.messages[answer.answers or 0]
-        return f"{named(asked)} (frame {asked.seq})"
+        return f"{described(asked)} (frame {asked.seq})"
 
 
 def _value(entry: SessionMessage) -> JSON:

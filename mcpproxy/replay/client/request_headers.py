@@ -34,17 +34,17 @@ class HeaderWriter:
     def __init__(self, session: RecordedSession) -> None:
         self.session_id = ""
         self.version = ""
-        self._recorded_id: Final = session.id_given
+        self._recorded_id: Final = session.issued_session_id
         self._recorded_version: Final = next(
-            (version for entry in session.messages if (version := negotiated(entry.raw))), ""
+            (version for entry in session.messages if (version := negotiated_version(entry.raw))), ""
         )
 
     def headers(self, send: Send) -> list[tuple[str, str]]:
         """The headers of one request."""
         exchange = send.step.exchange if send.step else None
-        return self._made(send.raw) if exchange is None else self._recorded(exchange, send)
+        return self._required_headers(send.raw) if exchange is None else self._adapted_headers(exchange, send)
 
-    def _recorded(self, exchange: Exchange, send: Send) -> list[tuple[str, str]]:
+    def _adapted_headers(self, exchange: Exchange, send: Send) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
         for name, value in exchange.request.headers:
             match name.lower():
@@ -67,7 +67,7 @@ class HeaderWriter:
             return self.session_id
         return recorded
 
-    def _made(self, raw: bytes) -> list[tuple[str, str]]:
+    def _required_headers(self, raw: bytes) -> list[tuple[str, str]]:
         found = [("Accept", "application/json, text/event-stream")]
         if raw:
             found.append(("Content-Type", "application/json"))
@@ -75,10 +75,10 @@ class HeaderWriter:
             found.append(("Mcp-Session-Id", self.session_id))
         message = parse(raw)
         params = message.params if isinstance(message, Request | Notification) else None
-        version = _at(params, "_meta", VERSION_KEY)
+        version = _member_at(params, "_meta", VERSION_KEY)
         if isinstance(message, Request | Notification) and isinstance(version, str):
             found += [("MCP-Protocol-Version", version), ("Mcp-Method", message.method)]
-            name = next((name for key in _NAMES if isinstance(name := _at(params, key), str)), None)
+            name = next((name for key in _NAMES if isinstance(name := _member_at(params, key), str)), None)
             if name is not None:
                 found.append(("Mcp-Name", encoded_name(name)))
         elif self.version:
@@ -86,13 +86,15 @@ class HeaderWriter:
         return found
 
 
-def negotiated(raw: bytes) -> str:
+def negotiated_version(raw: bytes) -> str:
     """The protocol version in a response to ``initialize``; empty if ``raw`` is no such response."""
     if b"protocolVersion" not in raw:
         return ""
     message = parse(raw)
     for single in message.items if isinstance(message, Batch) else (message,):
-        if isinstance(single, Response) and isinstance(version := _at(single.result, "protocolVersion"), str):
+        if isinstance(single, Response) and isinstance(
+            version := _member_at(single.result, "protocolVersion"), str
+        ):
             return version
     return ""
 
@@ -102,8 +104,8 @@ def _renamed(header: str, recorded: bytes, live: bytes) -> str:
     was, now = parse(recorded), parse(live)
     if isinstance(was, Request) and isinstance(now, Request):
         for key in _NAMES:
-            name = _at(now.params, key)
-            if _at(was.params, key) == decoded(header) and isinstance(name, str):
+            name = _member_at(now.params, key)
+            if _member_at(was.params, key) == decoded(header) and isinstance(name, str):
                 return header if name == decoded(header) else encoded_name(name)
     return header
 
@@ -114,7 +116,7 @@ def encoded_name(name: str) -> str:
     return name if is_plain else f"=?base64?{b64encode(name.encode()).decode()}?="
 
 
-def _at(value: "JSON | Absent", *path: str) -> JSON:
+def _member_at(value: "JSON | Absent", *path: str) -> JSON:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return None if isinstance(value, Absent) else value

@@ -76,12 +76,12 @@ class Comparison:
         return any(item.verdict != "same" for item in self.items)
 
 
-def change_from(difference: Difference, kind: Kind = "value", of: str = "", at: str = "") -> Change:
-    """A difference between two values as a change; ``of`` names what the values are, ``at`` where in it."""
-    pointer = at or difference.pointer
+def change_from(difference: Difference, kind: Kind = "value", subject: str = "", within: str = "") -> Change:
+    """Return a difference as a change in ``subject``; ``within`` is its place there, if not the pointer."""
+    pointer = within or difference.pointer
     expected, found = _near_the_difference(difference.expected, difference.found)
     moved = Difference(pointer, difference.change, expected, found)
-    text = f"{of}: {moved}" if of else str(moved)
+    text = f"{subject}: {moved}" if subject else str(moved)
     return Change(kind, text, difference.pointer, difference.expected, difference.found)
 
 

@@ -74,10 +74,10 @@ def compare_sessions(
     found: RecordedSession,
     pairing: Pairing,
     rules: DiffRules,
-    leaves_out: Sequence[str] = (),
+    ignored_methods: Sequence[str] = (),
 ) -> list[ComparedItem]:
-    """Every item of two sessions, without the methods in ``leaves_out``."""
-    return _SessionComparison(expected, found, pairing, rules).items(frozenset(leaves_out))
+    """Every item of two sessions, without the methods in ``ignored_methods``."""
+    return _SessionComparison(expected, found, pairing, rules).items(frozenset(ignored_methods))
 
 
 class _SessionComparison:
@@ -91,13 +91,13 @@ class _SessionComparison:
         self._cancelled: Final = _cancelled(expected)
         self._answered_by_status: Final[set[tuple[int, int]]] = set()
 
-    def items(self, leaves_out: frozenset[str]) -> list[ComparedItem]:
-        there, new = self._client_requests(leaves_out)
+    def items(self, ignored_methods: frozenset[str]) -> list[ComparedItem]:
+        there, new = self._client_requests(ignored_methods)
         for more in (
-            self._unsolicited(_server_requests, leaves_out),
-            self._unsolicited(_server_notifications, leaves_out),
+            self._unsolicited(_server_requests, ignored_methods),
+            self._unsolicited(_server_notifications, ignored_methods),
             self._unmatched_lines(),
-            self._exchanges(leaves_out),
+            self._exchanges(ignored_methods),
         ):
             for place, item in more:
                 there.append((place, item)) if item.frame is not None else new.append((place, item))
@@ -106,7 +106,7 @@ class _SessionComparison:
         return [item for _, item in (*there, *new)]
 
     def _client_requests(
-        self, leaves_out: frozenset[str]
+        self, ignored_methods: frozenset[str]
     ) -> tuple[list[tuple[int, ComparedItem]], list[tuple[int, ComparedItem]]]:
         there: list[tuple[int, ComparedItem]] = []
         were, are = listing_diff.listings(self._expected), listing_diff.listings(self._found)
@@ -115,7 +115,7 @@ class _SessionComparison:
         pages, found_pages = listing_diff.pages(were), listing_diff.pages(are)
         taken = set(self._pairing.requests.values())
         for entry in self._expected.messages:
-            if not _is_client_request(entry) or entry.method in leaves_out:
+            if not _is_client_request(entry) or entry.method in ignored_methods:
                 continue
             twin_place = self._pairing.requests.get(entry.index)
             twin = None if twin_place is None else self._found.messages[twin_place]
@@ -128,11 +128,14 @@ class _SessionComparison:
             else:
                 there.append((entry.index, self._answered(entry, twin)))
         new = [
-            (entry.index, ComparedItem(named(entry), "new", None, entry.seq, remark="was not asked before"))
+            (
+                entry.index,
+                ComparedItem(described(entry), "new", None, entry.seq, remark="was not asked before"),
+            )
             for entry in self._found.messages
             if _is_client_request(entry)
             and entry.index not in taken
-            and entry.method not in leaves_out
+            and entry.method not in ignored_methods
             and (entry.index not in found_pages or entry.index in are_first)
         ]
         return there, new
@@ -140,11 +143,11 @@ class _SessionComparison:
     def _listed(self, expected: PagedListing, found: PagedListing) -> ComparedItem:
         changes = tuple(listing_diff.changes(expected, found, self._rules))
         return ComparedItem(
-            named(expected.first), verdict_on(changes), expected.first.seq, found.first.seq, changes
+            described(expected.first), verdict_on(changes), expected.first.seq, found.first.seq, changes
         )
 
     def _answered(self, entry: SessionMessage, twin: SessionMessage | None) -> ComparedItem:
-        what = named(entry)
+        what = described(entry)
         was = self._answer(self._expected, entry)
         if twin is None:
             reason = self._pairing.unsent.get(entry.index, "is not asked any more")
@@ -182,12 +185,12 @@ class _SessionComparison:
             yield Change("status", text, "", was.status, now.status)
 
     def _unsolicited(
-        self, choose: Callable[[RecordedSession], Iterator[SessionMessage]], leaves_out: frozenset[str]
+        self, choose: Callable[[RecordedSession], Iterator[SessionMessage]], ignored_methods: frozenset[str]
     ) -> Iterator[tuple[int, ComparedItem]]:
         """The servers' own requests and notifications, method by method."""
         were, are = _by_method(choose(self._expected)), _by_method(choose(self._found))
         for method in {**were, **are}:
-            if method in leaves_out:
+            if method in ignored_methods:
                 continue
             for entry, twin in _aligned(were.get(method, []), are.get(method, []), self._says_the_same):
                 what = f"the server's {shown(method)[1:-1]}"
@@ -196,7 +199,7 @@ class _SessionComparison:
                 elif entry is not None and twin is None:
                     yield entry.index, ComparedItem(what, "missing", entry.seq, remark="did not come")
                 elif entry is not None and twin is not None:
-                    found = differences(_essence(entry), _essence(twin), self._rules)
+                    found = differences(_compared_params(entry), _compared_params(twin), self._rules)
                     changes = tuple(change_from(each) for each in found)
                     yield entry.index, ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, changes)
 
@@ -215,7 +218,7 @@ class _SessionComparison:
                     yield twin.index, ComparedItem(what, "new", None, twin.seq, remark=shown(_text(twin)))
 
     def _says_the_same(self, entry: SessionMessage, twin: SessionMessage) -> bool:
-        return next(differences(_essence(entry), _essence(twin), self._rules), None) is None
+        return next(differences(_compared_params(entry), _compared_params(twin), self._rules), None) is None
 
     def _reads_the_same(self, entry: SessionMessage, twin: SessionMessage) -> bool:
         return self._rules.equal_texts(_text(entry), _text(twin))
@@ -234,7 +237,7 @@ class _SessionComparison:
             and (id(session), entry.index) not in self._answered_by_status
         ]
 
-    def _exchanges(self, leaves_out: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
+    def _exchanges(self, ignored_methods: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
         """HTTP exchanges without a request, where their status differs."""
         if not any(exchange.status for exchange in self._found.exchanges.values()):
             return  # the live session was on stdio
@@ -254,7 +257,7 @@ class _SessionComparison:
             ):
                 continue
             methods = [self._method_of(entry) for entry in entries]
-            if methods and leaves_out.issuperset(methods):
+            if methods and ignored_methods.issuperset(methods):
                 continue
             what = f"HTTP {was.request.method}"
             if methods and methods[0]:
@@ -271,7 +274,7 @@ class _SessionComparison:
         return entry.method or ""
 
 
-def named(entry: SessionMessage) -> str:
+def described(entry: SessionMessage) -> str:
     """A short description of a request: ``tools/call "echo"``."""
     message = entry.message
     if not isinstance(message, Request | Notification):
@@ -309,7 +312,7 @@ def _is_anonymous_error(entry: SessionMessage) -> bool:
     )
 
 
-def _essence(entry: SessionMessage) -> JSON:
+def _compared_params(entry: SessionMessage) -> JSON:
     message = entry.message
     params = message.params if isinstance(message, Request | Notification) else None
     return {"params": normalised(or_none(params))}
@@ -373,8 +376,8 @@ def _fingerprint(entry: SessionMessage) -> bytes:
     """A key that is equal only for equivalent messages; equivalent messages may have different keys."""
     if entry.method is None:
         return entry.raw
-    essence = _essence(entry)
-    params = essence["params"] if isinstance(essence, dict) else None
+    compared_params = _compared_params(entry)
+    params = compared_params["params"] if isinstance(compared_params, dict) else None
     if isinstance(params, dict):
         params = {name: value for name, value in params.items() if name not in ("_meta", "progressToken")}
     try:

@@ -26,7 +26,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.replay.dependencies import Dependency, dependencies
 from mcpproxy.replay.diff.values import Difference, equal
-from mcpproxy.replay.id_map import IdMap, Key, request_id
+from mcpproxy.replay.id_map import IdMap, TypedId, request_id
 from mcpproxy.replay.message_paths import ID, OWN_TOKEN
 from mcpproxy.replay.recording import RecordedSession, SessionMessage, singles
 from mcpproxy.replay.server.live_messages import (
@@ -35,9 +35,9 @@ from mcpproxy.replay.server.live_messages import (
     LiveMessage,
     OutgoingMessage,
     ReplayOptions,
+    described,
     error,
     miss_data,
-    named,
     result,
 )
 from mcpproxy.replay.server.matching import Matcher
@@ -46,7 +46,7 @@ from mcpproxy.session.frame import CLIENT, SERVER
 
 _METHOD_NOT_FOUND: Final = -32601
 _PARSE_ERROR: Final = -32700
-_DIFFERENCES_TOLD: Final = 3
+_DIFFERENCES_SHOWN: Final = 3
 
 
 class ReplayEngine:
@@ -61,14 +61,14 @@ class ReplayEngine:
     ) -> None:
         self._options: Final = options or ReplayOptions()
         self._session: Final = session
-        mine = [entry for entry in session.messages if entry.sender == CLIENT]
-        self._last: Final = mine[-1].index if mine else None
+        client_messages = [entry for entry in session.messages if entry.sender == CLIENT]
+        self._last: Final = client_messages[-1].index if client_messages else None
         self._is_stateful: Final = self._options.stateful or any(
-            entry.method == "initialize" for entry in mine
+            entry.method == "initialize" for entry in client_messages
         )
-        self._matcher: Final = Matcher(mine, self._options.level, self._options.ignore)
-        self._untaken: Final = [
-            entry for entry in mine if isinstance(entry.message, Notification | Malformed)
+        self._matcher: Final = Matcher(client_messages, self._options.level, self._options.ignore)
+        self._unmatched: Final = [
+            entry for entry in client_messages if isinstance(entry.message, Notification | Malformed)
         ]
         self._answer_to: Final[dict[int, SessionMessage]] = {}
         for entry in session.messages:
@@ -81,7 +81,7 @@ class ReplayEngine:
         self._owner: Final = {place: dependency.owner for place, dependency in found.items()}
         self._batch_size: Final = Counter(entry.batch for entry in session.messages if entry.sender == SERVER)
         self._live: Final[dict[int, LiveMessage]] = {}
-        self._by_id: Final[dict[Key, LiveMessage]] = {}
+        self._by_id: Final[dict[TypedId, LiveMessage]] = {}
         self._id_map: Final = IdMap(session, self._answer_to, session_id)
         self.answered = 0
         self.misses = 0
@@ -131,14 +131,14 @@ class ReplayEngine:
             case Notification(method="notifications/cancelled", params=params):
                 self._cancelled(live, params, outcome)
             case Notification(method=method):
-                known = [entry for entry in self._untaken if entry.method == method]
+                known = [entry for entry in self._unmatched if entry.method == method]
                 self._take_one(known, live, outcome)
             case Response(id=id) | ErrorResponse(id=id):
                 asked = self._id_map.answered_request(id)
                 if asked is not None and (entry := self._answer_to.get(asked.index)):
                     self._mark_seen(entry, live, outcome)
             case Malformed():
-                known = [entry for entry in self._untaken if entry.raw == live.raw and entry.method is None]
+                known = [entry for entry in self._unmatched if entry.raw == live.raw and entry.method is None]
                 if not self._take_one(known, live, outcome) and live.raw.strip():
                     self._miss(live, "it is no JSON-RPC message", None, outcome, code=_PARSE_ERROR)
 
@@ -184,10 +184,10 @@ class ReplayEngine:
             self._miss(live, reason, entry, outcome)
         elif nearest := self._matcher.nearest(request):
             frame = f"frame {nearest.recorded.seq}"
-            told = [str(one) for one in nearest.differences[:_DIFFERENCES_TOLD]]
-            if more := len(nearest.differences) - len(told):
-                told.append(f"{more} more differences")
-            reason = f"nothing like it is left; nearest is {frame}, where {', '.join(told)}"
+            listed = [str(one) for one in nearest.differences[:_DIFFERENCES_SHOWN]]
+            if more := len(nearest.differences) - len(listed):
+                listed.append(f"{more} more differences")
+            reason = f"nothing like it is left; nearest is {frame}, where {', '.join(listed)}"
             if nearest.recorded.method != request.method:
                 reason = f"its method was never recorded; next would be {frame} ({nearest.recorded.method})"
             self._miss(live, reason, nearest.recorded, outcome, nearest.differences)
@@ -203,7 +203,7 @@ class ReplayEngine:
         differences: Sequence[Difference] = (),
         code: int = MISS_CODE,
     ) -> None:
-        what = named(live)
+        what = described(live)
         if self._options.passes and isinstance(live.message, Request):
             outcome.passed.append(live)
             outcome.notes.append(f"passed on: {what}: {reason}")
@@ -221,7 +221,7 @@ class ReplayEngine:
             id = target.recorded.message.id
             known = [
                 entry
-                for entry in self._untaken
+                for entry in self._unmatched
                 if isinstance(entry.message, Notification)
                 and entry.method == "notifications/cancelled"
                 and entry.index > target.recorded.index
@@ -237,7 +237,7 @@ class ReplayEngine:
         if not known:
             return False
         entry = next((entry for entry in known if _is_alike(entry, live)), known[0])
-        self._untaken.remove(entry)
+        self._unmatched.remove(entry)
         self._mark_seen(entry, live, outcome)
         return True
 

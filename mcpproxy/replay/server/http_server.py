@@ -78,7 +78,7 @@ class HttpReplayServer:
         self._all_sessions: Final[list[LiveHttpSession]] = []
         self._by_id: Final[dict[str, LiveHttpSession]] = {}
         self._session_without_id: LiveHttpSession | None = None
-        self._begun = 0
+        self._sessions_begun = 0
         self._used: Final[set[int]] = set()
         exchanges = [one for session in self._sessions() for one in session.exchanges.values()]
         self._is_http_sse: Final = uses_http_sse(replay_source)
@@ -144,11 +144,11 @@ class HttpReplayServer:
 
     async def _post(self, request: Request) -> Response:
         body = await request.body()
-        came_at = asyncio.get_running_loop().time()
+        received_at = asyncio.get_running_loop().time()
         session = self._session_of(request, body)
         if session is None:
             return _refused(404, "Session not found")
-        post, messages = session.post(body, came_at)
+        post, messages = session.post(body, received_at)
         headers = headers_of(post.exchange)
         if session.id and not self._is_http_sse and any(_is_initialize(live.message) for live in messages):
             headers[SESSION_ID] = session.id
@@ -209,9 +209,9 @@ class HttpReplayServer:
 
     def _new_session(self) -> LiveHttpSession:
         recorded = self._source.sessions or (self._source.unnamed,)
-        session = recorded[self._begun % len(recorded)]
-        self._begun += 1
-        given = session.id_given
+        session = recorded[self._sessions_begun % len(recorded)]
+        self._sessions_begun += 1
+        given = session.issued_session_id
         id = given if given and not is_masked(given) and given not in self._by_id else str(uuid4())
         self._by_id[id] = self._begin(id, session)
         return self._by_id[id]

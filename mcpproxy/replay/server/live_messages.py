@@ -86,7 +86,7 @@ class EngineResult:
     passed: list[LiveMessage] = field(default_factory=list[LiveMessage])
 
 
-def named(live: LiveMessage) -> str:
+def described(live: LiveMessage) -> str:
     """A short description of a live message: ``tools/call "echo" (id 7)``."""
     request = live.message
     if not isinstance(request, Request):
@@ -99,7 +99,7 @@ def named(live: LiveMessage) -> str:
 
 def result(live: LiveMessage, value: JSON) -> OutgoingMessage:
     """A result that is not in the recording."""
-    return _own(live, {"result": value})
+    return _generated(live, {"result": value})
 
 
 def error(live: LiveMessage, code: int, message: str, data: "JSON | Absent" = ABSENT) -> OutgoingMessage:
@@ -107,7 +107,7 @@ def error(live: LiveMessage, code: int, message: str, data: "JSON | Absent" = AB
     members: JSONObject = {"code": code, "message": message}
     if not isinstance(data, Absent):
         members["data"] = data
-    return _own(live, {"error": members})
+    return _generated(live, {"error": members})
 
 
 def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence[Difference]) -> JSON:
@@ -127,7 +127,7 @@ def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence
     return data
 
 
-def _own(live: LiveMessage, members: JSONObject) -> OutgoingMessage:
+def _generated(live: LiveMessage, members: JSONObject) -> OutgoingMessage:
     text = dumps(members, compact=True).encode()
     raw = b'{"jsonrpc":"2.0","id":' + (live.id or b"null") + b"," + text[1:]
     return OutgoingMessage(raw, live=live, answers=True)

@@ -28,30 +28,32 @@ class Passthrough:
     """The messages to and from the server behind the recording."""
 
     def __init__(self) -> None:
-        self._opening: LiveMessage | None = None
+        self._initialize: LiveMessage | None = None
         self._later: list[bytes] = []
         self._is_begun = False
         self._is_ready = False
-        self._lives: Final[dict[tuple[type, RequestId], LiveMessage]] = {}
-        self._asked: Final[dict[str, bytes]] = {}
+        self._passed_requests: Final[dict[tuple[type, RequestId], LiveMessage]] = {}
+        self._server_request_ids: Final[dict[str, bytes]] = {}
 
     @property
-    def owes(self) -> bool:
+    def has_unanswered(self) -> bool:
         """Whether the server has unanswered requests."""
-        return bool(self._lives)
+        return bool(self._passed_requests)
 
     def on_client_message(self, live: LiveMessage) -> list[bytes]:
         """Take any client message; the lines to write to the server for it."""
         match live.message:
             case Request(method="initialize"):
-                self._opening = live
+                self._initialize = live
             case Notification():
                 if self._is_begun:
                     return self._lines([live.raw])
                 if live.message.method == "notifications/initialized":
                     self._later.append(live.raw)
-            case Response(id=id) | ErrorResponse(id=id) if isinstance(id, str) and id in self._asked:
-                return [spliced(live.raw, {ID: self._asked.pop(id)})]
+            case Response(id=id) | ErrorResponse(id=id) if (
+                isinstance(id, str) and id in self._server_request_ids
+            ):
+                return [spliced(live.raw, {ID: self._server_request_ids.pop(id)})]
             case _:
                 pass
         return []
@@ -60,32 +62,32 @@ class Passthrough:
         """Pass on a request that the recording does not answer; the lines to write to the server."""
         assert isinstance(live.message, Request)
         if live.message.id is not None:
-            self._lives[type(live.message.id), live.message.id] = live
+            self._passed_requests[type(live.message.id), live.message.id] = live
         if self._is_begun:
             return self._lines([live.raw])
         self._is_begun = True
-        if self._opening is None or self._opening is live:
-            self._opening = None
+        if self._initialize is None or self._initialize is live:
+            self._initialize = None
             self._is_ready = True
             return [live.raw]
         self._later.append(live.raw)
-        return [self._opening.raw]
+        return [self._initialize.raw]
 
     def on_server_line(self, raw: bytes) -> tuple[list[OutgoingMessage], list[bytes]]:
         """Take a line of the server: the messages for the client, and the lines to write to the server."""
         message = parse(raw)
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
-                opening = self._opening
+                opening = self._initialize
                 if opening and isinstance(opening.message, Request) and opening.message.id == id:
-                    self._opening, self._is_ready = None, True
+                    self._initialize, self._is_ready = None, True
                     later, self._later = self._later, []
                     return [], later
-                live = self._lives.pop((type(id), id), None)
+                live = self._passed_requests.pop((type(id), id), None)
                 return ([OutgoingMessage(raw, live=live, answers=True)] if live else []), []
             case Request():
-                own = f"passed-{len(self._asked)}"
-                self._asked[own] = raw_json.taken(raw, ID) or b"null"
+                own = f"passed-{len(self._server_request_ids)}"
+                self._server_request_ids[own] = raw_json.taken(raw, ID) or b"null"
                 return [OutgoingMessage(spliced(raw, {ID: raw_json.written(own)}))], []
             case Notification():
                 return [OutgoingMessage(raw)], []
@@ -94,9 +96,9 @@ class Passthrough:
 
     def on_exit(self) -> list[OutgoingMessage]:
         """The server has ended: an error for each request that it has not answered."""
-        owed = list(self._lives.values())
-        self._lives.clear()
-        return [error(live, MISS_CODE, "the server behind the recording has ended") for live in owed]
+        unanswered = list(self._passed_requests.values())
+        self._passed_requests.clear()
+        return [error(live, MISS_CODE, "the server behind the recording has ended") for live in unanswered]
 
     def _lines(self, lines: list[bytes]) -> list[bytes]:
         if self._is_ready:

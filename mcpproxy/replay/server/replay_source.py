@@ -58,14 +58,14 @@ def replay_source(recording: LoadedTrace) -> ReplaySource:
     sessions: list[RecordedSession] = []
     for session in recording.sessions:
         left_out: set[int] = set()
-        speaking = {
+        with_messages = {
             entry.exchange
             for entry in session.messages
             if entry.sender == CLIENT and not isinstance(entry.message, Malformed)
         }
         for number, exchange in session.exchanges.items():
-            if not exchange.request.endpoint and number not in speaking:
-                body = b"".join(entry.raw for entry in _of_server(session, number))
+            if not exchange.request.endpoint and number not in with_messages:
+                body = b"".join(entry.raw for entry in _server_messages(session, number))
                 non_mcp.append(NonMcpAnswer(exchange, body))
                 left_out.add(number)
             elif exchange.status == _UNAUTHORIZED:
@@ -100,13 +100,13 @@ def one_after_another(sources: Sequence[ReplaySource]) -> ReplaySource:
     """
     one = RecordedSession()
     for session in (replay_source.unnamed for replay_source in sources):
-        behind, last_ns = len(one.messages), max((entry.at_ns for entry in one.messages), default=0)
+        offset, last_ns = len(one.messages), max((entry.at_ns for entry in one.messages), default=0)
         one.messages += [
             replace(
                 entry,
-                index=behind + entry.index,
+                index=offset + entry.index,
                 at_ns=last_ns + entry.at_ns,
-                answers=None if entry.answers is None else behind + entry.answers,
+                answers=None if entry.answers is None else offset + entry.answers,
             )
             for entry in session.messages
         ]
@@ -161,16 +161,16 @@ def _unanswered(session: RecordedSession) -> int:
 
 
 def _without(session: RecordedSession, exchanges: Iterable[int]) -> RecordedSession:
-    gone = set(exchanges)
-    kept = [entry for entry in session.messages if entry.exchange not in gone]
+    left_out = set(exchanges)
+    kept = [entry for entry in session.messages if entry.exchange not in left_out]
     place = {entry.index: index for index, entry in enumerate(kept)}
     messages = [
         replace(entry, index=index, answers=None if entry.answers is None else place.get(entry.answers))
         for index, entry in enumerate(kept)
     ]
-    left = {number: exchange for number, exchange in session.exchanges.items() if number not in gone}
-    return RecordedSession(session.name, messages, left, session.server_left)
+    remaining = {number: exchange for number, exchange in session.exchanges.items() if number not in left_out}
+    return RecordedSession(session.name, messages, remaining, session.server_left)
 
 
-def _of_server(session: RecordedSession, exchange: int) -> list[SessionMessage]:
+def _server_messages(session: RecordedSession, exchange: int) -> list[SessionMessage]:
     return [entry for entry in session.messages if entry.exchange == exchange and entry.sender == SERVER]

@@ -16,17 +16,17 @@ class Schedule:
         self._dependencies: Final = dependencies
         self._unmet: Final[dict[int, int]] = {}
         self._waits_for: Final[dict[int, list[int]]] = defaultdict(list)
-        self._afters: Final[list[tuple[int, int]]] = []
-        self._afters_met = 0
-        self._frontier = -1
+        self._after_conditions: Final[list[tuple[int, int]]] = []
+        self._after_conditions_met = 0
+        self._latest_seen = -1
         for place, dependency in dependencies.items():
             needs = set(dependency.needs)
             self._unmet[place] = len(needs) + (dependency.after is not None)
             for need in needs:
                 self._waits_for[need].append(place)
             if dependency.after is not None:
-                self._afters.append((dependency.after, place))
-        self._afters.sort()
+                self._after_conditions.append((dependency.after, place))
+        self._after_conditions.sort()
 
     def begin(self) -> list[SessionMessage]:
         """The messages without a dependency."""
@@ -34,10 +34,10 @@ class Schedule:
 
     def mark_seen(self, entry: SessionMessage) -> list[SessionMessage]:
         """The client has sent this recorded message: the server messages now due, in recorded order."""
-        due = list(self._met(iter(self._waits_for.pop(entry.index, ()))))
-        if entry.index > self._frontier and entry.method != "ping":
-            self._frontier = entry.index
-            due += self._met(self._behind_frontier())
+        due = list(self._freed(iter(self._waits_for.pop(entry.index, ()))))
+        if entry.index > self._latest_seen and entry.method != "ping":
+            self._latest_seen = entry.index
+            due += self._freed(self._newly_after())
         return self._take(due)
 
     def drop(self, owner: SessionMessage) -> None:
@@ -57,15 +57,15 @@ class Schedule:
         """The messages that are not due yet."""
         return [self._messages[place] for place in self._unmet]
 
-    def _behind_frontier(self) -> Iterator[int]:
-        while self._afters_met < len(self._afters):
-            after, place = self._afters[self._afters_met]
-            if after > self._frontier:
+    def _newly_after(self) -> Iterator[int]:
+        while self._after_conditions_met < len(self._after_conditions):
+            after, place = self._after_conditions[self._after_conditions_met]
+            if after > self._latest_seen:
                 return
-            self._afters_met += 1
+            self._after_conditions_met += 1
             yield place
 
-    def _met(self, places: Iterator[int]) -> Iterator[int]:
+    def _freed(self, places: Iterator[int]) -> Iterator[int]:
         """Count one dependency of each of ``places`` as met; yield those that have no other."""
         for place in places:
             if place in self._unmet:
