@@ -159,7 +159,7 @@ def test_no_server_to_record_is_said(project: Project) -> None:
     result = project.run(OSLO.replace("def", "@pytest.mark.mcp_recording(command=[])\ndef"))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*weather.jsonl: cannot be recorded: the mark names no command of a server; *"]
+        ["*weather.jsonl: cannot be recorded: the mark gives no command of a server; *"]
     )
 
 
@@ -362,7 +362,7 @@ def test_over_http_new_passes_on_to_the_command(http_project: Project) -> None:
 def test_a_url_cannot_be_recorded_from_a_command(http_project: Project) -> None:
     result = http_project.run(OVER_HTTP_OSLO.replace("@pytest.mark.mcp_recording(url=URL)\n", ""))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*cannot be recorded: the mark names no url of a server; *"])
+    result.stdout.fnmatch_lines(["*cannot be recorded: the mark gives no url of a server; *"])
 
 
 # A real client

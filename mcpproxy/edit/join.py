@@ -53,7 +53,7 @@ def lacks(kept: str, added: str) -> bool:
 
 
 def _wanted(known: Iterable[SessionMessage], asked: Iterable[SessionMessage]) -> set[int]:
-    """The places of the client's requests in ``asked`` that are not in ``known``, or not as often."""
+    """Return the places of the client's requests in ``asked`` that are not in ``known``, or not as often."""
     matcher = Matcher(entry for entry in known if entry.sender == "client")
     return {
         entry.index
@@ -67,7 +67,7 @@ def _only_session(trace: Trace) -> RecordedSession:
 
 
 def _extra(kept: RecordedSession, added: RecordedSession) -> list[Frame]:
-    """The frames to append, in recorded order."""
+    """Return the frames to append, in recorded order."""
     wanted = _wanted(kept.messages, added.messages)
     ids = _NewIds(kept)
     answered = {entry.answers for entry in added.messages}
@@ -89,7 +89,7 @@ def _extra(kept: RecordedSession, added: RecordedSession) -> list[Frame]:
 
 
 def _as_batch(frame: Frame, session: RecordedSession) -> Frame:
-    """The whole batch, if the frame was one, even if only some of its messages were lacking."""
+    """Return the whole batch if the frame was one, even if not all of its messages are to be appended."""
     parts = [entry.raw for entry in session.messages if entry.batch == frame.seq]
     return replace(frame, raw=b"[" + b",".join(parts) + b"]") if parts else frame
 
@@ -108,7 +108,7 @@ class _NewIds:
         return request in self._of_request
 
     def renamed(self, entry: SessionMessage) -> bytes:
-        """The message with new ids, its own and those that it refers to."""
+        """Return the message with new ids: its own id, and the ids that it refers to."""
         match entry.message:
             case Request(id=id) if id is not None:
                 new = written(self._next)
@@ -125,7 +125,7 @@ class _NewIds:
 
 
 def _records(trace: Trace, extra: list[Frame]) -> "list[bytes]":
-    """The lines of the joined trace."""
+    """Return the lines of the joined trace."""
     lines = [encode_header(trace.header)]
     tally = Tally()
     close = Close("cut")

@@ -1,8 +1,9 @@
 """A copy of a recording in which values are masked; all other bytes are unchanged.
 
-The masks are those that a recording has in place of credentials (see ``mcpproxy.session.masked_values``).
-Equal values in one file have equal masks, made with a random key that is not kept. Equal values can thus
-still be recognised; a replay matches a masked value with anything, and no rule judges one.
+The masks have the form of those that a recording has in place of credentials
+(``mcpproxy.session.masked_values``). They are made with a random key that is not kept: equal values have
+equal masks in one file, and different masks in another. A replay matches a masked value with any value, and
+no rule judges one.
 
 The members that determine the kind of a message (``jsonrpc``, ``id``, ``method``, versions) are never masked.
 """
@@ -98,7 +99,7 @@ class Redaction:
         self._after: Final = SessionNames()
 
     def header(self, header: Header) -> Header:
-        """The header of the copy, which says which kinds of values are masked."""
+        """Return the header of the copy, which says which kinds of values are masked."""
         before = () if header.redaction == "none" else (header.redaction,)
         urls = {name: self._url(getattr(header, name)) for name in ("listen", "upstream")}
         command = tuple(self._command(header.command))
@@ -107,7 +108,7 @@ class Redaction:
         return replace(header, redaction=redaction, command=command, label=label, cwd=cwd, boot="", **urls)
 
     def lines(self, trace: Trace) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
-        """The records of the copy, each with its line. Compressed bodies are replaced by their decoded form.
+        """Yield the records of the copy, each with its line. Of encoded bodies only the decoded form is kept.
 
         Raises:
             TraceError: the trace cannot be read.
@@ -126,7 +127,7 @@ class Redaction:
                 yield new, encode(new, session)
 
     def record(self, record: Event | Finding) -> Event | Finding:
-        """The record with its values masked; the same object if there is nothing to mask."""
+        """Return the record with its values masked; the same object if there is nothing to mask."""
         match record:
             case Frame():
                 new = self._frame(record)
@@ -159,7 +160,7 @@ class Redaction:
     # Texts
 
     def text(self, text: str) -> str:
-        """The text with its values masked."""
+        """Return the text with its values masked."""
         for pattern in self._texts:
             text = pattern.sub(self._mask_match, text)
         return text
@@ -207,14 +208,14 @@ class Redaction:
         )
 
     def _masks_header(self, header: str) -> bool:
-        """Whether the value of a header is masked; tool arguments are sent as ``Mcp-Param-*`` headers."""
+        """Whether the value of a header is to be masked; ``Mcp-Param-*`` headers repeat tool arguments."""
         name = header.lower()
         return name in self._keys or (
             name.startswith(_ARGUMENT) and self._has_secret_name(name[len(_ARGUMENT) :])
         )
 
     def _plain(self, raw: bytes) -> bytes:
-        """Bytes that are not JSON, with their values masked."""
+        """Return bytes that are not JSON, with their values masked."""
         try:
             text, coding = raw.decode("utf-8"), "utf-8"
         except UnicodeDecodeError:
@@ -235,7 +236,7 @@ class Redaction:
         is_endpoint = event is not None and event.name == "endpoint"
         if is_endpoint:
             raw = self._plain(self._credentials.endpoint(frame.raw))
-        elif isinstance(frame.message, Malformed) and frame.message.flaw in _NO_JSON:
+        elif isinstance(frame.message, Malformed) and frame.message.flaw in _NOT_JSON:
             self.in_pieces += frame.continues
             raw = self._plain(frame.raw if frame.exchange == 0 else self._credentials.body(frame.raw))
         else:
@@ -247,7 +248,7 @@ class Redaction:
         return _with(frame, raw, event)
 
     def _event(self, event: SseEvent, before: bytes, after: bytes) -> SseEvent:
-        """An event with the lines around its data masked, and the data itself if it has several lines."""
+        """Return an event with the lines around its data masked, and its data if that has several lines."""
         around = event.before
         if event.after is None and before != after:
             lines = [line for line in around.splitlines(keepends=True) if line.strip(b"\r\n")]
@@ -268,7 +269,7 @@ class Redaction:
     def _json(
         self, text: str, pointers: Sequence[re.Pattern[str]], depth: int, protected: Sequence[str] = ()
     ) -> str:
-        """JSON with its values masked; the same object if there is nothing to mask."""
+        """Return JSON with its values masked; the same object if there is nothing to mask."""
         parts: list[str] = []
         copied = 0
         names: list[str | int] = []  # for each open container, the current member or element
@@ -315,14 +316,13 @@ class Redaction:
             return True
         if not pointers:
             return False
-        path = (
-            names[1:] if names and isinstance(names[0], int) else names
-        )  # in a batch, the pointer within the element
+        # In a batch, pointers start at the element.
+        path = names[1:] if names and isinstance(names[0], int) else names
         pointer = "".join(map(token, path))
         return any(pattern.fullmatch(pointer) for pattern in pointers)
 
     def _value(self, found: re.Match[str], whole: bool, depth: int) -> str:
-        """The replacement for a string, a number or a literal."""
+        """Return the replacement for a string, a number or a literal."""
         if found[1] is None:
             is_number = found[0][0] in "-0123456789"
             return f'"{self._mask(found[0])}"' if whole and is_number else found[0]
@@ -339,7 +339,7 @@ class Redaction:
         return json.dumps(new, ensure_ascii=is_plain)
 
 
-_NO_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
+_NOT_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
 
 
 def _with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
@@ -348,13 +348,13 @@ def _with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
         frame.sender,
         raw,
         frame.observed_at_ns,
-        frame.terminated,
-        frame.continues,
-        frame.exchange,
-        frame.connection,
-        event,
-        frame.by_proxy,
-        frame.refused,
+        terminated=frame.terminated,
+        continues=frame.continues,
+        exchange=frame.exchange,
+        connection=frame.connection,
+        event=event,
+        by_proxy=frame.by_proxy,
+        refused=frame.refused,
     )
 
 
@@ -366,7 +366,7 @@ def _protected(names: list[str | int], protected: Sequence[str]) -> bool:
 
 
 def _is_described(names: list[str | int]) -> bool:
-    """Whether the value here is the schema of a member with that name, not its value."""
+    """Whether the value here is the schema of a member with that name, not the value of one."""
     return len(names) > 1 and names[-2] in _DESCRIBED
 
 

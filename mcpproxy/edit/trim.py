@@ -1,14 +1,15 @@
-"""The smallest recording that still replays: the wanted frames and everything that they depend on.
+"""Trims a recording to the wanted frames and everything that they depend on, so that it still replays.
 
-Kept with a frame are:
+With a frame are kept:
 
-- the response to a request and the request of a response; over HTTP the heads and bodies of the exchange, but
+- the response to a request, and the request of a response; over HTTP the heads and bodies of the exchange,
+but
   of a GET stream only the frames that are needed;
-- unsolicited messages of the server while a request was open, with the responses to them; the request that a
-  progress token or a subscription belongs to; cancellations;
-- the frame that issued a name which is used later: a cursor, a request state, a task id, an ACP session id;
+- unsolicited server messages during an open request, with the responses to them; the request that a progress
+  token or a subscription belongs to; cancellations;
+- the frame that issued a name which the frame uses: a cursor, a request state, a task id, an ACP session id;
 - the handshake of the session, or its ``server/discover``;
-- the frames that a recorded finding about it refers to.
+- the frames that a recorded finding about the frame refers to.
 
 Frames keep their numbers and times. The header marks the recording as partial, so that no rule draws a
 conclusion from a missing frame.
@@ -77,7 +78,7 @@ class _Frame:
 
 
 class _DependencyIndex:
-    """The dependencies between frames, from one pass over the trace."""
+    """The dependencies between the frames of a trace, found in one pass over it."""
 
     def __init__(self, trace: Trace) -> None:
         self.frames: Final[dict[int, _Frame]] = {}
@@ -210,9 +211,9 @@ class _DependencyIndex:
     def _may_concern(
         self, message: Request | Notification, params: JSONObject, requests: list[Request], frame: Frame
     ) -> bool:
-        """Whether the server sent ``message`` while ``requests`` were open, without referring to another one.
+        """Whether the server may have sent ``message`` because of ``requests``, which were open.
 
-        Not needed over HTTP, where it is in the exchange of its request, which is kept as a whole.
+        False over HTTP, where ``message`` is in the exchange of its request, which is kept as a whole.
         """
         names = (
             message.method == "notifications/progress"
@@ -231,10 +232,8 @@ class _DependencyIndex:
             if not waiting[asked]:
                 del waiting[asked]
 
-    # The frames to keep
-
     def kept(self, wanted: Iterable[int]) -> tuple[set[int], set[int]]:
-        """The numbers of the frames and heads to keep, and of the exchanges to keep."""
+        """Return the numbers of the frames and heads to keep, and of the exchanges to keep."""
         kept: set[int] = set()
         exchanges: set[int] = set()
         sessions: set[str] = set()
@@ -262,7 +261,7 @@ class _DependencyIndex:
 def trimmed(
     trace: Trace, wanted: FrameFilter
 ) -> tuple[Header, Iterator[tuple[Event | Finding | Encoded, bytes]]]:
-    """The header of the trimmed recording, and its records, each with its line.
+    """Return the header of the trimmed recording, and its records, each with its line.
 
     The trace is read while the iterator is consumed.
 
@@ -274,18 +273,18 @@ def trimmed(
     numbers = sorted({*index.frames, *index.heads})
     asked = [seq for seq in numbers if wanted(seq)]
     if not asked:
-        there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has none at all"
-        raise UsageError(trace.path, "none of these frames is in it", there)
+        there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has no frames at all"
+        raise UsageError(trace.path, "it has none of these frames", there)
     kept, exchanges = index.kept(asked)
     if len(kept) == len(numbers):
         return trace.header, trace.lines()
-    said = f"trimmed to frames {spans(kept, numbers)} of {numbers[-1]}"
-    partial = "; ".join(filter(None, (trace.header.partial, said)))
+    note = f"trimmed to frames {spans(kept, numbers)} of {numbers[-1]}"
+    partial = "; ".join(filter(None, (trace.header.partial, note)))
     return replace(trace.header, partial=partial), _lines(trace, index, kept, exchanges)
 
 
 def spans(kept: set[int], numbers: list[int]) -> str:
-    """The kept ones of ``numbers`` as ranges: ``1-4,9``."""
+    """Return the kept ones of ``numbers`` as ranges: ``1-4,9``."""
     runs: list[tuple[int, int]] = []
     before = False
     for seq in numbers:

@@ -12,15 +12,12 @@ message depends on an unrelated one.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Malformed, Notification, Request, Response
 from mcpproxy.replay.message_paths import SUBSCRIPTION_ID
-from mcpproxy.replay.recording import RecordedSession, SessionMessage
+from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId
 from mcpproxy.session.frame import CLIENT
-
-TypedId: TypeAlias = tuple[type, int | str]
-"""An id or a token with its JSON type: 1 and "1" are two."""
 
 _MAY_ASK_BACK: Final = ("tools/call", "prompts/get", "resources/read", "tasks/result", "completion/complete")
 """Requests during which a server may send requests of its own."""
@@ -31,10 +28,10 @@ _UNRELATED: Final = ("roots/list", "ping")
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """When a message of the server is due. All numbers are places of client messages in the session.
+    """When a message of the server is due. All numbers are places of client messages.
 
-    Every message in ``needs`` must have been seen, and ``after`` or a later one (``None``: no condition).
-    ``owner`` is the message that this one belongs to, if known.
+    The client must have sent every message in ``needs``, and the message ``after`` or a later one (``None``:
+    no condition). ``owner`` is the message that this one belongs to, if known.
     """
 
     needs: tuple[int, ...] = ()
@@ -43,7 +40,7 @@ class Dependency:
 
 
 def dependencies(session: RecordedSession) -> dict[int, Dependency]:
-    """The cause of every server message, by its place."""
+    """Return the dependency of every server message, by its place."""
     finder = _DependencyFinder(session)
     found: dict[int, Dependency] = {}
     for entry in session.messages:
@@ -107,8 +104,8 @@ class _DependencyFinder:
         if entry.answers is not None:
             self._open.pop(owner, None)
         needs = (owner, *self._client_replies.get(owner, ()))
-        # A subscription event was caused by something else, so it also keeps its place in the order; the
-        # acknowledgement does not.
+        # A subscription event has a cause of its own, so it also waits for the client message before it. The
+        # acknowledgement of the subscription does not.
         if entry.answers is None and entry.method not in (None, _ACKNOWLEDGED) and self._is_listening(owner):
             return Dependency(needs, self._last, owner)
         return Dependency(needs, None, owner)
@@ -142,7 +139,7 @@ class _DependencyFinder:
         return self._by_exchange.get(entry.exchange) if entry.exchange else None
 
     def _open_caller(self) -> int | None:
-        """The latest open request during which a server may send requests."""
+        """Return the latest open request during which a server may send requests."""
         for place in reversed(self._open):
             if self._open[place].method in _MAY_ASK_BACK:
                 return place

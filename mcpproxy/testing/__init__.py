@@ -1,7 +1,7 @@
-"""Recordings in tests: the command and URL for the client, what is kept, and what went wrong.
+"""Recordings in tests: replace a server by its recording, record it, and report what went wrong.
 
-The pytest plugin is a thin layer over this module. Each session of a test has its own recorder in front of
-the real server or its replay, so that misses and findings can be reported at the end.
+The pytest plugin is a thin layer over this module. Each session of a test runs behind its own mcpproxy, with
+the real server or its replay behind that, so that misses and findings can be reported at the end.
 """
 
 import os
@@ -64,7 +64,9 @@ class McpRecording:
     """One recording in one test: the value of the fixture ``mcp_recording``.
 
     ``path`` is the recording. ``does`` says what happens to it: ``record``, ``replay`` or ``extend`` (replay
-    it and record what is missing).
+    it and record what is missing). ``folder`` gets the traces of this test. ``command`` or ``url`` is the
+    real server. With ``adds``, an earlier test of this run wrote the recording, and new requests are added to
+    it.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class McpRecording:
 
     @property
     def url(self) -> str:
-        """The URL of a Streamable HTTP server, for any client. First access starts the server.
+        """The URL of a Streamable HTTP server, for any client. The first access starts the server.
 
         Raises:
             UsageError: a recording has to be made, but the mark gives no URL.
@@ -118,13 +120,13 @@ class McpRecording:
 
     @property
     def sessions(self) -> list[str]:
-        """Return the traces of this test's sessions in the order they began."""
+        """The traces of this test's sessions, in the order in which they began."""
         names = {str(path).removesuffix(".journal") for path in self._folder.glob("*.jsonl*")}
         headers = [(_header(name), name) for name in names]
         return [name for _, name in sorted((h.started_ns if h else sys.maxsize, name) for h, name in headers)]
 
     def is_over(self) -> bool:
-        """Whether the client has ended every session. Waits for a session that is ending."""
+        """Whether the client has ended every session; wait for a session that is ending."""
         return not self._running and all(
             _relay_has_exited(trace) and _is_finished_within(trace, _END_S) for trace in self.sessions
         )
@@ -156,7 +158,7 @@ class McpRecording:
                 ) from None
 
     def trouble(self) -> str:
-        """Describe, for people, the requests that were not recorded; empty if there were none."""
+        """Describe the requests that were not recorded; empty if there were none."""
         missed = [line for process in self._running for line in process.lines]
         for trace in self.sessions:
             events = opening.open_trace(trace).events()
@@ -190,7 +192,7 @@ class McpRecording:
 
     def _cannot_record(self, kind: Literal["command", "url"]) -> UsageError:
         needed = 'command=["python", "server.py"]' if kind == "command" else 'url="http://127.0.0.1:3000/mcp"'
-        fact = f"cannot be recorded: the mark names no {kind} of a server"
+        fact = f"cannot be recorded: the mark gives no {kind} of a server"
         return UsageError(str(self.path), fact, f"@pytest.mark.mcp_recording(..., {needed})")
 
     def _start(self, command: list[str], says: str) -> str:
@@ -235,7 +237,7 @@ class McpFindings:
     ) -> None:
         levels: tuple[Severity, ...] = get_args(Severity)
         if level not in levels:
-            raise UsageError("mcp_findings", f"{level!r} is no level", f"use {', '.join(levels)}")
+            raise UsageError("mcp_findings", f"{level!r} is not a level", f"use {', '.join(levels)}")
         self._recording: Final = recording
         self._counted: Final = frozenset(levels[: levels.index(level) + 1])
         self._select, self._ignore, self._rules = select, ignore, rules
@@ -251,7 +253,7 @@ class McpFindings:
         return [check(trace, self._rules, self._select, self._ignore) for trace in self._recording.sessions]
 
     def trouble(self) -> str:
-        """Describe the findings that count, for people; empty if there are none."""
+        """Describe the findings that count; empty if there are none."""
         lines: list[str] = []
         rule = ""
         found = 0
@@ -283,7 +285,7 @@ def _on_stdio(trace: str) -> bool:
 
 
 def _relay_has_exited(trace: str) -> bool:
-    """Whether the relay of a session has exited. Recorded data may not have reached the trace yet."""
+    """Whether the relay of a session has exited, even if the trace is not complete yet."""
     if not os.path.isdir(journal.folder(trace)):
         return True
     header = _header(trace)

@@ -166,7 +166,7 @@ def test_a_server_that_does_not_come_to_the_end_updates_nothing(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("how", "told", "missing"),
     [
-        ("hangs", "the server says nothing any more", 3),
+        ("hangs", "the server does not answer any more", 3),
         ("dies", "the server ended (exit code 3)", 3),
         ("babbles", "", 0),
     ],

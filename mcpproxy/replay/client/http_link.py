@@ -1,7 +1,7 @@
-"""A live server over HTTP: one request for every step, and everything that comes back, on any stream.
+"""A link to a live server over HTTP: sends a request for every step, and receives from all streams.
 
 Supports Streamable HTTP, with or without sessions, and HTTP+SSE, where the stream names the URL for POSTs.
-A stream that ends before its response is resumed, as clients do.
+A stream that ends before its response is resumed.
 """
 
 import asyncio
@@ -160,7 +160,7 @@ class HttpLink:
 
 
 class _Stream:
-    """The response to one exchange: how many messages are ``unanswered``, and how to resume the stream."""
+    """The response of one exchange: how many requests are ``unanswered``, and how to resume the stream."""
 
     def __init__(self, link: HttpLink, exchange: int, unanswered: int) -> None:
         self._link: Final = link

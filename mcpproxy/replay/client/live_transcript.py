@@ -1,14 +1,11 @@
-"""The live session while a recorded client is replayed, and its open requests."""
+"""The messages of a live session in which a recorded client is replayed, and its open requests."""
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-from mcpproxy.protocol.jsonrpc import RequestId, Single
-from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage
+from mcpproxy.protocol.jsonrpc import Single
+from mcpproxy.replay.recording import Exchange, RecordedSession, SessionMessage, TypedId
 from mcpproxy.session.frame import Headers, RequestHead, Sender, SseEvent
-
-TypedId: TypeAlias = tuple[type, RequestId]
-"""An id with its JSON type: 1 and "1" are two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +63,12 @@ class LiveTranscript:
         self.session.exchanges.pop(number, None)
 
     def head(self, number: int, status: int, headers: Headers) -> None:
-        """Note the status and headers of a response."""
+        """Set the status and headers of a response."""
         if exchange := self.session.exchanges.get(number):
             exchange.status, exchange.headers = status, headers
 
     def new_exchange(self, like: Exchange | None) -> int:
-        """Add an exchange that was not recorded; its number, 0 on stdio."""
+        """Add an exchange that was not recorded; return its number, or 0 on stdio."""
         if like is None:
             return 0
         self._last_exchange += 1
@@ -79,11 +76,11 @@ class LiveTranscript:
         return self._last_exchange
 
     def unused_id(self) -> str:
-        """An id that no recorded request has."""
+        """Return an id that no recorded request has."""
         self._ids += 1
         return f"replayed-{self._ids}"
 
     def take_unanswered(self, exchange: int) -> list[OpenRequest]:
-        """Take the open requests of an exchange that has ended: they will not be answered."""
+        """Remove and return the open requests of an exchange that has ended."""
         gone = [key for key, asked in self.open.items() if asked.live.exchange == exchange]
         return [self.open.pop(key) for key in gone]

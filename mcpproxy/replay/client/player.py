@@ -1,9 +1,9 @@
-"""Plays a recorded client against a live server: takes the server's messages, gives the client's.
+"""Plays a recorded client against a live server: takes server messages and returns client messages.
 
 The player does no I/O and has no clock. A step of the script is due when everything that the recorded client
-had received before it has been received again or given up: the driver waits for ``patience_ns`` after the
-last progress and then calls ``give_up``. The messages of both sides form a session of their own (``live``),
-which ``mcpproxy.replay.diff.session_diff`` compares with the recorded one.
+had received before it has been received again. If there is no progress for ``patience_ns``, the driver calls
+``give_up``, and the step no longer waits. The messages of both sides are the session ``live``, which
+``mcpproxy.replay.diff.session_diff`` compares with the recorded one.
 """
 
 from collections import deque
@@ -38,8 +38,10 @@ from mcpproxy.session.frame import CLIENT, SERVER, Headers, SseEvent
 
 _MS: Final = 1_000_000
 _QUIET_NS: Final = 1000 * _MS
+"""How long to wait for messages other than responses; halved each time they do not come."""
 _LEAST_QUIET_NS: Final = 50 * _MS
 _HUNG_NS: Final = 2000 * _MS
+"""How long to wait for a response after an earlier one has not come in time."""
 _MORE_PAGES: Final = 100
 _MAX_UNEXPECTED: Final = 1000
 _CANDIDATES: Final = 50
@@ -122,7 +124,7 @@ class Player:
         return list(takewhile(lambda entry: entry.index < place, self._unseen.values()))
 
     def patience_ns(self, timeout_ns: int) -> int:
-        """How long to wait without progress: ``timeout_ns`` for a response, much less for anything else."""
+        """Return how long to wait without progress: ``timeout_ns`` for a response, less for others."""
         waited = self.waits_for
         answers = [entry for entry in waited if entry.answers is not None]
         if not answers and not self._is_paging:
@@ -136,7 +138,7 @@ class Player:
         return timeout_ns
 
     def begin(self, now_ns: int = 0) -> list[Send]:
-        """The messages to send before the server has sent any."""
+        """Return the messages to send before the server has sent any."""
         return self._advance(now_ns)
 
     def receive(
@@ -149,7 +151,7 @@ class Player:
         sends: list[Send] = []
         for single, text in singles(message, raw):
             asked = self._take_open_request(single)
-            live = self._transcript.add(SERVER, single, text, now_ns, exchange, event, asked)
+            live = self._transcript.add(SERVER, single, text, now_ns, exchange, event=event, answers=asked)
             self._receive(live, asked, sends, now_ns)
         if self._unexpected > _MAX_UNEXPECTED:
             self.stop(f"the server said more than {_MAX_UNEXPECTED} things that were not recorded")
@@ -163,7 +165,9 @@ class Player:
         if answers or self._is_paging:
             if self._is_hung or not self.received_count:
                 self.stop(
-                    "the server says nothing any more" if self.received_count else "the server says nothing"
+                    "the server does not answer any more"
+                    if self.received_count
+                    else "the server says nothing"
                 )
                 return []
             self._is_hung = True
@@ -182,7 +186,7 @@ class Player:
         self._transcript.head(exchange, status, headers)
 
     def ended(self, exchange: int, now_ns: int = 0) -> list[Send]:
-        """An HTTP exchange has ended: its unanswered requests will not be answered."""
+        """Take the end of an HTTP exchange: its open requests will not be answered."""
         for asked in self._transcript.take_unanswered(exchange):
             if not asked.is_page:
                 self._drop_awaited(asked.recorded)
@@ -190,7 +194,7 @@ class Player:
         return self._advance(now_ns)
 
     def stop(self, why: str) -> None:
-        """Stop: the rest of the script is not played."""
+        """Leave the rest of the script unplayed, and note why."""
         if self.is_done:
             return
         owed = [entry for entry in self._unseen.values() if entry.answers in self._requests]
@@ -205,7 +209,7 @@ class Player:
     # Receiving
 
     def _take_open_request(self, message: Single) -> OpenRequest | None:
-        """The open request that a message answers; it is no longer open."""
+        """Remove and return the open request that a message answers."""
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
                 return self._transcript.open.pop((type(id), id), None)
@@ -276,7 +280,7 @@ class Player:
         self._send_now(b'{"jsonrpc":"2.0","id":' + id + b',"error":' + _NOT_ASKED + b"}", sends, now_ns)
 
     def _match_notification(self, live: SessionMessage) -> None:
-        """Match a notification, or a line that answers nothing, with an awaited one like it."""
+        """Match a notification, or a line that is not a message, with an awaited one like it."""
         every = (
             entry
             for entry in self._unseen.values()
@@ -324,7 +328,7 @@ class Player:
         sends.append(Send(raw, step, number, step.asks))
 
     def _write(self, entry: SessionMessage, step: ScriptStep, number: int, now_ns: int) -> bytes | None:
-        """Send one recorded message; its bytes, or ``None`` if it cannot be sent."""
+        """Return the bytes to send for one recorded message; ``None`` if it cannot be sent."""
         raw = self._translated(entry)
         if raw is None:
             self._drop_awaited(entry)
@@ -340,7 +344,7 @@ class Player:
         return raw
 
     def _translated(self, entry: SessionMessage) -> bytes | None:
-        """The recorded bytes with the live server's names; ``None``, with a note, if they cannot be sent."""
+        """Return the recorded bytes with live names; ``None``, with a note, if they cannot be sent."""
         message = entry.message
         if isinstance(message, Malformed):
             return entry.raw

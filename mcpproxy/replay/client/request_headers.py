@@ -29,7 +29,7 @@ _NOT_REPLAYED: Final = frozenset(
 
 
 class HeaderWriter:
-    """Builds the headers for one session. ``session_id`` and ``version`` are the live server's."""
+    """Builds the headers for one session. Set ``session_id`` and ``version`` to those of the live server."""
 
     def __init__(self, session: RecordedSession) -> None:
         self.session_id = ""
@@ -40,7 +40,7 @@ class HeaderWriter:
         )
 
     def headers(self, send: Send) -> list[tuple[str, str]]:
-        """The headers of one request."""
+        """Return the headers of one request."""
         exchange = send.step.exchange if send.step else None
         return self._required_headers(send.raw) if exchange is None else self._adapted_headers(exchange, send)
 
@@ -62,7 +62,7 @@ class HeaderWriter:
         return found
 
     def _id_for(self, recorded: str) -> str:
-        """The live session id in place of the recorded one; any other id is kept."""
+        """Return the live session id in place of the recorded one; any other id is kept."""
         if recorded == self._recorded_id or is_masked(recorded) or not self._recorded_id:
             return self.session_id
         return recorded
@@ -87,7 +87,7 @@ class HeaderWriter:
 
 
 def negotiated_version(raw: bytes) -> str:
-    """The protocol version in a response to ``initialize``; empty if ``raw`` is no such response."""
+    """Return the protocol version in a response to ``initialize``; empty if ``raw`` is no such response."""
     if b"protocolVersion" not in raw:
         return ""
     message = parse(raw)
@@ -100,7 +100,7 @@ def negotiated_version(raw: bytes) -> str:
 
 
 def _renamed(header: str, recorded: bytes, live: bytes) -> str:
-    """A header that repeats a name from the recorded body, updated for the live body."""
+    """Return a header that repeats a name from the recorded body, updated for the live body."""
     was, now = parse(recorded), parse(live)
     if isinstance(was, Request) and isinstance(now, Request):
         for key in _NAMES:
@@ -111,7 +111,7 @@ def _renamed(header: str, recorded: bytes, live: bytes) -> str:
 
 
 def encoded_name(name: str) -> str:
-    """A name as a header value: unchanged, or in base64 if a header cannot carry it."""
+    """Return a name as a header value: unchanged, or in base64 if a header cannot carry it."""
     is_plain = not encoding_fault(name) and name == name.strip() and decoded(name) == name
     return name if is_plain else f"=?base64?{b64encode(name.encode()).decode()}?="
 

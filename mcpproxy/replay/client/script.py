@@ -37,7 +37,7 @@ class ScriptStep:
 
 
 def steps(session: RecordedSession) -> list[ScriptStep]:
-    """The script of one session, in order."""
+    """Return the script of one session, in order."""
     found: list[ScriptStep] = []
     batch: list[SessionMessage] = []
     for entry in session.messages:
@@ -63,7 +63,7 @@ def steps(session: RecordedSession) -> list[ScriptStep]:
 
 
 def awaited(session: RecordedSession) -> list[SessionMessage]:
-    """The server messages that a client may have waited for: all but pings and empty events."""
+    """Return the server messages that a client may have waited for: all but pings and empty events."""
     return [
         entry
         for entry in session.messages

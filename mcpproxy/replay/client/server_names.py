@@ -41,11 +41,11 @@ _WORDS: Final = {
 
 
 class WithheldError(McpProxyError):
-    """A message contains a name for which the live server issued no counterpart."""
+    """A message cannot be sent: the live server issued no name in place of one that it contains."""
 
 
 class ServerNames:
-    """The live name for each recorded name."""
+    """Maps recorded names to live names."""
 
     def __init__(self) -> None:
         self._live: Final[dict[tuple[str, str], str | None]] = {}
@@ -67,11 +67,11 @@ class ServerNames:
                     del free[twin]
 
     def live(self, kind: str, recorded: str) -> str:
-        """The live name for a recorded one; the recorded name itself if there is none."""
+        """Return the live name for a recorded one; the recorded name itself if there is none."""
         return self._live.get((kind, recorded)) or recorded
 
     def translated(self, raw: bytes, value: JSONObject) -> bytes:
-        """A recorded message with live names; all other bytes are unchanged.
+        """Return a recorded message with live names; all other bytes are unchanged.
 
         Raises:
             WithheldError: the live server issued no such name.

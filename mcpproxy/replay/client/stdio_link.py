@@ -1,4 +1,4 @@
-"""A live server on stdio: a child process in its own process group, so that all it started can be ended."""
+"""A link to a live server on stdio: a child process, ended together with its whole process group."""
 
 import asyncio
 import os
@@ -86,7 +86,7 @@ class StdioLink:
         in_pieces = False
         while chunk := await process.stdout.read(_CHUNK_BYTES):
             for raw, _, _, continues in framer.feed(chunk, 0):
-                # Of a line longer than the limit only the end comes as a line, which is not a message either.
+                # A line longer than the limit comes in pieces, none of which is a message.
                 if not continues and not in_pieces:
                     await self.events.put(ServerFrame(raw))
                 in_pieces = continues

@@ -86,7 +86,7 @@ def change_from(difference: Difference, kind: Kind = "value", subject: str = "",
 
 
 def _near_the_difference(expected: JSON, found: JSON) -> tuple[JSON, JSON]:
-    """Two long texts, cut to start shortly before their first difference: messages show only the start."""
+    """Cut two long texts so that they start shortly before their first difference."""
     if not isinstance(expected, str) or not isinstance(found, str):
         return expected, found
     pairs = enumerate(zip(expected, found, strict=False))
@@ -98,5 +98,5 @@ def _near_the_difference(expected: JSON, found: JSON) -> tuple[JSON, JSON]:
 
 
 def verdict_on(changes: Sequence[Change]) -> ItemVerdict:
-    """The verdict on an item that is present in both sessions."""
+    """Return the verdict on an item that is present in both sessions."""
     return "changed" if changes else "same"

@@ -56,7 +56,7 @@ class PagedListing:
 
 
 def listings(session: RecordedSession) -> list[PagedListing]:
-    """Every listing of a session that was answered, in the order of their first pages."""
+    """Return every listing of a session that was answered, in the order of their first pages."""
     found: list[PagedListing] = []
     goes_on: dict[tuple[str, str], PagedListing] = {}
     for entry in session.messages:
@@ -83,7 +83,7 @@ def listings(session: RecordedSession) -> list[PagedListing]:
 
 
 def changes(expected: PagedListing, found: PagedListing, rules: DiffRules) -> Iterator[Change]:
-    """The changes between two listings: entries removed, added and changed."""
+    """Yield the changes between two listings: entries removed, added and changed."""
     list_kind = expected.list_kind
     were, are = dict(_entries(expected)), dict(_entries(found))
     for name, (pointer, value) in were.items():
@@ -102,7 +102,7 @@ def changes(expected: PagedListing, found: PagedListing, rules: DiffRules) -> It
 
 
 def pages(all_listings: Iterable[PagedListing]) -> set[int]:
-    """The places of all requests that belong to a listing."""
+    """Return the places of all requests that belong to a listing."""
     return {entry.index for listing in all_listings for entry in listing.requests}
 
 
@@ -126,7 +126,7 @@ def _entries(listing: PagedListing) -> Iterator[tuple[_Name, tuple[str, JSON]]]:
 
 
 def _envelope(listing: PagedListing) -> JSON:
-    """The first page without its entries; a malformed list is kept."""
+    """Return the first page without its entries; a malformed list is kept."""
     list_kind = listing.list_kind
     first = listing.results[0]
     hidden = {"nextCursor", *((list_kind.member,) if isinstance(first.get(list_kind.member), list) else ())}

@@ -76,7 +76,7 @@ def compare_sessions(
     rules: DiffRules,
     ignored_methods: Sequence[str] = (),
 ) -> list[ComparedItem]:
-    """Every item of two sessions, without the methods in ``ignored_methods``."""
+    """Return every item of two sessions, without the methods in ``ignored_methods``."""
     return _SessionComparison(expected, found, pairing, rules).items(frozenset(ignored_methods))
 
 
@@ -168,7 +168,7 @@ class _SessionComparison:
         return ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, tuple(changes), remark)
 
     def _answer(self, session: RecordedSession, request: SessionMessage) -> SessionMessage | None:
-        """The response to a request; over HTTP also an error without id in the same exchange."""
+        """Return the response to a request; over HTTP also an error without id in the same exchange."""
         if (answer := session.answers_to(request)) or not request.exchange:
             return answer
         for entry in session.messages[request.index :]:
@@ -187,7 +187,7 @@ class _SessionComparison:
     def _unsolicited(
         self, choose: Callable[[RecordedSession], Iterator[SessionMessage]], ignored_methods: frozenset[str]
     ) -> Iterator[tuple[int, ComparedItem]]:
-        """The servers' own requests and notifications, method by method."""
+        """Yield the servers' own requests and notifications, method by method."""
         were, are = _by_method(choose(self._expected)), _by_method(choose(self._found))
         for method in {**were, **are}:
             if method in ignored_methods:
@@ -204,10 +204,10 @@ class _SessionComparison:
                     yield entry.index, ComparedItem(what, verdict_on(changes), entry.seq, twin.seq, changes)
 
     def _unmatched_lines(self) -> Iterator[tuple[int, ComparedItem]]:
-        """Lines that are not messages, and responses without a request."""
+        """Yield lines that are not messages, and responses without a request."""
         were, are = self._lines_without_request(self._expected), self._lines_without_request(self._found)
         for entry, twin in _aligned(were, are, self._reads_the_same):
-            what = "a line of the server's that answers nothing and is no message"
+            what = "a line of the server that is neither a message nor an answer"
             if entry is None and twin is not None:
                 yield twin.index, ComparedItem(what, "new", None, twin.seq, remark=shown(_text(twin)))
             elif entry is not None and twin is not None and self._reads_the_same(entry, twin):
@@ -238,7 +238,7 @@ class _SessionComparison:
         ]
 
     def _exchanges(self, ignored_methods: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
-        """HTTP exchanges without a request, where their status differs."""
+        """Yield HTTP exchanges without a request, where their status differs."""
         if not any(exchange.status for exchange in self._found.exchanges.values()):
             return  # the live session was on stdio
         said_in: defaultdict[int, list[SessionMessage]] = defaultdict(list)
@@ -268,14 +268,14 @@ class _SessionComparison:
             yield was.opened, ComparedItem(what, "changed", was.request.seq, now.request.seq, (change,))
 
     def _method_of(self, entry: SessionMessage) -> str:
-        """The method of a message, or of the request that a response answers; empty if unknown."""
+        """Return the method of a message, or of the request that a response answers; empty if unknown."""
         if entry.method is None and entry.answers is not None:
             entry = self._expected.messages[entry.answers]
         return entry.method or ""
 
 
 def described(entry: SessionMessage) -> str:
-    """A short description of a request: ``tools/call "echo"``."""
+    """Return a short description of a request: ``tools/call "echo"``."""
     message = entry.message
     if not isinstance(message, Request | Notification):
         return "a message"
@@ -373,7 +373,7 @@ def _aligned(
 
 
 def _fingerprint(entry: SessionMessage) -> bytes:
-    """A key that is equal only for equivalent messages; equivalent messages may have different keys."""
+    """Return a key: equal keys mean equivalent messages, but equivalent messages may have different keys."""
     if entry.method is None:
         return entry.raw
     compared_params = _compared_params(entry)
@@ -387,7 +387,7 @@ def _fingerprint(entry: SessionMessage) -> bytes:
 
 
 def _cancelled(session: RecordedSession) -> set[int]:
-    """The requests that the client cancelled: a response to them may or may not come."""
+    """Return the requests that the client cancelled: a response to them may or may not come."""
     last: dict[tuple[type, object], int] = {}
     found: set[int] = set()
     for entry in session.messages:

@@ -53,7 +53,7 @@ class Difference:
 class DiffRules:
     """What does not count as a difference.
 
-    ``ignore`` are JSON Pointers in which ``*`` stands for one step and ``**`` at the end for all below.
+    ``ignore`` are JSON Pointers in which ``*`` is one step, and ``**`` at the end everything below.
     ``alike`` are names in ``MATCHERS``.
     """
 
@@ -84,7 +84,7 @@ EXACT: Final = DiffRules()
 
 
 def differences(expected: JSON, found: JSON, rules: DiffRules = EXACT, at: str = "") -> Iterator[Difference]:
-    """Every difference, in the order of ``expected``; numbers compare by value, objects by member."""
+    """Yield every difference, in the order of ``expected``; numbers compare by value, objects by member."""
     stack: list[tuple[JSON, JSON, str]] = [(expected, found, at)]
     while stack:
         one, other, pointer = stack.pop()

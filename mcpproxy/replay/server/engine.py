@@ -1,4 +1,4 @@
-"""Plays a recorded server for a live client: takes the client's messages, gives the server's.
+"""Plays a recorded server for a live client: takes client messages and returns server messages.
 
 The engine does no I/O and has no clock. For each client message it returns the server messages that are now
 due, in recorded order, each with the delay after which it is to be sent. Every recorded server message is
@@ -26,9 +26,9 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.replay.dependencies import Dependency, dependencies
 from mcpproxy.replay.diff.values import Difference, equal
-from mcpproxy.replay.id_map import IdMap, TypedId, request_id
+from mcpproxy.replay.id_map import IdMap, request_id
 from mcpproxy.replay.message_paths import ID, OWN_TOKEN
-from mcpproxy.replay.recording import RecordedSession, SessionMessage, singles
+from mcpproxy.replay.recording import RecordedSession, SessionMessage, TypedId, singles
 from mcpproxy.replay.server.live_messages import (
     MISS_CODE,
     EngineResult,
@@ -111,7 +111,7 @@ class ReplayEngine:
         return live.recorded is not None and live.recorded.index in self._answer_to
 
     def begin(self) -> list[OutgoingMessage]:
-        """The server messages that depend on no client message."""
+        """Return the server messages that depend on no client message."""
         return self._joined(self._outgoing(self._schedule.begin()))
 
     def receive(self, raw: bytes) -> EngineResult:
@@ -140,7 +140,7 @@ class ReplayEngine:
             case Malformed():
                 known = [entry for entry in self._unmatched if entry.raw == live.raw and entry.method is None]
                 if not self._take_one(known, live, outcome) and live.raw.strip():
-                    self._miss(live, "it is no JSON-RPC message", None, outcome, code=_PARSE_ERROR)
+                    self._miss(live, "it is not a JSON-RPC message", None, outcome, code=_PARSE_ERROR)
 
     def _request(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
         live.id = raw_json.taken(live.raw, ID) or b"null"
@@ -163,7 +163,7 @@ class ReplayEngine:
         elif request.method == "server/discover" and self._is_stateful:
             # A client of both eras sends this first; a stateful server does not know the method.
             outcome.outgoing.append(error(live, _METHOD_NOT_FOUND, "Method not found"))
-            outcome.notes.append("server/discover was not recorded; answered as by a server that lacks it")
+            outcome.notes.append("server/discover was not recorded; answered with Method not found")
         else:
             self._unknown(live, request, outcome)
 
@@ -172,7 +172,7 @@ class ReplayEngine:
         return None if entry is None else self._answer_to.get(entry.index)
 
     def _is_left_open(self, entry: SessionMessage) -> bool:
-        """Whether the recording cannot tell what the server would have answered."""
+        """Whether the recording does not show how the server answered a recorded request."""
         exchange = self._session.exchanges.get(entry.exchange)
         if exchange is not None and exchange.status >= 300:
             return not self._options.over_http  # over HTTP the status is the answer
@@ -180,16 +180,18 @@ class ReplayEngine:
 
     def _unknown(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
         if entry := self._matcher.last(request):
-            reason = f"every recorded one was answered already, the last is frame {entry.seq}"
+            reason = f"all equal recorded requests were used, the last is frame {entry.seq}"
             self._miss(live, reason, entry, outcome)
         elif nearest := self._matcher.nearest(request):
             frame = f"frame {nearest.recorded.seq}"
             listed = [str(one) for one in nearest.differences[:_DIFFERENCES_SHOWN]]
             if more := len(nearest.differences) - len(listed):
                 listed.append(f"{more} more differences")
-            reason = f"nothing like it is left; nearest is {frame}, where {', '.join(listed)}"
+            reason = f"no recorded request is equal; nearest is {frame}, where {', '.join(listed)}"
             if nearest.recorded.method != request.method:
-                reason = f"its method was never recorded; next would be {frame} ({nearest.recorded.method})"
+                reason = (
+                    f"its method was never recorded; the next request is {frame} ({nearest.recorded.method})"
+                )
             self._miss(live, reason, nearest.recorded, outcome, nearest.differences)
         else:
             self._miss(live, "the recording holds no request", None, outcome)
@@ -264,21 +266,22 @@ class ReplayEngine:
 
     def _joined(self, outgoing: list[OutgoingMessage]) -> list[OutgoingMessage]:
         """Join the messages of one recorded batch again, if all of them are due together."""
-        of: defaultdict[int, list[OutgoingMessage]] = defaultdict(list)
+        by_batch: defaultdict[int, list[OutgoingMessage]] = defaultdict(list)
         for out in outgoing:
             if out.recorded is not None and out.recorded.batch:
-                of[out.recorded.batch].append(out)
-        found: list[OutgoingMessage] = []
+                by_batch[out.recorded.batch].append(out)
+        joined: list[OutgoingMessage] = []
         for out in outgoing:
             batch = out.recorded.batch if out.recorded else 0
-            if not batch or len(of[batch]) != self._batch_size[batch]:
-                found.append(out)
-            elif out is of[batch][0]:
-                out.others = tuple(of[batch][1:])
-                out.raw = b"[" + b",".join(each.raw for each in of[batch]) + b"]"
-                out.delay_ns = max(each.delay_ns for each in of[batch])
-                found.append(out)
-        return found
+            parts = by_batch[batch] if batch else []
+            if not batch or len(parts) != self._batch_size[batch]:
+                joined.append(out)
+            elif out is parts[0]:
+                out.others = tuple(parts[1:])
+                out.raw = b"[" + b",".join(part.raw for part in parts) + b"]"
+                out.delay_ns = max(part.delay_ns for part in parts)
+                joined.append(out)
+        return joined
 
     def _answer_by_refusal(self, found: dict[int, Dependency]) -> None:
         """Treat an HTTP error body without the id of the request as the response to that request."""
@@ -293,7 +296,7 @@ class ReplayEngine:
 
 
 def summary(engines: Sequence[ReplayEngine], passed: int = 0) -> str:
-    """The result of a replay, in one line."""
+    """Return the result of a replay, in one line."""
     misses = sum(engine.misses for engine in engines)
     waiting = _never_asked(engines)
     answered = sum(engine.answered for engine in engines)
@@ -307,9 +310,10 @@ def summary(engines: Sequence[ReplayEngine], passed: int = 0) -> str:
 
 
 def _never_asked(engines: Sequence[ReplayEngine]) -> int:
-    """How many recorded requests were not sent; for a session replayed several times, the lowest count.
+    """Return how many recorded requests were not sent.
 
-    A client that first asks for the era does so outside a session, in a replay that goes no further.
+    Of several replays of one session only the one with the most requests counts: a client may have started a
+    replay only to ask which era the server speaks.
     """
     least: dict[int, int] = {}
     for engine in engines:

@@ -1,4 +1,4 @@
-"""A stream of Server-Sent Events that can be resumed on another connection, and recorded events as bytes."""
+"""A stream of Server-Sent Events that a client can resume, and the bytes of recorded events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -44,7 +44,7 @@ class EventStream:
         return id in self._position_after
 
     async def read(self, last_id: str | None = None) -> AsyncIterator[bytes]:
-        """The events for a new connection; an older connection ends."""
+        """Yield the events for a new connection, and end the older connection."""
         if last_id is not None:
             self._position = self._position_after[last_id]
             if self._position < len(self._events) and self._events[self._position] is None:
@@ -70,7 +70,7 @@ class EventStream:
 
 
 def event(out: OutgoingMessage) -> bytes:
-    """``out`` as an event, in its recorded form if it was recorded as one."""
+    """Return ``out`` as an event, in its recorded form if it was recorded as one."""
     recorded = out.recorded.event if out.recorded else None
     if recorded is None:
         return _data(out.raw, b"event: message\n")

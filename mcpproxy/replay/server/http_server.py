@@ -1,8 +1,8 @@
 """Serves a recorded server over Streamable HTTP, whatever transport it was recorded on.
 
-Each client that sends ``initialize`` gets a recorded session of its own, in recorded order, starting over
-after the last one. Requests without a session id are answered from the recorded requests without one. A
-recording of HTTP+SSE is served as HTTP+SSE.
+Each ``initialize`` of a client begins the next recorded session, and after the last one the first again.
+Requests without a session id are answered from the recorded requests without one. A recording of HTTP+SSE is
+served as HTTP+SSE.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ _SILENCE_S: Final = 86_400
 
 
 class HttpReplayServer:
-    """Listens from construction on; ``run`` serves until SIGINT or SIGTERM.
+    """Listens as soon as it is constructed; ``run`` serves until SIGINT or SIGTERM.
 
     ``engines`` holds the engine of every session so far. ``passed_on`` counts the requests that were passed
     on to the command behind the recording.
@@ -193,7 +193,7 @@ class HttpReplayServer:
         return EventSourceResponse(events(), ping=_SILENCE_S)
 
     def _session_of(self, request: Request, body: bytes) -> LiveHttpSession | None:
-        """The session that a POST belongs to; ``None`` if it names a session that does not exist."""
+        """Return the session that a POST belongs to; ``None`` if it names a session that does not exist."""
         id = request.headers.get(SESSION_ID) or request.query_params.get("sessionId")
         if id:
             return self._by_id.get(id)
@@ -229,7 +229,7 @@ class HttpReplayServer:
         return [self._source.unnamed, *self._source.sessions]
 
     def _next(self, method: str, session: LiveHttpSession | None) -> Exchange | None:
-        """The next recorded exchange of this method, or the last one again; resumptions do not count."""
+        """Return the next recorded exchange of this method, or the last again; resumptions do not count."""
         recorded = session.session if session else self._source.unnamed
         alike = (
             one
@@ -260,7 +260,7 @@ class HttpReplayServer:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us: uvicorn would end the process by the signal instead of with our exit code."""
+    """Leaves signals to ``stop``: uvicorn would end the process by the signal, without our exit code."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

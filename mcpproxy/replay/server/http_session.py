@@ -1,4 +1,4 @@
-"""One live client over HTTP and the recorded session that answers it: which message goes on which stream.
+"""Answers one live client over HTTP from a recorded session: decides which message goes on which stream.
 
 A server message goes where it went in the recording: a response to the POST with its request, together with
 the earlier messages of the same stream, and all others on the stream of a GET. A stream that the recorded
@@ -26,7 +26,7 @@ class LivePost:
     """A POST of the live client, and the recorded exchange that it matches, if any.
 
     ``unanswered`` holds its unanswered requests. ``texts`` are the messages sent in response, ``stream`` the
-    same as events. ``settled`` is set when nothing more is owed.
+    same as events. ``settled`` is set when all are answered.
     """
 
     exchange: Exchange | None
@@ -42,14 +42,14 @@ class LivePost:
         return self.exchange.is_stream if self.exchange else self.is_open_ended
 
     def settle_if_done(self) -> None:
-        """End it if no response is owed."""
+        """End the response if every request of the POST is answered."""
         if not self.unanswered:
             self.stream.end()
             self.settled.set()
 
 
 class LiveHttpSession:
-    """``id`` is empty if the recorded server issued none. ``get_stream`` is the stream of a GET.
+    """The session of one client. ``id`` is empty if the server issues none; ``get_stream`` answers a GET.
 
     ``uses_one_stream``: the client speaks HTTP+SSE, which sends every server message on that stream.
     """
@@ -117,7 +117,7 @@ class LiveHttpSession:
         return is_sent_now or live in outcome.passed or self.engine.has_answer(live)
 
     def stream_of_event(self, last_id: str) -> EventStream | None:
-        """The stream that contains the event with this id."""
+        """Return the stream that contains the event with this id."""
         return next((stream for stream in self._streams if stream.holds(last_id)), None)
 
     def end(self) -> None:

@@ -1,6 +1,6 @@
-"""The messages between a replay engine and its transport, the replay options, and generated responses.
+"""What a replay engine and its transport exchange: live and outgoing messages, results, and the options.
 
-A few responses are in no recording: the error for a miss, and the result of a ping that was not recorded.
+Also the few responses that are not recorded but generated: the error for a miss, the result of a ping.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from mcpproxy.replay.recording import SessionMessage
 from mcpproxy.replay.server.matching import Level
 
 MISS_CODE: Final = -32000
-"""The JSON-RPC error code of a miss: a server error that JSON-RPC leaves to implementations."""
+"""The JSON-RPC error code of a miss, from the range that JSON-RPC reserves for implementations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class EngineResult:
 
 
 def described(live: LiveMessage) -> str:
-    """A short description of a live message: ``tools/call "echo" (id 7)``."""
+    """Return a short description of a live message: ``tools/call "echo" (id 7)``."""
     request = live.message
     if not isinstance(request, Request):
         return "a message"
@@ -98,12 +98,12 @@ def described(live: LiveMessage) -> str:
 
 
 def result(live: LiveMessage, value: JSON) -> OutgoingMessage:
-    """A result that is not in the recording."""
+    """Return a generated result for the request ``live``."""
     return _generated(live, {"result": value})
 
 
 def error(live: LiveMessage, code: int, message: str, data: "JSON | Absent" = ABSENT) -> OutgoingMessage:
-    """An error that is not in the recording."""
+    """Return a generated error for the request ``live``."""
     members: JSONObject = {"code": code, "message": message}
     if not isinstance(data, Absent):
         members["data"] = data
@@ -111,7 +111,7 @@ def error(live: LiveMessage, code: int, message: str, data: "JSON | Absent" = AB
 
 
 def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence[Difference]) -> JSON:
-    """The ``data`` of the error for a miss, for programs."""
+    """Return the ``data`` of the error for a miss, for programs."""
     data: JSONObject = {"reason": reason}
     if nearest is not None:
         data["nearest"] = {"frame": nearest.seq, "method": nearest.method}

@@ -1,9 +1,9 @@
 """Matches a live request with a recorded one, by method and params without their volatile parts.
 
 There are three levels. ``strict`` compares everything but the progress token. ``default`` also leaves out
-``_meta`` and the params of ``initialize``, and of a cursor, a request state and the answers to input requests
-it compares only whether they are present. ``loose`` compares the method and the name in the params (a tool,
-a prompt, a URI); of several such requests it takes the one with the fewest differences.
+``_meta`` and the params of ``initialize``; of a cursor, a request state and the answers to input requests,
+only their presence counts. ``loose`` compares the method and the name in the params (a tool, a prompt, a
+URI), and takes the recorded request with the fewest differences.
 
 A value that the recording masks matches any value.
 """
@@ -77,13 +77,13 @@ class Matcher:
         return found
 
     def last(self, request: Request) -> SessionMessage | None:
-        """The last equal request, taken or not."""
+        """Return the last equal request, taken or not."""
         return self._last.get(self._key(request.method, self._compared_part(request)))
 
     def nearest(self, request: Request) -> Nearest | None:
-        """The most similar request: the fewest differences, then one not taken yet, then the first.
+        """Return the request with the fewest differences, of equal ones the first that has not been taken.
 
-        If the method was never recorded, it is the next request that has not been taken.
+        If the method was never recorded, return the next request that has not been taken.
         """
         value = self._compared_part(request)
         candidates = self._of_method.get(request.method)
@@ -126,7 +126,7 @@ class Matcher:
         self._last[key] = entry
 
     def _compared_part(self, request: Request) -> JSONObject:
-        """The part of a request that is compared."""
+        """Return the part of a request that is compared."""
         params = request.params
         compared_part: JSONObject = {"method": request.method}
         if not isinstance(params, dict):
@@ -180,14 +180,14 @@ def _is_mask(value: JSON) -> bool:
 
 
 def _flat(value: JSON, rules: DiffRules, opaque: tuple[str, ...]) -> Key:
-    """``value`` as a hashable key, equal for values without a difference that counts."""
+    """Return ``value`` as a hashable key, equal for values without a difference that counts."""
     return tuple(sorted(_leaves(value, rules, DiffRules(opaque)), key=itemgetter(0)))
 
 
 def _leaves(
     value: JSON, rules: DiffRules = EXACT, hidden: DiffRules = EXACT
 ) -> Iterator[tuple[str, str, str | int | float | bool | None]]:
-    """Every scalar and every empty container with its pointer; those in ``hidden`` without their value."""
+    """Yield every scalar and empty container with its pointer; those in ``hidden`` without their value."""
     stack: list[tuple[str, JSON]] = [("", value)]
     while stack:
         pointer, one = stack.pop()

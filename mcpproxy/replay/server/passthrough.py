@@ -1,8 +1,8 @@
-"""Passes misses on to a real server, which is started for the first one and gets the client's handshake.
+"""Passes misses on to a real server.
 
-``Passthrough`` decides which lines to write to that server and which of its lines are for the client.
-Requests keep the client's ids, because the server has no other client. Requests of the server get ids that no
-recorded server uses. ``PassthroughProcess`` is the process.
+``PassthroughProcess`` is the server, started at the first miss. ``Passthrough`` decides which lines to write
+to it, the client's handshake first, and which of its lines are for the client. Requests keep the client's
+ids; requests of the server get new ids, so that they do not collide with recorded ones.
 """
 
 import os
@@ -41,7 +41,7 @@ class Passthrough:
         return bool(self._passed_requests)
 
     def on_client_message(self, live: LiveMessage) -> list[bytes]:
-        """Take any client message; the lines to write to the server for it."""
+        """Take any client message; return the lines to write to the server for it."""
         match live.message:
             case Request(method="initialize"):
                 self._initialize = live
@@ -59,7 +59,7 @@ class Passthrough:
         return []
 
     def pass_on(self, live: LiveMessage) -> list[bytes]:
-        """Pass on a request that the recording does not answer; the lines to write to the server."""
+        """Pass on a request that the recording does not answer; return the lines to write to the server."""
         assert isinstance(live.message, Request)
         if live.message.id is not None:
             self._passed_requests[type(live.message.id), live.message.id] = live
@@ -74,7 +74,7 @@ class Passthrough:
         return [self._initialize.raw]
 
     def on_server_line(self, raw: bytes) -> tuple[list[OutgoingMessage], list[bytes]]:
-        """Take a line of the server: the messages for the client, and the lines to write to the server."""
+        """Take a line of the server; return the messages for the client and the lines for the server."""
         message = parse(raw)
         match message:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
@@ -86,16 +86,16 @@ class Passthrough:
                 live = self._passed_requests.pop((type(id), id), None)
                 return ([OutgoingMessage(raw, live=live, answers=True)] if live else []), []
             case Request():
-                own = f"passed-{len(self._server_request_ids)}"
-                self._server_request_ids[own] = raw_json.taken(raw, ID) or b"null"
-                return [OutgoingMessage(spliced(raw, {ID: raw_json.written(own)}))], []
+                new_id = f"passed-{len(self._server_request_ids)}"
+                self._server_request_ids[new_id] = raw_json.taken(raw, ID) or b"null"
+                return [OutgoingMessage(spliced(raw, {ID: raw_json.written(new_id)}))], []
             case Notification():
                 return [OutgoingMessage(raw)], []
             case _:
                 return [], []
 
     def on_exit(self) -> list[OutgoingMessage]:
-        """The server has ended: an error for each request that it has not answered."""
+        """Return an error for each unanswered request, because the server has ended."""
         unanswered = list(self._passed_requests.values())
         self._passed_requests.clear()
         return [error(live, MISS_CODE, "the server behind the recording has ended") for live in unanswered]

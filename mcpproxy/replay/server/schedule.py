@@ -29,11 +29,11 @@ class Schedule:
         self._after_conditions.sort()
 
     def begin(self) -> list[SessionMessage]:
-        """The messages without a dependency."""
+        """Return the messages without a dependency."""
         return self._take([place for place, unmet in self._unmet.items() if not unmet])
 
     def mark_seen(self, entry: SessionMessage) -> list[SessionMessage]:
-        """The client has sent this recorded message: the server messages now due, in recorded order."""
+        """Count this client message as sent; return the server messages now due, in recorded order."""
         due = list(self._freed(iter(self._waits_for.pop(entry.index, ()))))
         if entry.index > self._latest_seen and entry.method != "ping":
             self._latest_seen = entry.index
@@ -46,7 +46,7 @@ class Schedule:
             del self._unmet[place]
 
     def waited_ns(self, entry: SessionMessage) -> int:
-        """The recorded time from the last message that this one depends on to this one."""
+        """Return the recorded time between the last message that this one depends on and this one."""
         dependency = self._dependencies[entry.index]
         waited = [*dependency.needs, *([dependency.after] if dependency.after is not None else [])]
         since = max((self._messages[place].at_ns for place in waited), default=0)
@@ -66,7 +66,7 @@ class Schedule:
             yield place
 
     def _freed(self, places: Iterator[int]) -> Iterator[int]:
-        """Count one dependency of each of ``places`` as met; yield those that have no other."""
+        """Count one condition of each of ``places`` as met; yield those that have no other condition."""
         for place in places:
             if place in self._unmet:
                 self._unmet[place] -= 1

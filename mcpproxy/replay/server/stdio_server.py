@@ -1,7 +1,7 @@
 """Serves a recorded server on stdin and stdout: reads lines, writes the messages due, until stdin ends.
 
-One thread reads and the main thread writes. After the end of stdin only responses that the server behind the
-recording still owes are written, within ``_ANSWER_WAIT_NS``: a client in a pipeline closes its side early.
+One thread reads and the main thread writes. A client in a pipeline closes its side early: after the end of
+stdin, answers of the server behind the recording are still written, for ``_ANSWER_WAIT_NS`` at most.
 """
 
 import heapq
