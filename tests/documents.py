@@ -1,13 +1,13 @@
 """Finds the documents of the project and the blocks of code in them, for tests.
 
-A document is any README.md, or a document in ``.github``. Every fenced block names its language and is tested,
-unless the line before it says why not::
+A document is any README.md, or a document in ``.github``. Every fenced block names its language and is
+tested, unless the line before it says why not::
 
     <!-- not run: it installs packages -->
     <!-- tested by tests/test_api.py: example -->
 
-The second kind gives the block a name, ``example``, by which that test finds it. A block of TOML or Python whose
-first line is a comment with a path, ``# house/house.toml``, is the content of that file.
+The second kind gives the block a name, ``example``, by which that test finds it. A block of TOML or Python
+whose first line is a comment with a path, ``# house/house.toml``, is the content of that file.
 """
 
 import re

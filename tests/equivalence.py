@@ -1,9 +1,9 @@
 """Compares how two checkouts judge and record: ``python -m tests.equivalence > FILE`` in each, then diff.
 
-The output has a line with the hash of the findings of each fixture and recording. It also has a line for each of
-``SESSIONS`` random sessions: the session is written as the journal that a killed proxy leaves behind, and the line
-has the hash of the trace that recovery makes from it. The journals are written here byte by byte, so that little is
-imported that a restructuring could move.
+The output has a line with the hash of the findings of each fixture and recording. It also has a line for each
+of ``SESSIONS`` random sessions: the session is written as the journal that a killed proxy leaves behind, and
+the line has the hash of the trace that recovery makes from it. The journals are written here byte by byte, so
+that little is imported that a restructuring could move.
 """
 
 import hashlib

@@ -149,8 +149,8 @@ def started():
 def load_mcpproxy() -> None:
     """Import all modules of mcpproxy.
 
-    After a run in this process pytester removes the modules that the run imported first. A second import would give
-    another copy, whose classes differ from those of the first one.
+    After a run in this process pytester removes the modules that the run imported first. A second import
+    would give another copy, whose classes differ from those of the first one.
     """
     for module in pkgutil.walk_packages(mcpproxy.__path__, "mcpproxy."):
         if not module.name.endswith("__main__"):

@@ -1,8 +1,8 @@
 """How ``pytest -n auto`` distributes the tests among its workers: long tests first.
 
-A test that drives programs mostly waits for them, so there are more workers than cores. The tests of a file run in
-one worker, so that what the module reads or judges once is not repeated. Long tests run one by one, in any worker,
-but tests of the same pair of real peers run together, because they share a recording.
+A test that drives programs mostly waits for them, so there are more workers than cores. The tests of a file
+run in one worker, so that what the module reads or judges once is not repeated. Long tests run one by one, in
+any worker, but tests of the same pair of real peers run together, because they share a recording.
 """
 
 import os
@@ -36,7 +36,7 @@ EARLY: Final = (
 
 
 class Schedule(LoadScopeScheduling):
-    """Gives a worker a file, the tests of a pair of real peers, or one long test, in the order of :func:`rank`."""
+    """Gives a worker a file, the tests of a pair of peers, or one long test, in the order of :func:`rank`."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
