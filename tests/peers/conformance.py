@@ -78,7 +78,7 @@ class Suite:
         return result
 
     def of_client(self, through: Path | None, revision: str, scenarios: Iterable[str]) -> Result:
-        """Test our client; the suite is the server. ``through``: put a proxy between, with its traces there."""
+        """Test our client; the suite is the server. ``through``: the folder for the traces of a proxy."""
         result = Result()
         client = [self.python, str(HERE / "conformance_client.py")]
         for scenario in scenarios:
