@@ -55,8 +55,8 @@ def _lines(verdict: JudgedTraces, known: Catalogue, format: str, style: Style) -
         case "github":
             from mcpproxy.reports import github
 
-            said = map(github.escape_commands, text.summary_lines(verdict))
+            summary = map(github.escape_commands, text.summary_lines(verdict))
             found = github.lines(verdict.located, verdict.remarks, known, base=output.workspace())
-            return chain(found, said)
+            return chain(found, summary)
         case _:
             return text.lines(verdict, style)

@@ -70,8 +70,8 @@ def _lines(
             from mcpproxy.reports import github
 
             found = validated.located(result.checks)
-            said = map(github.escape_commands, validation.summary(result))
+            summary = map(github.escape_commands, validation.summary(result))
             commands = github.lines(found, validated.remarks(result), known, base=output.workspace())
-            return chain(commands, said)
+            return chain(commands, summary)
         case _:
             return validation.lines(result, style)

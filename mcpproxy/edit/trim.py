@@ -63,6 +63,8 @@ _OPENING: Final = ("initialize", "server/discover")
 
 @dataclass(slots=True)
 class _Exchange:
+    """An HTTP exchange and the numbers of its heads and frames."""
+
     method: str
     session: str
     seqs: list[int] = field(default_factory=list[int])  # of its heads
@@ -71,6 +73,8 @@ class _Exchange:
 
 @dataclass(slots=True)
 class _Frame:
+    """A frame. ``needs`` are the numbers of the frames that must be kept with it."""
+
     sender: Sender
     exchange: int
     session: str
@@ -89,7 +93,7 @@ class _DependencyIndex:
         self._names: Final = {x: name for name, xs in exchanges_of(trace.events()).items() for x in xs}
         self._conversation: Final = Conversation()
         self._open: Final[dict[tuple[str, Sender], dict[int, list[Request]]]] = {}
-        self._issued: Final[dict[tuple[str, str], int]] = {}
+        self._issued: Final[dict[tuple[str, str], int]] = {}  # (session, issued name) -> frame
         self._pieces: Final[dict[tuple[int, Sender], int]] = {}
         self._broken: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was not a message
         for event in trace.events():

@@ -52,16 +52,19 @@ def dependencies(session: RecordedSession) -> dict[int, Dependency]:
 
 
 class _DependencyFinder:
+    """Finds the dependencies of server messages. It is given all messages, in order."""
+
     def __init__(self, session: RecordedSession) -> None:
         self._messages: Final = session.messages
-        self._open: Final[dict[int, SessionMessage]] = {}
+        self._open: Final[dict[int, SessionMessage]] = {}  # client requests without a response, by place
         self._by_id: Final[dict[TypedId, int]] = {}
         self._by_token: Final[dict[TypedId, int]] = {}
         self._by_exchange: Final[dict[int, int]] = {}
         self._server_requests: Final[dict[TypedId, int]] = {}
         self._owner_of_request: Final[dict[int, int | None]] = {}
+        # Client request -> answers to server requests that belong to it, and its cancellations.
         self._client_replies: Final[dict[int, list[int]]] = {}
-        self._last: int | None = None
+        self._last: int | None = None  # the latest client message
 
     def client(self, entry: SessionMessage) -> None:
         place = entry.index

@@ -174,6 +174,8 @@ def from_trace(trace: Trace) -> LoadedTrace:
 
 
 class _SessionReader:
+    """Sorts the events of a trace into sessions. ``names`` has the session of each exchange."""
+
     def __init__(self, names: Mapping[int, str]) -> None:
         self.sessions: Final[dict[str, RecordedSession]] = {}
         self._names = names

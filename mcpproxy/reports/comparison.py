@@ -25,8 +25,8 @@ _COLOURS: Final[dict[ItemVerdict, Colour]] = {
 
 def text(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
     """Return a line for each item that differs or has a remark, with its changes below, then the counts."""
-    texts = [item for item in comparison.items if item.verdict != "same" or item.remark]
-    for (session, verdict, what, remark, changes), items in groupby(texts, _shown_alike):
+    listed = [item for item in comparison.items if item.verdict != "same" or item.remark]
+    for (session, verdict, what, remark, changes), items in groupby(listed, _printed):
         frames = [item.frame or item.found_frame for item in items]
         place = (
             f"frame {frames[0]}" if len(frames) == 1 else f"{len(frames)} times, first in frame {frames[0]}"
@@ -75,7 +75,8 @@ def _case(item: ComparedItem) -> Case:
     return replace(case, status="failed", kind=item.verdict, message=texts[0], text="\n".join(texts))
 
 
-def _shown_alike(item: ComparedItem) -> tuple[str, ItemVerdict, str, str, tuple[Change, ...]]:
+def _printed(item: ComparedItem) -> tuple[str, ItemVerdict, str, str, tuple[Change, ...]]:
+    """Return all that is printed of an item but its frame; consecutive items with the same are one line."""
     return (item.session, item.verdict, item.what, item.remark, item.changes)
 
 

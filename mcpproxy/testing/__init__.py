@@ -40,6 +40,7 @@ Does: TypeAlias = Literal["record", "replay", "extend"]
 _MCPPROXY: Final = (sys.executable, "-m", "mcpproxy")
 _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
 _END_S: Final = 10.0
+"""How long a session may take to end after its client."""
 _POLL_S: Final = 0.02
 
 

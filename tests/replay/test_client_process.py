@@ -158,7 +158,7 @@ def test_a_server_that_does_not_come_to_the_end_updates_nothing(tmp_path: Path) 
     before = recorded.read_bytes()
     done = replay(recorded, "--update", "--", *SERVER, "dies")
     assert done.returncode == 1
-    assert "stays as it is" in done.stderr
+    assert "is unchanged" in done.stderr
     assert recorded.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [recorded.name]
 

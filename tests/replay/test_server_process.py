@@ -198,7 +198,7 @@ REFUSED = {
     "replay server t.jsonl --timing fast": "neither immediate, recorded nor a factor",
     "replay server t.jsonl --timing nan": "neither immediate, recorded nor a factor",
     "replay server t.jsonl --match vague": "invalid choice",
-    "replay server t.jsonl --ignore x": "no JSON Pointer",
+    "replay server t.jsonl --ignore x": "not a JSON Pointer",
     "replay server t.jsonl --on-miss passthrough": "goes together with -- COMMAND",
     "replay server t.jsonl -- true": "goes together with -- COMMAND",
     "replay server t.jsonl --session zz": "no session zz in it",

@@ -21,7 +21,7 @@ show, versions, trim, redact and replay also take such files directly.
 
 
 def run(argv: list[str]) -> int:
-    """Write one trace."""
+    """Convert one recording."""
     parser = Parser("import", DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help="the recording, which stays as it is")
     parser.add_argument("-o", "--output", metavar="TRACE", help="the new trace (FILE.mcpproxy.jsonl)")

@@ -1,4 +1,7 @@
-"""``mcpproxy replay server``: a recording replaces the server. See ``replay_client`` for the other half."""
+"""``mcpproxy replay``, and ``mcpproxy replay server``: a recording replaces the server.
+
+``replay_client`` is the module of ``mcpproxy replay client``.
+"""
 
 import argparse
 import os

@@ -24,7 +24,8 @@ from mcpproxy.session.frame import SseEvent
 _CONNECT_S: Final = 10.0
 _SETTLE_S: Final = 2.0
 """How long a message without a response may take before the next message is sent."""
-_UNREAD: Final = 1000
+_MAX_UNREAD: Final = 1000
+"""How many events may wait in the queue; more make the reader of the response wait."""
 _LIMIT_BYTES: Final = 64 << 20
 _RESUMPTIONS: Final = 10
 _RETRY_S: Final = 1.0
@@ -35,7 +36,7 @@ class HttpLink:
     """Sends requests to ``url`` as the recorded ``session`` did, with ``headers`` added to each."""
 
     def __init__(self, url: str, session: RecordedSession, headers: Sequence[tuple[str, str]] = ()) -> None:
-        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_UNREAD)
+        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
         self._url: Final = url
         self._headers: Final = HeaderWriter(session)
         self._extra_headers: Final = headers

@@ -72,6 +72,7 @@ class Player:
     def __init__(self, session: RecordedSession) -> None:
         self._session: Final = session
         self._steps: Final = deque(steps(session))
+        # Recorded server messages that have not been received again, by place.
         self._unseen: Final = {entry.index: entry for entry in awaited(session)}
         self._answer_to: Final[dict[int, SessionMessage]] = {}
         for entry in session.messages:
@@ -85,12 +86,12 @@ class Player:
         self._server_names: Final = ServerNames()
         self._transcript: Final = LiveTranscript(session)
         self._step_of: Final[dict[int, ScriptStep]] = {}
-        self._requests: Final[dict[int, int]] = {}
-        self._unsent: Final[dict[int, str]] = {}
+        self._requests: Final[dict[int, int]] = {}  # recorded request -> live request, by place
+        self._unsent: Final[dict[int, str]] = {}  # recorded request -> why it is not sent
         self._pages = 0
         self._unexpected = 0
         self._quiet_ns = _QUIET_NS
-        self._is_hung = False
+        self._is_hung = False  # a response has not come in time
         self._is_stopped = False
         self.notes: Final[list[str]] = []
         self.progress = 0

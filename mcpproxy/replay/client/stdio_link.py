@@ -15,7 +15,7 @@ from mcpproxy.replay.client.driver import LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
 
 _CHUNK_BYTES: Final = 1 << 16
-_UNREAD: Final = 1000
+_MAX_UNREAD: Final = 1000
 _GRACE_S: Final = 2.0
 _SHORT_GRACE_S: Final = 0.2
 
@@ -24,7 +24,7 @@ class StdioLink:
     """Runs ``command``, which inherits our stderr. ``exit_code`` is set when it has ended."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_UNREAD)
+        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
         self.exit_code: int | None = None
         self._command: Final = command
         self._lines: Final[asyncio.Queue[bytes | None]] = asyncio.Queue()

@@ -81,6 +81,8 @@ def compare_sessions(
 
 
 class _SessionComparison:
+    """Compares the session ``found`` with the session ``expected``."""
+
     def __init__(
         self, expected: RecordedSession, found: RecordedSession, pairing: Pairing, rules: DiffRules
     ) -> None:

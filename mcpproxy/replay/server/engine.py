@@ -80,7 +80,7 @@ class ReplayEngine:
         self._schedule: Final = Schedule(session.messages, found)
         self._owner: Final = {place: dependency.owner for place, dependency in found.items()}
         self._batch_size: Final = Counter(entry.batch for entry in session.messages if entry.sender == SERVER)
-        self._live: Final[dict[int, LiveMessage]] = {}
+        self._live: Final[dict[int, LiveMessage]] = {}  # by the place of the recorded message
         self._by_id: Final[dict[TypedId, LiveMessage]] = {}
         self._id_map: Final = IdMap(session, self._answer_to, session_id)
         self.answered = 0
@@ -93,7 +93,7 @@ class ReplayEngine:
 
     @property
     def waiting(self) -> int:
-        """How many requests of the recorded client the live client has not sent."""
+        """How many requests of the recorded client have not been sent by the live client."""
         return self._matcher.count - self._matcher.taken
 
     @property

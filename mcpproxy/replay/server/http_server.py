@@ -175,8 +175,8 @@ class HttpReplayServer:
         if stream is not None:
             return _events(stream, last_id, {})
         exchange = self._next("GET", session)
-        offers_none = exchange is None and (self._over_http or session is self._session_without_id)
-        if session is None or offers_none or (exchange and exchange.status >= 300):
+        has_no_stream = exchange is None and (self._over_http or session is self._session_without_id)
+        if session is None or has_no_stream or (exchange and exchange.status >= 300):
             status = exchange.status if exchange and exchange.status >= 300 else 405
             return Response(status_code=status, headers={"allow": "POST, DELETE"} | headers_of(exchange))
         return _events(session.get_stream, None, headers_of(exchange))

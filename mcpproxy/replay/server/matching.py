@@ -54,6 +54,7 @@ class Matcher:
         self._precise: Final = DiffRules((*always, *ignore))
         self._rules: Final = self._precise if level == "strict" else DiffRules((*always, *OPAQUE, *ignore))
         self._of_method: Final[defaultdict[str, list[SessionMessage]]] = defaultdict(list)
+        # By all values that count, and by the key of the level.
         self._exactly: Final[defaultdict[Key, deque[SessionMessage]]] = defaultdict(deque)
         self._alike: Final[defaultdict[Key, deque[SessionMessage]]] = defaultdict(deque)
         self._last: Final[dict[Key, SessionMessage]] = {}

@@ -28,10 +28,10 @@ class Passthrough:
     """The messages to and from the server behind the recording."""
 
     def __init__(self) -> None:
-        self._initialize: LiveMessage | None = None
-        self._later: list[bytes] = []
-        self._is_begun = False
-        self._is_ready = False
+        self._initialize: LiveMessage | None = None  # until the server has answered it
+        self._later: list[bytes] = []  # lines to write after that answer
+        self._is_begun = False  # a request was passed on
+        self._is_ready = False  # lines need not wait for the answer to ``initialize``
         self._passed_requests: Final[dict[tuple[type, RequestId], LiveMessage]] = {}
         self._server_request_ids: Final[dict[str, bytes]] = {}
 

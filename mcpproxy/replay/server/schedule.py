@@ -14,16 +14,18 @@ class Schedule:
     def __init__(self, messages: list[SessionMessage], dependencies: dict[int, Dependency]) -> None:
         self._messages: Final = messages
         self._dependencies: Final = dependencies
-        self._unmet: Final[dict[int, int]] = {}
-        self._waits_for: Final[dict[int, list[int]]] = defaultdict(list)
-        self._after_conditions: Final[list[tuple[int, int]]] = []
+        self._unmet: Final[dict[int, int]] = {}  # unsent server message -> how many conditions are not met
+        self._waiting_for: Final[dict[int, list[int]]] = defaultdict(
+            list
+        )  # client message -> server messages
+        self._after_conditions: Final[list[tuple[int, int]]] = []  # (``after``, server message), sorted
         self._after_conditions_met = 0
         self._latest_seen = -1
         for place, dependency in dependencies.items():
             needs = set(dependency.needs)
             self._unmet[place] = len(needs) + (dependency.after is not None)
             for need in needs:
-                self._waits_for[need].append(place)
+                self._waiting_for[need].append(place)
             if dependency.after is not None:
                 self._after_conditions.append((dependency.after, place))
         self._after_conditions.sort()
@@ -34,7 +36,7 @@ class Schedule:
 
     def mark_seen(self, entry: SessionMessage) -> list[SessionMessage]:
         """Count this client message as sent; return the server messages now due, in recorded order."""
-        due = list(self._freed(iter(self._waits_for.pop(entry.index, ()))))
+        due = list(self._freed(iter(self._waiting_for.pop(entry.index, ()))))
         if entry.index > self._latest_seen and entry.method != "ping":
             self._latest_seen = entry.index
             due += self._freed(self._newly_after())
