@@ -17,7 +17,8 @@ from mcpproxy.framing.sse import SseBlock, SseFramer
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Request, Response, parse
 from mcpproxy.replay.client.driver import AnswerHead, ExchangeOver, LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send
-from mcpproxy.replay.client.request_headers import SESSION_ID, HeaderWriter, negotiated_version
+from mcpproxy.replay.client.request_headers import HeaderWriter, negotiated_version
+from mcpproxy.replay.http_parts import SESSION_ID
 from mcpproxy.replay.recording import RecordedSession
 from mcpproxy.session.frame import SseEvent
 

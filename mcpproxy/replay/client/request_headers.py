@@ -12,10 +12,9 @@ from mcpproxy.protocol.jsonrpc import JSON, Absent, Batch, Notification, Request
 from mcpproxy.protocol.mirrors import decoded, encoding_fault
 from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.replay.client.player import Send
+from mcpproxy.replay.http_parts import SESSION_ID
 from mcpproxy.replay.recording import Exchange, RecordedSession
 from mcpproxy.session.masked_values import is_masked
-
-SESSION_ID: Final = "mcp-session-id"
 
 _NAMES: Final = ("name", "uri", "taskId")
 _NOT_REPLAYED: Final = frozenset(
@@ -48,7 +47,7 @@ class HeaderWriter:
         found: list[tuple[str, str]] = []
         for name, value in exchange.request.headers:
             match name.lower():
-                case "mcp-session-id":
+                case lower if lower == SESSION_ID:
                     if live := self._id_for(value):
                         found.append((name, live))
                 case "mcp-protocol-version" if value == self._recorded_version and self.version:
