@@ -76,7 +76,7 @@ class Call:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the recording holds an answer."""
+        """Whether the recording has an answer."""
         return self.answer_frame is not None
 
     @property
@@ -213,7 +213,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there are no errors. Warnings and notes do not count."""
+        """Whether there are no errors. Findings of severity ``warning`` and ``info`` do not count."""
         return self.errors == 0
 
     @property
@@ -228,7 +228,7 @@ class Report:
 
     @property
     def infos(self) -> int:
-        """The number of notes: findings about something that is allowed but worth knowing."""
+        """The number of findings of severity ``info``: something is allowed but worth knowing."""
         return self._counts["info"]
 
     def __str__(self) -> str:

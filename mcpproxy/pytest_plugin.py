@@ -40,8 +40,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--mcp-record",
         choices=MODES,
         default="once",
-        help="once: record what has no recording (default); none: only replay; all: record anew; "
-        "new: replay, and record what is missing",
+        help="once: record what has no recording (default); none: only replay; all: record everything "
+        "again; new: replay, and record what is missing",
     )
     parser.addini(
         "mcp_recordings_dir", "folder of recordings, relative to the test's file", default="recordings"

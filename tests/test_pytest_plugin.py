@@ -63,7 +63,7 @@ def test_once_does_not_record_what_is_new(project: Project) -> None:
             "*- Captured mcpproxy call -*",
             f"mcp_recording: 1 request not in {project.recordings / 'weather.jsonl'}:",
             "  tools/call *forecast*nearest is frame *Oslo*",
-            "--mcp-record=new adds what is missing, --mcp-record=all records anew",
+            "--mcp-record=new adds what is missing, --mcp-record=all records everything again",
             "the messages: mcpproxy show *session.jsonl",
         ]
     )

@@ -2,7 +2,7 @@
 
 The recorder's thread counts and the web server's thread reads; the client library is thread-safe. Dashboards
 depend on names and labels: add new ones, never rename one. No label has a value that a peer can choose
-freely, because every value is a series of its own.
+freely, because every value makes a separate time series.
 """
 
 from typing import Final

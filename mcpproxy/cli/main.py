@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "Record": {
         "run": ("mcpproxy.cli.commands.run", "wrap a stdio server: forward, record and judge every message"),
-        "http": ("mcpproxy.cli.commands.http", "stand before an HTTP server and do the same there"),
+        "http": ("mcpproxy.cli.commands.http", "the same before an HTTP server, as a proxy"),
         "demo": ("mcpproxy.cli.commands.demo", "watch it work on a small bundled server"),
     },
     "Read": {
@@ -21,7 +21,7 @@ COMMANDS = {
         "show": ("mcpproxy.cli.commands.show", "the conversation in a recording, finished or running"),
     },
     "Replay": {
-        "replay": ("mcpproxy.cli.commands.replay", "a recording stands in for the server or for the client"),
+        "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),
         "diff": ("mcpproxy.cli.commands.diff", "what a server did in two recordings, compared"),
         "trim": ("mcpproxy.cli.commands.trim", "the smallest part of a recording that still replays"),
         "redact": ("mcpproxy.cli.commands.redact", "a copy of a recording with secrets masked"),

@@ -282,7 +282,7 @@ def _definition(path: str, name: str, pin: JSON) -> JSONObject:
         )
     if pin.get("sha256") != digest(found) or found.get("name") != name:
         fact = f"the definition of tool {visible(shown(name))} does not match its hash: it was edited"
-        raise UsageError(path, fact, "restore the file, or delete it and pin anew")
+        raise UsageError(path, fact, "restore the file, or delete it and pin again")
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON
 
 SHORT_BYTES: Final = 2048
-"""Up to this size, serialising a value at once is faster than in pieces."""
+"""Up to this size, serialising a value in one call is faster than in pieces."""
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 

@@ -171,7 +171,7 @@ class McpRecording:
             [
                 f"mcp_recording: {count(len(misses), 'request')} not in {self.path}:",
                 *(f"  {visible(miss)}" for miss in misses),
-                "--mcp-record=new adds what is missing, --mcp-record=all records anew",
+                "--mcp-record=new adds what is missing, --mcp-record=all records everything again",
                 *self._show_commands(),
             ]
         )

@@ -147,7 +147,7 @@ def test_an_update_takes_the_place_of_the_recording(tmp_path: Path) -> None:
     recorded = record(tmp_path, PLAIN)
     done = replay(recorded, "--update", "--", *SERVER, "renamed")
     assert done.returncode == 0
-    assert "now holds what the server said this time" in done.stderr
+    assert "was replaced by the new recording" in done.stderr
     assert replay(recorded, "--", *SERVER, "renamed").returncode == 0
     assert replay(recorded, "--", *SERVER).returncode == 1
     assert [path.name for path in tmp_path.iterdir()] == [recorded.name]

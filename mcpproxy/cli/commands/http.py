@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http.tls import TlsClient, TlsServer
 
 DESCRIPTION: Final = """\
-Stands before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
+Runs a proxy before an MCP server that speaks HTTP: every byte passes as it comes, is recorded, and is judged
 while it passes. Point the client at the address that is printed instead of the server's."""
 
 EPILOG: Final = """\

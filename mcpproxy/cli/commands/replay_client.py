@@ -48,7 +48,7 @@ def run(argv: list[str]) -> int:
         if not whole:
             tell(f"{path} is unchanged: the server did not reach its end")
             return code
-        tell(f"{path} now holds what the server said this time")
+        tell(f"{path} was replaced by the new recording")
         return 0
     return code
 

@@ -9,7 +9,7 @@ from mcpproxy.edit.trim import trimmed
 from mcpproxy.opening import open_trace
 from mcpproxy.trace.copy import write_trace
 
-DESCRIPTION = "Write the smallest recording that holds some frames of another and still replays."
+DESCRIPTION = "Write the smallest recording that has the wanted frames of another one and still replays."
 
 EPILOG = """\
 The copy also has what these frames depend on: their requests and answers, the messages sent while a request

@@ -198,8 +198,8 @@ class Player:
         """Leave the rest of the script unplayed, and note why."""
         if self.is_done:
             return
-        owed = [entry for entry in self._unseen.values() if entry.answers in self._requests]
-        self.notes.append(f"{why}; no answer to {self._described_request(owed[0])}" if owed else why)
+        missing = [entry for entry in self._unseen.values() if entry.answers in self._requests]
+        self.notes.append(f"{why}; no answer to {self._described_request(missing[0])}" if missing else why)
         for step in self._steps:
             for entry in step.messages:
                 self._unsent[entry.index] = f"not asked: {why}"

@@ -86,7 +86,7 @@ class HeaderWriter:
 
 
 def negotiated_version(raw: bytes) -> str:
-    """Return the protocol version in a response to ``initialize``; empty if ``raw`` is no such response."""
+    """Return the protocol version in a response to ``initialize``; empty for other messages."""
     if b"protocolVersion" not in raw:
         return ""
     message = parse(raw)

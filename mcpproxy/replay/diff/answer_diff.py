@@ -20,7 +20,7 @@ _GENERATED: Final = (
     ("task", "createdAt"),
     ("task", "lastUpdatedAt"),
 )
-"""Values that a server generates anew each time: only their presence is compared."""
+"""Values that a server generates for each response: only their presence is compared."""
 
 
 def answer_changes(was: SessionMessage, now: SessionMessage, rules: DiffRules) -> Iterator[Change]:

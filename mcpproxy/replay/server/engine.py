@@ -50,7 +50,7 @@ _DIFFERENCES_SHOWN: Final = 3
 
 
 class ReplayEngine:
-    """Stands in for the server of one recorded session.
+    """Replaces the server of one recorded session.
 
     ``session_id`` replaces the recorded session id in server messages. ``answered`` counts the requests with
     a recorded response, ``misses`` those without.

@@ -25,8 +25,8 @@ from mcpproxy.session.frame import SERVER
 class LivePost:
     """A POST of the live client, and the recorded exchange that it matches, if any.
 
-    ``unanswered`` holds its unanswered requests. ``texts`` are the messages sent in response, ``stream`` the
-    same as events. ``settled`` is set when all are answered.
+    ``unanswered`` are its requests without a response. ``texts`` are the messages sent in response,
+    ``stream`` the same as events. ``settled`` is set when all are answered.
     """
 
     exchange: Exchange | None

@@ -22,7 +22,7 @@ MISS_CODE: Final = -32000
 class ReplayOptions:
     """How a recording is replayed.
 
-    ``factor`` multiplies the recorded delays: 0 sends everything at once, 1 keeps the recorded pace.
+    ``factor`` multiplies the recorded delays: 0 sends everything without delay, 1 keeps the recorded pace.
     ``ignore`` are JSON Pointers into requests, as in ``DiffRules``. ``repeats``: when the recorded responses
     are used up, the last one is sent again. ``passes``: misses are passed on to another server.
     ``complete``: the recording lacks nothing, so a request without a recorded response stays unanswered.
