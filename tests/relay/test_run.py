@@ -86,7 +86,7 @@ def test_options() -> None:
         },
         "app_errors": True,
         "is_quiet": True,
-        "terms": None,
+        "rule_options": None,
         "command": ["cat", "--", "-h"],
     }
 
