@@ -277,8 +277,8 @@ def trimmed(
     numbers = sorted({*index.frames, *index.heads})
     asked = [seq for seq in numbers if wanted(seq)]
     if not asked:
-        there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has no frames at all"
-        raise UsageError(trace.path, "it has none of these frames", there)
+        available = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has no frames at all"
+        raise UsageError(trace.path, "it has none of these frames", available)
     kept, exchanges = index.kept(asked)
     if len(kept) == len(numbers):
         return trace.header, trace.lines()

@@ -57,9 +57,9 @@ def unaccounted(found: Iterable[RequirementRow]) -> tuple[str, ...]:
         numbers.setdefault(series, set()).add(int(number))
     return tuple(
         f"{series}-{number:03}"
-        for series, there in sorted(numbers.items())
-        for number in range(1, max(there) + 1)
-        if number not in there
+        for series, present in sorted(numbers.items())
+        for number in range(1, max(present) + 1)
+        if number not in present
     )
 
 

@@ -94,7 +94,7 @@ class _SessionComparison:
         self._answered_by_status: Final[set[tuple[int, int]]] = set()
 
     def items(self, ignored_methods: frozenset[str]) -> list[ComparedItem]:
-        there, new = self._client_requests(ignored_methods)
+        known_items, new_items = self._client_requests(ignored_methods)
         for more in (
             self._unsolicited(_server_requests, ignored_methods),
             self._unsolicited(_server_notifications, ignored_methods),
@@ -102,15 +102,17 @@ class _SessionComparison:
             self._exchanges(ignored_methods),
         ):
             for place, item in more:
-                there.append((place, item)) if item.frame is not None else new.append((place, item))
-        there.sort(key=lambda pair: pair[0])
-        new.sort(key=lambda pair: pair[0])
-        return [item for _, item in (*there, *new)]
+                known_items.append((place, item)) if item.frame is not None else new_items.append(
+                    (place, item)
+                )
+        known_items.sort(key=lambda pair: pair[0])
+        new_items.sort(key=lambda pair: pair[0])
+        return [item for _, item in (*known_items, *new_items)]
 
     def _client_requests(
         self, ignored_methods: frozenset[str]
     ) -> tuple[list[tuple[int, ComparedItem]], list[tuple[int, ComparedItem]]]:
-        there: list[tuple[int, ComparedItem]] = []
+        known_items: list[tuple[int, ComparedItem]] = []
         were, are = listing_diff.listings(self._expected), listing_diff.listings(self._found)
         were_first = {listing.first.index: listing for listing in were}
         are_first = {listing.first.index: listing for listing in are}
@@ -124,12 +126,12 @@ class _SessionComparison:
             listing = were_first.get(entry.index)
             found_listing = None if twin is None else are_first.get(twin.index)
             if listing and found_listing and twin:
-                there.append((entry.index, self._listed(listing, found_listing)))
+                known_items.append((entry.index, self._listed(listing, found_listing)))
             elif entry.index in pages and listing is None:
                 continue
             else:
-                there.append((entry.index, self._answered(entry, twin)))
-        new = [
+                known_items.append((entry.index, self._answered(entry, twin)))
+        new_items = [
             (
                 entry.index,
                 ComparedItem(described(entry), "new", None, entry.seq, remark="was not asked before"),
@@ -140,7 +142,7 @@ class _SessionComparison:
             and entry.method not in ignored_methods
             and (entry.index not in found_pages or entry.index in are_first)
         ]
-        return there, new
+        return known_items, new_items
 
     def _listed(self, expected: PagedListing, found: PagedListing) -> ComparedItem:
         changes = tuple(listing_diff.changes(expected, found, self._rules))

@@ -116,10 +116,10 @@ def equal(expected: JSON, found: JSON, rules: DiffRules = EXACT) -> bool:
 
 
 def _absent(
-    there: dict[str, JSON], names: Iterable[str], pointer: str, change: DifferenceKind, rules: DiffRules
+    members: dict[str, JSON], names: Iterable[str], pointer: str, change: DifferenceKind, rules: DiffRules
 ) -> Iterator[Difference]:
     known = set(names)
-    for name, value in there.items():
+    for name, value in members.items():
         where = pointer + token(name)
         if name not in known and not rules.ignores(where):
             if change == "missing":

@@ -131,15 +131,17 @@ class ReplayEngine:
             case Notification(method="notifications/cancelled", params=params):
                 self._cancelled(live, params, outcome)
             case Notification(method=method):
-                known = [entry for entry in self._unmatched if entry.method == method]
-                self._take_one(known, live, outcome)
+                candidates = [entry for entry in self._unmatched if entry.method == method]
+                self._take_one(candidates, live, outcome)
             case Response(id=id) | ErrorResponse(id=id):
                 asked = self._id_map.answered_request(id)
                 if asked is not None and (entry := self._answer_to.get(asked.index)):
                     self._mark_seen(entry, live, outcome)
             case Malformed():
-                known = [entry for entry in self._unmatched if entry.raw == live.raw and entry.method is None]
-                if not self._take_one(known, live, outcome) and live.raw.strip():
+                candidates = [
+                    entry for entry in self._unmatched if entry.raw == live.raw and entry.method is None
+                ]
+                if not self._take_one(candidates, live, outcome) and live.raw.strip():
                     self._miss(live, "it is not a JSON-RPC message", None, outcome, code=_PARSE_ERROR)
 
     def _request(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
@@ -221,7 +223,7 @@ class ReplayEngine:
             return
         if target.recorded is not None and isinstance(target.recorded.message, Request):
             id = target.recorded.message.id
-            known = [
+            candidates = [
                 entry
                 for entry in self._unmatched
                 if isinstance(entry.message, Notification)
@@ -229,16 +231,18 @@ class ReplayEngine:
                 and entry.index > target.recorded.index
                 and request_id(entry.message.params) == (type(id), id)
             ]
-            if self._take_one(known, live, outcome):
+            if self._take_one(candidates, live, outcome):
                 return  # the recorded client cancelled it as well: the recorded reaction follows
             self._schedule.drop(target.recorded)
         target.is_cancelled = True
 
-    def _take_one(self, known: Sequence[SessionMessage], live: LiveMessage, outcome: EngineResult) -> bool:
-        """Match ``live`` with the equal one of ``known``, or else with the first."""
-        if not known:
+    def _take_one(
+        self, candidates: Sequence[SessionMessage], live: LiveMessage, outcome: EngineResult
+    ) -> bool:
+        """Match ``live`` with the equal one of ``candidates``, or else with the first."""
+        if not candidates:
             return False
-        entry = next((entry for entry in known if _is_alike(entry, live)), known[0])
+        entry = next((entry for entry in candidates if _is_alike(entry, live)), candidates[0])
         self._unmatched.remove(entry)
         self._mark_seen(entry, live, outcome)
         return True
