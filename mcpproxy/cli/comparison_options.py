@@ -64,7 +64,11 @@ def rules_from(options: argparse.Namespace) -> ComparisonRules:
 
 
 def sessions_of(source: ReplaySource) -> list[RecordedSession]:
-    """Return the sessions of a recording; messages before the first session id belong to the first one."""
+    """Return the sessions of a recording.
+
+    Messages without a session id are a session of their own if a request is among them; otherwise they belong
+    to the first session.
+    """
     unnamed = source.unnamed
     if not source.sessions:
         return [unnamed] if unnamed.messages else []

@@ -88,15 +88,16 @@ class Redaction:
         self.in_pieces = 0
         """How many pieces of overlong messages there are; in those only ``values`` are searched for."""
         self._scope = scope
-        self._key: Final = os.urandom(32)
-        self._keys: Final = frozenset(key.lower() for key in scope.keys)
+        self._mask_key: Final = os.urandom(32)
+        self._names: Final = frozenset(key.lower() for key in scope.keys)
         texts = [*scope.values, *(TEXTS if scope.secrets else ())]
         self._texts: Final = [*texts, beside(scope.keys)] if scope.keys else texts
         self._pointers: Final = [re.compile(_expression(pointer)) for pointer in scope.pointers]
-        self._credentials: Final = Masker(self._key, keep=not scope.secrets)
-        self._altered: Final[set[int]] = set()
-        self._before: Final = SessionNames()
-        self._after: Final = SessionNames()
+        self._credentials: Final = Masker(self._mask_key, keep=not scope.secrets)
+        self._altered: Final[set[int]] = set()  # the numbers of frames and heads with masked values
+        # The name of a session is derived from its id, so it changes if the id is masked.
+        self._session_names_before: Final = SessionNames()
+        self._session_names_after: Final = SessionNames()
 
     def header(self, header: Header) -> Header:
         """Return the header of the copy, which says which kinds of values are masked."""
@@ -117,8 +118,8 @@ class Redaction:
             if isinstance(record, Encoded):
                 continue
             new = self.record(record)
-            session = self._after.of(new)
-            if new is record and session == self._before.of(record):
+            session = self._session_names_after.of(new)
+            if new is record and session == self._session_names_before.of(record):
                 yield record, line
             elif isinstance(new, Finding):
                 yield new, encode_finding(new)
@@ -131,8 +132,6 @@ class Redaction:
         match record:
             case Frame():
                 new = self._frame(record)
-                if new is not record:
-                    self._altered.add(record.seq)
             case Stderr():
                 raw = self._plain(record.raw)
                 return record if raw == record.raw else replace(record, raw=raw)
@@ -176,10 +175,10 @@ class Redaction:
         if not value or is_masked(value):
             return value
         self.masked += 1
-        return str(mask(value, self._key))
+        return str(mask(value, self._mask_key))
 
     def _has_secret_name(self, name: str) -> bool:
-        return name.lower() in self._keys or (self._scope.secrets and names_a_secret(name))
+        return name.lower() in self._names or (self._scope.secrets and names_a_secret(name))
 
     def _url(self, text: str) -> str:
         return self.text(self._count_change(text, self._credentials.url(text)))
@@ -210,7 +209,7 @@ class Redaction:
     def _masks_header(self, header: str) -> bool:
         """Whether the value of a header is to be masked; ``Mcp-Param-*`` headers repeat tool arguments."""
         name = header.lower()
-        return name in self._keys or (
+        return name in self._names or (
             name.startswith(_ARGUMENT) and self._has_secret_name(name[len(_ARGUMENT) :])
         )
 
