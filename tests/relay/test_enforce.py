@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.cli.enforce_options import enforced
+from mcpproxy.cli.enforce_options import rules_to_enforce
 from mcpproxy.enforce import stdio as gate
 from mcpproxy.enforce.policy import Enforcer, enforceable
 from mcpproxy.enforce.stdio import Gate
@@ -278,13 +278,13 @@ def test_what_cannot_be_enforced_is_said_in_one_line(named: str, fact: str) -> N
 
 
 def test_rules_are_named_by_code_or_name() -> None:
-    assert enforced("run", ["ACP-001, undeclared-capability", "rpc-005"]) == {
+    assert rules_to_enforce("run", ["ACP-001, undeclared-capability", "rpc-005"]) == {
         "ACP-001",
         "PROTO-009",
         "RPC-005",
     }
     with pytest.raises(McpProxyError, match="did you mean ACP-0"):
-        enforced("run", ["ACP-01"])
+        rules_to_enforce("run", ["ACP-01"])
 
 
 def test_only_what_requests_alone_decide_can_be_enforced() -> None:
