@@ -254,9 +254,9 @@ def test_a_refused_request_may_be_cancelled_and_its_id_used_again() -> None:
 # What may be named
 
 REFUSED: Final = {
-    "about responses": ("PROTO-007", "is not decided by a request alone"),
-    "about notifications": ("unknown-notification", "is not decided by a request alone"),
-    "known too late": ("SEQ-002", "is not decided by a request alone"),
+    "about responses": ("PROTO-007", "a request alone does not show whether it is broken"),
+    "about notifications": ("unknown-notification", "a request alone does not show whether it is broken"),
+    "known too late": ("SEQ-002", "a request alone does not show whether it is broken"),
     "a family": ("ACP", "is a family"),
     "no rule": ("ACP-999", "is no rule"),
     "nothing": (" , ", "names no rule"),
