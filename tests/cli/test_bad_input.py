@@ -96,14 +96,14 @@ ARGUMENTS = {
     ),
     "show of a folder": (
         ["show", "{folder}"],
-        "{folder}: a folder, and show takes one trace; see which it holds: ",
+        "{folder}: a folder, and show takes one trace; list its traces: ",
     ),
     "show of two traces": (["show", "a", "b"], "show: unrecognized arguments: b; "),
     "show of frames that are no range": (
         ["show", "x", "--frames", "many"],
-        "'many' is no range of frames such as 3-9",
+        "'many' is not a range of frames such as 3-9",
     ),
-    "show of no frames": (["show", "x", "--frames", "-"], "'-' is no range"),
+    "show of no frames": (["show", "x", "--frames", "-"], "'-' is not a range"),
     "show of frames backwards": (["show", "x", "--frames", "9-3"], "'9-3' ends before it begins"),
     "show with nothing recorded": (["show"], "nothing recorded yet; "),
     "list of a folder that is not there": (["list", "{folder}/x"], "{folder}/x: no such folder; "),

@@ -72,7 +72,7 @@ def test_a_report_that_cannot_be_written_leaves_what_was_there(
     Path("report").write_text("before")
     refused = mcpproxy("check", faulty, "-o", "no/such/folder/report")
     assert (refused.code, refused.out) == (2, "")
-    assert refused.err == "mcpproxy: no/such/folder/report: its folder does not exist; make it first\n"
+    assert refused.err == "mcpproxy: no/such/folder/report: its folder does not exist; create it first\n"
     assert mcpproxy("check", faulty, "-o", ".").err.startswith("mcpproxy: .: is a folder; ")
 
     def full(*_: object) -> None:
@@ -90,9 +90,9 @@ def test_a_report_that_cannot_be_written_leaves_what_was_there(
 def test_a_link_is_not_written_through_and_a_device_stays_a_device(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("before")
     (tmp_path / "link").symlink_to("real")
-    refusal = "is a symbolic link, which is not written through; name what"
+    refusal = "is a symbolic link, which is not followed; name the file"
     with pytest.raises(UsageError, match=refusal):
-        output.check(str(tmp_path / "link"))
+        output.check_writable(str(tmp_path / "link"))
     with pytest.raises(UsageError, match=refusal):
         output.write(str(tmp_path / "link"), ["after"])
     assert (tmp_path / "link").is_symlink()
@@ -100,7 +100,7 @@ def test_a_link_is_not_written_through_and_a_device_stays_a_device(tmp_path: Pat
     output.write(os.devnull, ["x"])
     assert not Path(os.devnull).is_file()
     with pytest.raises(UsageError, match="its folder does not exist"):
-        output.check(str(tmp_path / "none" / "report"))
+        output.check_writable(str(tmp_path / "none" / "report"))
 
 
 def test_annotations_and_the_summary_page(
@@ -192,7 +192,7 @@ def test_baselines_that_cannot_be_used(mcpproxy: Mcpproxy, faulty: str) -> None:
     assert mcpproxy("check", faulty, "--baseline", "none.json").code == 2
     foreign = mcpproxy("check", faulty, "--baseline", faulty, "--write-baseline")
     assert foreign.code == 2
-    assert foreign.err == "mcpproxy: t.jsonl: is no baseline of mcpproxy; --write-baseline makes one\n"
+    assert foreign.err == "mcpproxy: t.jsonl: is not a baseline of mcpproxy; --write-baseline writes one\n"
     assert Path(faulty).read_text().splitlines() == list(FAULTY)
     alone = mcpproxy("check", faulty, "--write-baseline")
     assert (alone.code, alone.err.count("\n")) == (2, 1)

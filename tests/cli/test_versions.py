@@ -69,9 +69,9 @@ def test_a_peer_outside_its_range_fails_the_check(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('["2025-11-26"]\ns = ">=1"', "[2025-11-26] is no protocol revision; did you mean 2025-11-25?"),
-        ('[any]\ns = "newer"', "s: 'newer' is no range of versions"),
-        ("[any]\ns = 3", "s: 3 is no range of versions"),
+        ('["2025-11-26"]\ns = ">=1"', "[2025-11-26] is not a protocol revision; did you mean 2025-11-25?"),
+        ('[any]\ns = "newer"', "s: 'newer' is not a range of versions"),
+        ("[any]\ns = 3", "s: 3 is not a range of versions"),
         ("[", "not readable as TOML"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.cli.enforce_options import enforced
+from mcpproxy.cli.enforce_options import rules_to_enforce
 from mcpproxy.enforce import stdio as gate
 from mcpproxy.enforce.policy import Enforcer, enforceable
 from mcpproxy.enforce.stdio import Gate
@@ -254,9 +254,9 @@ def test_a_refused_request_may_be_cancelled_and_its_id_used_again() -> None:
 # What may be named
 
 REFUSED: Final = {
-    "about responses": ("PROTO-007", "is not decided by a request alone"),
-    "about notifications": ("unknown-notification", "is not decided by a request alone"),
-    "known too late": ("SEQ-002", "is not decided by a request alone"),
+    "about responses": ("PROTO-007", "a request alone does not show whether it is broken"),
+    "about notifications": ("unknown-notification", "a request alone does not show whether it is broken"),
+    "known too late": ("SEQ-002", "a request alone does not show whether it is broken"),
     "a family": ("ACP", "is a family"),
     "no rule": ("ACP-999", "is neither a rule"),
     "nothing": (" , ", "names no rule"),
@@ -278,13 +278,13 @@ def test_what_cannot_be_enforced_is_said_in_one_line(named: str, fact: str) -> N
 
 
 def test_rules_are_named_by_code_or_name() -> None:
-    assert enforced("run", ["ACP-001, undeclared-capability", "rpc-005"]) == {
+    assert rules_to_enforce("run", ["ACP-001, undeclared-capability", "rpc-005"]) == {
         "ACP-001",
         "PROTO-009",
         "RPC-005",
     }
     with pytest.raises(McpProxyError, match="did you mean ACP-0"):
-        enforced("run", ["ACP-01"])
+        rules_to_enforce("run", ["ACP-01"])
 
 
 def test_only_what_requests_alone_decide_can_be_enforced() -> None:

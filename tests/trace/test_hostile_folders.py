@@ -391,7 +391,7 @@ def open_trace_or_sentence(path: Path) -> str:
 def test_folders_above_a_recording_are_made_for_their_owner_alone(tmp_path: Path) -> None:
     from mcpproxy.cli import new_recording
 
-    trace, opened = new_recording.begin(
+    trace, opened = new_recording.create_recording(
         str(tmp_path / "x" / "y" / "z.jsonl"), "", "s", {"transport": '"stdio"'}
     )
     opened.discard()

@@ -152,7 +152,7 @@ class HttpAssembly:
         return self._read(connection, http.proxy(payload, at_ns))
 
     def _held(self) -> int:
-        """How many bytes are held of bodies, events and heads that have not ended yet, and of open exchanges."""
+        """How many bytes are held of what has not ended yet."""
         return sum(size for size, _ in self._holders())
 
     def _holders(self) -> list[tuple[int, ContentOwner | Connection]]:
