@@ -21,7 +21,7 @@ from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule, RuleError
-from mcpproxy.ruleset import catalogue
+from mcpproxy.ruleset import catalogue, plain_toml
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import Close, Finding, Frame
 
@@ -369,6 +369,76 @@ def test_the_catalogue_says_what_the_tables_say() -> None:
         for file in Path(catalogue.rules_folder()).glob("*.toml")
         for code, rule in parsed(file).rules.items()
     }
+
+
+TABLES = sorted(Path(catalogue.rules_folder()).glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", TABLES, ids=[file.stem for file in TABLES])
+def test_the_quick_reader_reads_what_tomllib_reads(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert plain_toml.read(text) == tomllib.loads(text)
+
+
+PLAIN = (
+    "",
+    "# nothing\n",
+    "a = true",
+    'a = "b"',
+    r'a = "say \"b\""',
+    r'a = "b\\"',
+    "a = 'b \"c\" \\d'",
+    'a.b.c = "1"\na.b.d = "2"',
+    '[A-1]\na = "b"\n\n[A-1.x.R-1]\na = "c"\n[A-2]\n',
+    'a = """\\\nsay "b" \\\nand c\n\nd"""\nb = "c"',
+    "a = '''\n  b\\\n\"\n'''\nb = 'c'",
+    'a = { "b" = "c", "d" = "e" }',
+)
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_a_plain_text_is_read_without_tomllib(text: str) -> None:
+    assert plain_toml.read(text) == tomllib.loads(text)
+
+
+OTHER = (
+    *(text.replace("b", r"b\t") for text in PLAIN if '"b' in text),
+    *(text.replace("\n", "\r\n") for text in PLAIN[2:] if "\n" in text),
+    *(text[:-1] for text in PLAIN[3:8]),
+    "[A",
+    "a",
+    "a=true",
+    "a = 3",
+    "a = false",
+    'a = ["b"]',
+    'a = "b" # why',
+    'a = """b"""',
+    'a = """\\\n  b"""',
+    'a = """\\\nb""" # why',
+    'a = """\\\nb',
+    'a = "b"\na = "c"',
+    'a = "b"\na.c = "d"',
+    "[A]\n[A]",
+    "a..b = true",
+    "a b = true",
+    '"a" = true',
+    "a = 'b' 'c'",
+    'a = "b" "c"',
+    'a = { "b" = true }',
+    'a = { b = "c" }',
+    'a = "\0"',
+)
+
+
+@pytest.mark.parametrize("text", OTHER)
+def test_any_other_text_is_left_to_tomllib(text: str) -> None:
+    assert plain_toml.read(text) is None
+
+
+def test_a_table_in_another_form_is_read(tmp_path: Path) -> None:
+    text = Path(catalogue.rules_folder(), "ver.toml").read_text("utf-8")
+    (tmp_path / "ver.toml").write_bytes(text.replace("\n", "\r\n").replace(" = ", "\t=\t").encode())
+    assert dict(catalogue.read(str(tmp_path)).rules).keys() == {r for r in BUILT_IN.rules if r[:4] == "VER-"}
 
 
 def parsed(file: Path) -> Catalogue:

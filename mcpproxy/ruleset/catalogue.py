@@ -1,8 +1,8 @@
 """Find and load the rule tables that ship with mcpproxy.
 
 They are TOML files: in a checkout in ``rules/`` beside the package, in an installed package in
-``mcpproxy/_rules``. Parsing all of them takes longer than starting Python and a command. So a file is read
-when a rule of its family is first requested. A session without findings reads none.
+``mcpproxy/_rules``. A file is read when a rule of its family is first requested. A session without findings
+reads none.
 """
 
 import os
@@ -75,15 +75,22 @@ class _Tables:
 
 
 def _parsed(file: str) -> Mapping[str, object]:
-    import tomllib  # A session without findings does not need the parser.
+    from mcpproxy.ruleset import plain_toml  # A session without findings needs no table.
 
     try:
         with open(file, "rb") as opened:
-            return tomllib.load(opened)
+            text = opened.read().decode()
+        return plain_toml.read(text) or _parsed_by_tomllib(text)
     except ValueError as error:
         raise RuleError(f"{file}: not readable as TOML: {error}; {_DAMAGED}") from None
     except OSError as error:
         raise RuleError(f"{file}: {error.strerror}; {_DAMAGED}") from None
+
+
+def _parsed_by_tomllib(text: str) -> Mapping[str, object]:
+    import tomllib  # takes longer to import than most tables to read
+
+    return tomllib.loads(text)
 
 
 class _TableValues(Mapping[str, T]):
