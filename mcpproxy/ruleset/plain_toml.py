@@ -41,8 +41,8 @@ def _tables(text: str) -> Table:
         if line[:1] == "[":
             if line[-1] != "]":
                 raise _OtherFormError
-            table = {}
-            _put(tables, line[1:-1], table)
+            header, table = line[1:-1], Table()
+            _put(tables, header, table)
         elif line and line[0] != "#":
             key, _, value = line.partition(" = ")
             _put(table, key, _value(value, lines))
