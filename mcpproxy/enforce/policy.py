@@ -15,7 +15,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.checks import STANDARD
 from mcpproxy.checks.engine.context import member
 from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.engine.rows import Check
+from mcpproxy.checks.engine.rows import Check, takes
 from mcpproxy.observer import Observer
 from mcpproxy.protocol.jsonrpc import JSON, Batch, JSONObject, Message, Request
 from mcpproxy.protocol.revisions import VERSION_KEY
@@ -37,7 +37,7 @@ class RefusalResponse:
 
 
 def _judges_requests(row: Check) -> bool:
-    return row.kinds == ("request",)
+    return takes(row, Request) and len(row.kinds) == 1
 
 
 def enforceable(dispatch: Dispatch = STANDARD) -> frozenset[str]:

@@ -12,7 +12,7 @@ from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
 from mcpproxy.checks.basic.frames import BOM, looks_meant, message_kind, not_a_message
 from mcpproxy.checks.engine.context import MessageContext, member
 from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
-from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, Kind
+from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, takes
 from mcpproxy.checks.transports.stdio import split_message, stray_output
 from mcpproxy.observer.classify import context_of, is_acp
 from mcpproxy.observer.findings import Cause, FindingBuilder
@@ -22,13 +22,11 @@ from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
     Batch,
-    ErrorResponse,
     Flaw,
     Malformed,
     Message,
     Notification,
     Request,
-    Response,
     Single,
     parse_leniently,
 )
@@ -61,14 +59,6 @@ _PER_ITEM: Final = 600
 
 _NEVER_MASKED: Final = ("id", "jsonrpc", "method")
 """Members that are never masked."""
-
-_KIND: Final[dict[type, Kind]] = {
-    Request: "request",
-    Notification: "notification",
-    Response: "response",
-    ErrorResponse: "error",
-    Malformed: "malformed",
-}
 
 
 class MessageJudge:
@@ -280,7 +270,7 @@ class MessageJudge:
         if history.stateful_seq is None and history.stateless_seq is None:
             self._recognise(frame, message)
         context = context_of(frame, message, at, history)
-        plan = self._dispatch.plans[_KIND[type(message)], context.method, frame.sender, context.candidates]
+        plan = self._dispatch.plans[type(message), context.method, frame.sender, context.candidates]
         contents, known = context.contents, context.known | history.facts
         if known & UNFAMILIAR:
             member_plans, fits = plan.member_plans, plan.fits
@@ -357,7 +347,7 @@ class MessageJudge:
 def _is_standard(dispatch: Dispatch) -> bool:
     """Whether only built-in checks judge lines that are not messages; these depend on the line alone."""
     rows = (*dispatch.messages, *dispatch.updates)
-    checks = [row.check if isinstance(row, Check) else None for row in rows if "malformed" in row.kinds]
+    checks = [row.check if isinstance(row, Check) else None for row in rows if takes(row, Malformed)]
     return all(check in (not_a_message, message_kind, stray_output) for check in checks)
 
 

@@ -4,10 +4,10 @@ import ast
 import inspect
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
-from typing import Final, get_args
+from typing import Final
 
 import pytest
 
@@ -19,12 +19,15 @@ from mcpproxy.checks import (
     STANDARD,
     decided_rules,
 )
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.engine.rows import Check, Kind
+from mcpproxy.checks.engine.rows import ASKS, KIND_NAMES, Check, RuleFamily
+from mcpproxy.protocol.jsonrpc import Malformed, Notification, Request, Response, Single
 from mcpproxy.protocol.methods import EXTENSIONS, revisions_with
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import SERVER
+from mcpproxy.session.history import History
 
 CODE: Final = re.compile(r"[A-Z]{2,}-\d{3}")
 REQUIREMENT: Final = re.compile(r"[ADRX]-\d{3}")
@@ -116,7 +119,7 @@ def test_a_row_names_methods_that_exist(row: Check) -> None:
     assert all(method in extended or revisions_with(method) for method in row.methods)
 
 
-def checks_for(kind: Kind, method: str) -> set[str]:
+def checks_for(kind: type[Single], method: str) -> set[str]:
     """Return the names of the checks that run on such a message of the server."""
     passed = (kind, method, SERVER, REVISIONS)
     everything = Dispatch(STANDARD.families, narrowed=False).plans[passed].no_members.selected[0]
@@ -124,11 +127,23 @@ def checks_for(kind: Kind, method: str) -> set[str]:
 
 
 def test_a_message_is_given_to_the_checks_that_concern_it() -> None:
-    names = checks_for("response", "tools/list")
+    names = checks_for(Response, "tools/list")
     assert {"response_id", "tool_name", "tool_schemas"} <= names
-    assert "tool_name" not in checks_for("response", "tools/call")
-    assert checks_for("malformed", "") == checks_for("malformed", "tools/list")
-    assert all(checks_for(kind, "ping") for kind in get_args(Kind))
+    assert "tool_name" not in checks_for(Response, "tools/call")
+    assert checks_for(Malformed, "") == checks_for(Malformed, "tools/list")
+    assert all(checks_for(kind, "ping") for kind in KIND_NAMES)
+
+
+def test_a_row_gives_its_kinds_as_classes_or_by_their_names() -> None:
+    def untidy(context: MessageContext, history: History) -> Iterator[Violation]:
+        yield Violation("HOUSE-001", "H-001", "")
+
+    for kinds in (ASKS, ("request", "notification"), (Request, "notification")):
+        plans = Dispatch([RuleFamily((Check(("HOUSE-001",), untidy, kinds),))]).plans
+        given = [
+            kind for kind in KIND_NAMES if plans[kind, "ping", SERVER, REVISIONS].no_members.selected[0][0]
+        ]
+        assert given == [Request, Notification]
 
 
 def test_every_decided_rule_is_in_the_catalogue() -> None:

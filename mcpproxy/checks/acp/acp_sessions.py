@@ -70,10 +70,9 @@ def _session_id(context: MessageContext) -> str | None:
 # Before there is a session
 
 
-def hasty_request(context: MessageContext, history: History) -> Iterator[Violation]:
+def hasty_request(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
     """Report a message about sessions before initialize has succeeded (ACP-006)."""
     message, sessions = context.message, history.of(Sessions)
-    assert isinstance(message, Request | Notification)
     if sessions.hasty or history.blind or context.sender != CLIENT:
         return
     if not message.method.startswith("session/") or history.negotiated is not None:
@@ -99,10 +98,9 @@ def remember_haste(context: MessageContext, history: History) -> None:
         )
 
 
-def unknown_session(context: MessageContext, history: History) -> Iterator[Violation]:
+def unknown_session(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
     """Report a session id that was not opened on this connection (ACP-007)."""
     message, sessions = context.message, history.of(Sessions)
-    assert isinstance(message, Request | Notification)
     id = _session_id(context)
     if id is None or context.sender != CLIENT or id in sessions.open:
         return
@@ -168,7 +166,7 @@ def remember_cancel(context: MessageContext, history: History) -> None:
         session.cancel_seq, session.cancel_ns = context.seq, context.frame.observed_at_ns
 
 
-def stop_reason(context: MessageContext, history: History) -> Iterator[Violation]:
+def stop_reason(context: MessageContext[Response | ErrorResponse], history: History) -> Iterator[Violation]:
     """Report a missing or wrong stop reason in the answer to a prompt, in version 1 (ACP-008)."""
     asked, message = context.answers, context.message
     if asked is None or context.sender != SERVER or context.candidates != (acp.FIRST,):
@@ -178,7 +176,6 @@ def stop_reason(context: MessageContext, history: History) -> Iterator[Violation
         if code != REQUEST_CANCELLED:
             yield from _not_cancelled(asked, context, history, f"with error {shown(code)}", "/error")
         return
-    assert isinstance(message, Response)
     reason, at = member(message.result, "stopReason"), "/result/stopReason"
     if not isinstance(reason, str):
         problem = "agent answered session/prompt without a stopReason"
@@ -209,10 +206,9 @@ def _not_cancelled(
         )
 
 
-def idle_state(context: MessageContext, history: History) -> Iterator[Violation]:
+def idle_state(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report a missing or wrong stop reason in a state update, in version 2 (ACP-008)."""
     message = context.message
-    assert isinstance(message, Notification)
     update, id = member(message.params, "update"), _session_id(context)
     if member(update, "sessionUpdate") != "state_update" or context.sender != SERVER:
         return
@@ -237,9 +233,8 @@ def idle_state(context: MessageContext, history: History) -> Iterator[Violation]
         )
 
 
-def remember_update(context: MessageContext, history: History) -> None:
+def remember_update(context: MessageContext[Notification], history: History) -> None:
     """Record whether the agent is working, according to its state updates."""
-    assert isinstance(context.message, Notification)
     update, id = member(context.message.params, "update"), _session_id(context)
     session = history.of(Sessions).open.get(id) if id is not None else None
     if session is None or member(update, "sessionUpdate") != "state_update":
@@ -266,20 +261,20 @@ _PROMPT: Final = ("session/prompt",)
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("ACP-006",), hasty_request, ("request",), (), ACP_ONLY),
-        Check(("ACP-006",), hasty_request, ("notification",), (), ACP_ONLY),
-        Check(("ACP-007",), unknown_session, ("request",), acp.USES_SESSION, ACP_ONLY),
-        Check(("ACP-007",), unknown_session, ("notification",), ("session/cancel",), ACP_ONLY),
+        Check(("ACP-006",), hasty_request, (Request,), (), ACP_ONLY),
+        Check(("ACP-006",), hasty_request, (Notification,), (), ACP_ONLY),
+        Check(("ACP-007",), unknown_session, (Request,), acp.USES_SESSION, ACP_ONLY),
+        Check(("ACP-007",), unknown_session, (Notification,), ("session/cancel",), ACP_ONLY),
         Check(("ACP-008",), stop_reason, ANSWERS, _PROMPT, ACP_ONLY),
-        Check(("ACP-008",), idle_state, ("notification",), ("session/update",), ACP_ONLY),
+        Check(("ACP-008",), idle_state, (Notification,), ("session/update",), ACP_ONLY),
     ),
     updates=(
-        StateUpdate(remember_haste, ("request",), (), ACP_ONLY),
-        StateUpdate(remember_opening, ("request",), ("session/load", "session/resume"), ACP_ONLY),
-        StateUpdate(remember_prompt, ("request",), _PROMPT, ACP_ONLY),
-        StateUpdate(remember_cancel, ("notification",), ("session/cancel",), ACP_ONLY),
+        StateUpdate(remember_haste, (Request,), (), ACP_ONLY),
+        StateUpdate(remember_opening, (Request,), ("session/load", "session/resume"), ACP_ONLY),
+        StateUpdate(remember_prompt, (Request,), _PROMPT, ACP_ONLY),
+        StateUpdate(remember_cancel, (Notification,), ("session/cancel",), ACP_ONLY),
         StateUpdate(remember_answer, ANSWERS, (), ACP_ONLY),
         StateUpdate(remember_turn_end, ANSWERS, _PROMPT, ACP_ONLY),
-        StateUpdate(remember_update, ("notification",), ("session/update",), ACP_ONLY),
+        StateUpdate(remember_update, (Notification,), ("session/update",), ACP_ONLY),
     ),
 )

@@ -82,10 +82,9 @@ _REQUIREMENT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 )
 
 
-def undeclared_method(context: MessageContext, history: History) -> Iterator[Violation]:
+def undeclared_method(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a request for a method that the other side did not declare (ACP-002, ACP-005)."""
     message, offers = context.message, _offers(history)
-    assert isinstance(message, Request)
     if offers is None:
         return
     found = acp.method(message.method, offers.version)
@@ -104,10 +103,9 @@ def undeclared_method(context: MessageContext, history: History) -> Iterator[Vio
         )
 
 
-def undeclared_transport(context: MessageContext, history: History) -> Iterator[Violation]:
+def undeclared_transport(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report MCP servers on transports that the agent did not declare (ACP-001), once per transport."""
     message, offers = context.message, _offers(history)
-    assert isinstance(message, Request)
     if context.sender != CLIENT or offers is None or offers.agent is None:
         return
     servers = member(message.params, "mcpServers")
@@ -165,10 +163,9 @@ def _supported(refused: str, version: str, declared: JSONObject) -> list[JSON]:
     return offered if refused == "stdio" else ["stdio", *offered]
 
 
-def undeclared_directories(context: MessageContext, history: History) -> Iterator[Violation]:
+def undeclared_directories(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report additional directories that the agent did not declare (ACP-003)."""
     message, offers = context.message, _offers(history)
-    assert isinstance(message, Request)
     if context.sender != CLIENT or offers is None or offers.agent is None:
         return
     path = acp.DIRECTORIES[offers.version]
@@ -180,10 +177,9 @@ def undeclared_directories(context: MessageContext, history: History) -> Iterato
         yield Violation("ACP-003", "A-013", problem, pointer=at, related=_handshake(history))
 
 
-def undeclared_content(context: MessageContext, history: History) -> Iterator[Violation]:
+def undeclared_content(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report content in a prompt that the agent did not declare (ACP-004)."""
     message, offers = context.message, _offers(history)
-    assert isinstance(message, Request)
     if context.sender != CLIENT or offers is None or offers.agent is None:
         return
     needs = acp.CONTENT[offers.version]
@@ -199,10 +195,9 @@ def undeclared_content(context: MessageContext, history: History) -> Iterator[Vi
 # Methods
 
 
-def foreign_method(context: MessageContext, history: History) -> Iterator[Violation]:
+def foreign_method(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
     """Report a method that the version does not have, or not in this form or direction (ACP-010)."""
     message, sender = context.message, context.sender
-    assert isinstance(message, Request | Notification)
     name, called = message.method, shortened(message.method)
     if name.startswith(acp.DRAFT_PREFIXES) and name != "$/cancel_request":
         return
@@ -232,18 +227,16 @@ def foreign_method(context: MessageContext, history: History) -> Iterator[Violat
 # Required members, and paths
 
 
-def incomplete_opening(context: MessageContext, history: History) -> Iterator[Violation]:
+def incomplete_opening(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a client that does not name itself in initialize (ACP-011)."""
     message = context.message
-    assert isinstance(message, Request)
     if context.sender == CLIENT and len(context.candidates) == 1:
         yield from _info(message.params, "client", context.candidates[0], context.at + "/params")
 
 
-def incomplete_answer(context: MessageContext, history: History) -> Iterator[Violation]:
+def incomplete_answer(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report an agent that does not name itself or the version it chose (ACP-011)."""
     message, at = context.message, context.at + "/result"
-    assert isinstance(message, Response)
     if context.answers is not history.initialize:
         return
     version = member(message.result, "protocolVersion")
@@ -270,10 +263,9 @@ def _info(found: object, who: str, version: str, at: str) -> Iterator[Violation]
         yield Violation("ACP-011", "A-032", problem, pointer=pointer, candidates=(version,))
 
 
-def incomplete_request(context: MessageContext, history: History) -> Iterator[Violation]:
+def incomplete_request(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a request about a session without the members that it needs (ACP-011)."""
     message = context.message
-    assert isinstance(message, Request)
     if context.sender != CLIENT or len(context.candidates) != 1:
         return
     for name in acp.REQUIRED.get((context.candidates[0], message.method), ()):
@@ -290,19 +282,17 @@ def incomplete_request(context: MessageContext, history: History) -> Iterator[Vi
             return
 
 
-def nameless_session(context: MessageContext, history: History) -> Iterator[Violation]:
+def nameless_session(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report a new session without an id (ACP-011)."""
     message = context.message
-    assert isinstance(message, Response)
     if context.sender == SERVER and not isinstance(member(message.result, "sessionId"), str):
         problem = "agent answered session/new without a sessionId"
         yield Violation("ACP-011", "A-034", problem, pointer=context.at + "/result/sessionId")
 
 
-def relative_path(context: MessageContext, history: History) -> Iterator[Violation]:
+def relative_path(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
     """Report a path that is not absolute (ACP-009)."""
     message = context.message
-    assert isinstance(message, Request | Notification)
     for path in acp.PATHS[message.method]:
         for pointer, found in acp.values_at(as_object(message.params), path):
             if not isinstance(found, str) or acp.is_absolute(found):
@@ -328,18 +318,18 @@ _SETUP: Final = acp.SETUP
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("ACP-001",), undeclared_transport, ("request",), _SETUP, ACP_ONLY),
-        Check(("ACP-002", "ACP-005"), undeclared_method, ("request",), (), ACP_ONLY),
-        Check(("ACP-003",), undeclared_directories, ("request",), _SETUP, ACP_ONLY),
-        Check(("ACP-004",), undeclared_content, ("request",), ("session/prompt",), ACP_ONLY),
-        Check(("ACP-009",), relative_path, ("request",), tuple(acp.PATHS), ACP_ONLY),
-        Check(("ACP-009",), relative_path, ("notification",), ("session/update",), ACP_ONLY),
-        Check(("ACP-010",), foreign_method, ("request",), (), ACP_ONLY),
-        Check(("ACP-010",), foreign_method, ("notification",), (), ACP_ONLY),
-        Check(("ACP-011",), incomplete_opening, ("request",), ("initialize",), ACP_ONLY),
-        Check(("ACP-011",), incomplete_answer, ("response",), ("initialize",), ACP_ONLY),
-        Check(("ACP-011",), incomplete_request, ("request",), (*_SETUP, "session/prompt"), ACP_ONLY),
-        Check(("ACP-011",), nameless_session, ("response",), ("session/new",), ACP_ONLY),
+        Check(("ACP-001",), undeclared_transport, (Request,), _SETUP, ACP_ONLY),
+        Check(("ACP-002", "ACP-005"), undeclared_method, (Request,), (), ACP_ONLY),
+        Check(("ACP-003",), undeclared_directories, (Request,), _SETUP, ACP_ONLY),
+        Check(("ACP-004",), undeclared_content, (Request,), ("session/prompt",), ACP_ONLY),
+        Check(("ACP-009",), relative_path, (Request,), tuple(acp.PATHS), ACP_ONLY),
+        Check(("ACP-009",), relative_path, (Notification,), ("session/update",), ACP_ONLY),
+        Check(("ACP-010",), foreign_method, (Request,), (), ACP_ONLY),
+        Check(("ACP-010",), foreign_method, (Notification,), (), ACP_ONLY),
+        Check(("ACP-011",), incomplete_opening, (Request,), ("initialize",), ACP_ONLY),
+        Check(("ACP-011",), incomplete_answer, (Response,), ("initialize",), ACP_ONLY),
+        Check(("ACP-011",), incomplete_request, (Request,), (*_SETUP, "session/prompt"), ACP_ONLY),
+        Check(("ACP-011",), nameless_session, (Response,), ("session/new",), ACP_ONLY),
     ),
-    updates=(StateUpdate(remember_offers, ("response",), ("initialize",), ACP_ONLY),),
+    updates=(StateUpdate(remember_offers, (Response,), ("initialize",), ACP_ONLY),),
 )

@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import UNDECLARED, Check, RuleFamily
 from mcpproxy.protocol import methods
-from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request
+from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import Need, declares, first_need, needs
 from mcpproxy.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.session.history import History, SentRequest
@@ -20,10 +20,9 @@ from mcpproxy.session.history import History, SentRequest
 LISTS: Final = ("tools/list", "resources/list", "prompts/list")
 
 
-def undeclared_request(context: MessageContext, history: History) -> Iterable[Violation]:
+def undeclared_request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a request for a feature that the other side did not declare (PROTO-009)."""
     message = context.message
-    assert isinstance(message, Request)
     unmet = _unmet(message.method, message.params, context.sender, context, history)
     return _undeclared_request(unmet, message, context, history) if unmet else ()
 
@@ -62,10 +61,9 @@ def _requirement(method: str, need: Need, sender: Sender) -> str:
     return "R-044" if sender == CLIENT else "R-047"
 
 
-def undeclared_notification(context: MessageContext, history: History) -> Iterable[Violation]:
+def undeclared_notification(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification that needs a feature which was not declared (PROTO-009)."""
     message = context.message
-    assert isinstance(message, Notification)
     unmet = _unmet(message.method, message.params, context.sender, context, history)
     return _undeclared_notification(unmet, message, context, history) if unmet else ()
 
@@ -125,10 +123,9 @@ def _undeclared_service(
             )
 
 
-def unserved_capability(context: MessageContext, history: History) -> Iterator[Violation]:
+def unserved_capability(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report a server that refuses the list method of a feature it declared (PROTO-009)."""
     asked, message = context.answers, context.message
-    assert isinstance(message, ErrorResponse)
     if asked is None or asked.method not in LISTS or asked.stateless or history.server_capabilities is None:
         return
     path = asked.method.partition("/")[0]
@@ -143,10 +140,9 @@ def unserved_capability(context: MessageContext, history: History) -> Iterator[V
         )
 
 
-def elicitation_modes(context: MessageContext, history: History) -> Iterator[Violation]:
+def elicitation_modes(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a client that declares elicitation with members, but without a mode (PROTO-009)."""
     message = context.message
-    assert isinstance(message, Request)
     if context.sender != CLIENT or member(message.params, "protocolVersion") != "2025-11-25":
         return
     declared = as_object(member(message.params, "capabilities", "elicitation"))
@@ -219,10 +215,10 @@ def _handshake(history: History) -> tuple[int, ...]:
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("PROTO-009",), undeclared_request, ("request",), given=UNDECLARED),
-        Check(("PROTO-009",), undeclared_notification, ("notification",), given=UNDECLARED),
-        Check(("PROTO-009",), undeclared_service, ("response",), given=UNDECLARED),
-        Check(("PROTO-009",), unserved_capability, ("error",), LISTS),
-        Check(("PROTO-009",), elicitation_modes, ("request",), ("initialize",)),
+        Check(("PROTO-009",), undeclared_request, (Request,), given=UNDECLARED),
+        Check(("PROTO-009",), undeclared_notification, (Notification,), given=UNDECLARED),
+        Check(("PROTO-009",), undeclared_service, (Response,), given=UNDECLARED),
+        Check(("PROTO-009",), unserved_capability, (ErrorResponse,), LISTS),
+        Check(("PROTO-009",), elicitation_modes, (Request,), ("initialize",)),
     ),
 )

@@ -162,23 +162,23 @@ MODIFIED: Final = (b'"lastModified"',)
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("CONT-003",), base64_content, ("response",), ANSWERED, mentions=BINARY),
-        Check(("CONT-003",), base64_content, ("request",), ASKED, members=HOLDERS, mentions=BINARY),
-        Check(("CONT-003",), base64_contents, ("response",), ("resources/read",), mentions=BINARY),
+        Check(("CONT-003",), base64_content, (Response,), ANSWERED, mentions=BINARY),
+        Check(("CONT-003",), base64_content, (Request,), ASKED, members=HOLDERS, mentions=BINARY),
+        Check(("CONT-003",), base64_contents, (Response,), ("resources/read",), mentions=BINARY),
         Check(
-            ("CONT-004",), annotated_blocks, ("response",), ANSWERED, within=LAST_MODIFIED, mentions=MODIFIED
+            ("CONT-004",), annotated_blocks, (Response,), ANSWERED, within=LAST_MODIFIED, mentions=MODIFIED
         ),
         Check(
             ("CONT-004",),
             annotated_blocks,
-            ("request",),
+            (Request,),
             ASKED,
             within=LAST_MODIFIED,
             members=HOLDERS,
             mentions=MODIFIED,
         ),
         Check(
-            ("CONT-004",), annotated_items, ("response",), RESOURCES, within=LAST_MODIFIED, mentions=MODIFIED
+            ("CONT-004",), annotated_items, (Response,), RESOURCES, within=LAST_MODIFIED, mentions=MODIFIED
         ),
     ),
 )

@@ -182,7 +182,7 @@ def _remember_round(context: MessageContext, history: History) -> None:
 
 
 UPDATES: Final = (
-    StateUpdate(_remember_round, ("response",), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
+    StateUpdate(_remember_round, (Response,), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
 )
 
 JudgeAsk: TypeAlias = Callable[[Ask, MessageContext, History], Iterable[Violation]]

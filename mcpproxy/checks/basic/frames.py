@@ -55,10 +55,9 @@ def lenient_json(context: MessageContext, history: History) -> Iterator[Violatio
         )
 
 
-def not_a_message(context: MessageContext, history: History) -> Iterator[Violation]:
+def not_a_message(context: MessageContext[Malformed], history: History) -> Iterator[Violation]:
     """Report a frame that was meant as a message but is not a JSON object (RPC-001)."""
     message = context.message
-    assert isinstance(message, Malformed)
     raw = context.frame.raw
     if message.flaw is Flaw.SCALAR:
         problem = f"{context.sender} sent {kind(member(message.value))}, which is not a JSON-RPC message"
@@ -99,10 +98,9 @@ def _name_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def message_kind(context: MessageContext, history: History) -> Iterator[Violation]:
+def message_kind(context: MessageContext[Malformed], history: History) -> Iterator[Violation]:
     """Report an object whose members do not make it exactly one kind of message (RPC-002)."""
     message = context.message
-    assert isinstance(message, Malformed)
     value = as_object(message.value)
     if value is None:
         return
@@ -153,7 +151,7 @@ def _opens_batching_session(item: Single) -> bool:
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("RPC-001",), not_a_message, ("malformed",), (), ANY_PROTOCOL),
-        Check(("RPC-002",), message_kind, ("malformed",), (), ANY_PROTOCOL),
+        Check(("RPC-001",), not_a_message, (Malformed,), (), ANY_PROTOCOL),
+        Check(("RPC-002",), message_kind, (Malformed,), (), ANY_PROTOCOL),
     )
 )

@@ -38,14 +38,13 @@ def icons_of_listed(context: MessageContext, history: History) -> Iterable[Viola
     return [violation for pointer, holder in holders for violation in _unfetchable(context, holder, pointer)]
 
 
-def icons_of_peers(context: MessageContext, history: History) -> Iterable[Violation]:
+def icons_of_peers(context: MessageContext[Request | Response], history: History) -> Iterable[Violation]:
     """Report an icon with an unusable source in the client or server info of a handshake (ICON-001)."""
     message = context.message
     if isinstance(message, Response):
         speaker, pointer = as_object(member(message.result, "serverInfo")), "/result/serverInfo"
         candidates = context.candidates
     else:
-        assert isinstance(message, Request)
         speaker, pointer = as_object(member(message.params, "clientInfo")), "/params/clientInfo"
         # The revision that the client requests applies to it, whatever is negotiated later.
         candidates = (str(member(message.params, "protocolVersion")),)
@@ -85,8 +84,8 @@ MENTIONED: Final = (b'"icons"',)
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("ICON-001",), icons_of_listed, ("response",), mentions=MENTIONED),
-        Check(("ICON-001",), icons_of_clients, ("request",), members=("_meta",), mentions=MENTIONED),
-        Check(("ICON-001",), icons_of_peers, ("request", "response"), ("initialize",)),
+        Check(("ICON-001",), icons_of_listed, (Response,), mentions=MENTIONED),
+        Check(("ICON-001",), icons_of_clients, (Request,), members=("_meta",), mentions=MENTIONED),
+        Check(("ICON-001",), icons_of_peers, (Request, Response), ("initialize",)),
     ),
 )

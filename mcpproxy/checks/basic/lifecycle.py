@@ -111,10 +111,9 @@ def _lawful_repeat(history: History) -> bool:
     return history.state is State.INITIALIZING and history.modern_answer is not None
 
 
-def initialize_params(context: MessageContext, history: History) -> Iterator[Violation]:
+def initialize_params(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report missing or mistyped members in the params of initialize (PROTO-001)."""
     message = context.message
-    assert isinstance(message, Request)
     if context.sender != "client":
         return
     params = as_object(message.params)
@@ -127,10 +126,9 @@ def initialize_params(context: MessageContext, history: History) -> Iterator[Vio
     yield from _capability_shapes(params.get("capabilities"), "client", context.at + "/params/capabilities")
 
 
-def initialize_result(context: MessageContext, history: History) -> Iterator[Violation]:
+def initialize_result(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report missing or mistyped members in the result of initialize (PROTO-001)."""
     message = context.message
-    assert isinstance(message, Response)
     result = as_object(message.result)
     if result is None:
         return  # RPC-010 reports it.
@@ -296,20 +294,18 @@ def ping_answer(context: MessageContext, history: History) -> Iterator[Violation
             )
 
 
-def requested_version(context: MessageContext, history: History) -> Iterator[Violation]:
+def requested_version(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a client that requests a version without a handshake, or an unknown one (PROTO-008)."""
     message = context.message
-    assert isinstance(message, Request)
     if context.sender == "client":
         yield from _handshake_version(
             member(message.params, "protocolVersion"), context, "/params/protocolVersion"
         )
 
 
-def answered_version(context: MessageContext, history: History) -> Iterator[Violation]:
+def answered_version(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report a server that answers with a version it should not choose (PROTO-008)."""
     asked, message = context.answers, context.message
-    assert isinstance(message, Response)
     version = member(message.result, "protocolVersion")
     yield from _handshake_version(version, context, "/result/protocolVersion")
     requested = member(asked.params, "protocolVersion") if asked else None
@@ -338,10 +334,9 @@ def _handshake_version(version: "JSON", context: MessageContext, pointer: str) -
     yield Violation("PROTO-008", "R-042", problem, pointer=context.at + pointer, candidates=STATEFUL)
 
 
-def foreign_method(context: MessageContext, history: History) -> Iterable[Violation]:
+def foreign_method(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a request that the negotiated revision does not have (PROTO-008)."""
     message, negotiated = context.message, history.negotiated
-    assert isinstance(message, Request)
     if negotiated is None or methods.sends(context.sender, message.method, "request", negotiated):
         return ()
     if context.stateless or context.candidates != (negotiated,):
@@ -364,19 +359,19 @@ def _foreign_method(message: Request, negotiated: str, context: MessageContext) 
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("PROTO-005", "SEQ-003", "LIFE-003"), handshake_order, ("request",), given=OUT_OF_ORDER),
+        Check(("PROTO-005", "SEQ-003", "LIFE-003"), handshake_order, (Request,), given=OUT_OF_ORDER),
         Check(
             ("LIFE-002", "SEQ-003"),
             handshake_order,
-            ("notification",),
+            (Notification,),
             ("notifications/initialized",),
             given=OUT_OF_ORDER,
         ),
-        Check(("PROTO-001",), initialize_params, ("request",), ("initialize",)),
-        Check(("PROTO-001",), initialize_result, ("response",), ("initialize",)),
-        Check(("PROTO-008",), requested_version, ("request",), ("initialize",)),
-        Check(("PROTO-008",), answered_version, ("response",), ("initialize",)),
-        Check(("PROTO-008",), foreign_method, ("request",), unless=is_the_senders),
+        Check(("PROTO-001",), initialize_params, (Request,), ("initialize",)),
+        Check(("PROTO-001",), initialize_result, (Response,), ("initialize",)),
+        Check(("PROTO-008",), requested_version, (Request,), ("initialize",)),
+        Check(("PROTO-008",), answered_version, (Response,), ("initialize",)),
+        Check(("PROTO-008",), foreign_method, (Request,), unless=is_the_senders),
         Check(("LIFE-004",), ping_answer, ANSWERS, ("ping",)),
     ),
     events=(

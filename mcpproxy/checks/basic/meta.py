@@ -14,7 +14,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.basic.described import described
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import ASKS, UNFAMILIAR, Check, RuleFamily
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY, is_stateless
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.history import History
@@ -64,10 +64,9 @@ _BAGGAGE: Final = pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=[ \t]*[!#-+\--:<-\
 MAX_STATES: Final = 32
 
 
-def asked_meta(context: MessageContext, history: History) -> Iterable[Violation]:
+def asked_meta(context: MessageContext[Request | Notification], history: History) -> Iterable[Violation]:
     """Report faults in the ``_meta`` of a message (META-002, META-003, META-004, META-005)."""
     message = context.message
-    assert isinstance(message, Request | Notification)
     params = message.params
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(meta, dict):
@@ -208,7 +207,7 @@ FAMILY: Final = RuleFamily(
             members=("_meta",),
             given=UNFAMILIAR,
         ),
-        Check(("META-002", "META-003", "META-004"), answered_meta, ("response",), mentions=META),
-        Check(("META-005",), server_extensions, ("response",), ("server/discover",)),
+        Check(("META-002", "META-003", "META-004"), answered_meta, (Response,), mentions=META),
+        Check(("META-005",), server_extensions, (Response,), ("server/discover",)),
     ),
 )

@@ -57,10 +57,9 @@ def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Viola
     return (Violation("PROTO-002", "R-002", problem, pointer=context.at + "/jsonrpc"),)
 
 
-def request_id_type(context: MessageContext, history: History) -> Iterable[Violation]:
+def request_id_type(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a request id that is null, or neither a string nor an integer (RPC-003, RPC-004)."""
     message = context.message
-    assert isinstance(message, Request)
     raw_id = message.value["id"]
     return () if type(raw_id) is int or type(raw_id) is str else _odd_id(message, raw_id, context)
 
@@ -80,12 +79,11 @@ def _odd_id(message: Request, raw_id: "JSON", context: MessageContext) -> Iterat
         yield Violation("RPC-003", "R-004", problem, pointer=pointer, at_most="info")
 
 
-def request_id_reused(context: MessageContext, history: History) -> Iterable[Violation]:
+def request_id_reused(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a request id that was used before (RPC-005), or in a stateless revision is still in use
     (RPC-006).
     """
     message = context.message
-    assert isinstance(message, Request)
     if message.id is None:
         return ()
     side = history.side(context.sender)
@@ -109,17 +107,16 @@ def _reused(message: Request, first: int, side: Side, context: MessageContext) -
         yield Violation("RPC-005", "R-006", problem, pointer=context.at + "/id", related=related)
 
 
-def response_id(context: MessageContext, history: History) -> Iterable[Violation]:
+def response_id(context: MessageContext[Response | ErrorResponse], history: History) -> Iterable[Violation]:
     """Report a response whose id matches no pending request of the other side (PROTO-007, RPC-007, RPC-012,
     RPC-015).
     """
     message, asked = context.message, context.answers
-    assert isinstance(message, Response | ErrorResponse)
     return () if asked is not None and asked.id == message.id else _foreign_id(message, context, history)
 
 
 def _foreign_id(
-    message: Response | ErrorResponse, context: MessageContext, history: History
+    message: Response | ErrorResponse, context: MessageContext[Response | ErrorResponse], history: History
 ) -> Iterator[Violation]:
     asker = history.side(other(context.sender))
     pointer = context.at + "/id"
@@ -145,10 +142,11 @@ def _foreign_id(
         yield Violation("PROTO-007", "R-008", problem, pointer=pointer)
 
 
-def _no_response_id(context: MessageContext, history: History) -> Iterator[Violation]:
+def _no_response_id(
+    context: MessageContext[Response | ErrorResponse], history: History
+) -> Iterator[Violation]:
     """Report a response without a usable id; the rule depends on which requests it may answer."""
     message = context.message
-    assert isinstance(message, Response | ErrorResponse)
     asker = history.side(other(context.sender))
     pointer = context.at + "/id" if "id" in message.value else context.at
     id_is = "a null id" if message.value.get("id", ABSENT) is None else "no id"
@@ -181,10 +179,9 @@ def _no_response_id(context: MessageContext, history: History) -> Iterator[Viola
         yield Violation("RPC-012", "R-014", problem, pointer=pointer, at_most="info" if null else None)
 
 
-def result_or_error(context: MessageContext, history: History) -> Iterator[Violation]:
+def result_or_error(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report a response that has both result and error, or neither (RPC-009)."""
     message = context.message
-    assert isinstance(message, ErrorResponse)
     if "result" in message.value:
         yield Violation(
             "RPC-009",
@@ -201,10 +198,9 @@ def result_or_error(context: MessageContext, history: History) -> Iterator[Viola
         )
 
 
-def result_type(context: MessageContext, history: History) -> Iterable[Violation]:
+def result_type(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report a result that is not an object (RPC-010)."""
     message = context.message
-    assert isinstance(message, Response)
     if isinstance(message.result, dict):
         return ()
     of = f" of {context.answers.method}" if context.answers else ""
@@ -212,10 +208,9 @@ def result_type(context: MessageContext, history: History) -> Iterable[Violation
     return (Violation("RPC-010", "R-012", problem, pointer=context.at + "/result"),)
 
 
-def error_shape(context: MessageContext, history: History) -> Iterator[Violation]:
+def error_shape(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report an error without an integer code or without a message (RPC-011)."""
     message = context.message
-    assert isinstance(message, ErrorResponse)
     if message.error is ABSENT or "result" in message.value:
         return  # RPC-009 reports it.
     error = as_object(message.error)
@@ -237,19 +232,17 @@ def error_shape(context: MessageContext, history: History) -> Iterator[Violation
         )
 
 
-def notification_id(context: MessageContext, history: History) -> Iterator[Violation]:
+def notification_id(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report a notification that has an id (RPC-013)."""
     message = context.message
-    assert isinstance(message, Notification)
     if "id" in message.value:
         problem = f"{context.sender} sent {shortened(message.method)} with an id; a notification has none"
         yield Violation("RPC-013", "R-015", problem, pointer=context.at + "/id")
 
 
-def request_without_id(context: MessageContext, history: History) -> Iterator[Violation]:
+def request_without_id(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report a message that has the method of a request but no id (RPC-014)."""
     message = context.message
-    assert isinstance(message, Notification)
     if any(
         (found := methods.defined(message.method, revision)) and found.kind == "request"
         for revision in methods.revisions_with(message.method)
@@ -258,10 +251,9 @@ def request_without_id(context: MessageContext, history: History) -> Iterator[Vi
         yield Violation("RPC-014", "R-016", problem, pointer=context.at)
 
 
-def params_type(context: MessageContext, history: History) -> Iterable[Violation]:
+def params_type(context: MessageContext[Request | Notification], history: History) -> Iterable[Violation]:
     """Report params that are not an object (RPC-016)."""
     message = context.message
-    assert isinstance(message, Request | Notification)
     if isinstance(message.params, dict) or message.params is ABSENT:
         return ()
     method, found = shortened(message.method), kind(message.params)
@@ -269,16 +261,15 @@ def params_type(context: MessageContext, history: History) -> Iterable[Violation
     return (Violation("RPC-016", "R-018", problem, pointer=context.at + "/params"),)
 
 
-def method_side(context: MessageContext, history: History) -> Iterable[Violation]:
+def method_side(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a request that only the other side sends, or that no revision defines (RPC-019)."""
     message = context.message
-    assert isinstance(message, Request)
     if methods.sends_in_any(context.sender, message.method, "request", context.candidates):
         return ()
     return _wrong_side(message.method, context, history)
 
 
-def _wrong_side(method: str, context: MessageContext, history: History) -> Iterator[Violation]:
+def _wrong_side(method: str, context: MessageContext[Request], history: History) -> Iterator[Violation]:
     sender = context.sender
     revisions = methods.revisions_with(method)
     if methods.sends_in_any(sender, method, "request", revisions):
@@ -291,16 +282,17 @@ def _wrong_side(method: str, context: MessageContext, history: History) -> Itera
         yield Violation("RPC-019", "R-021", problem, pointer=context.at + "/method", at_most="warning")
 
 
-def unknown_notification(context: MessageContext, history: History) -> Iterable[Violation]:
+def unknown_notification(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification that the revision does not define for its sender (PROTO-006)."""
     message = context.message
-    assert isinstance(message, Notification)
     if methods.sends_in_any(context.sender, message.method, "notification", context.candidates):
         return ()
     return _unknown_notification(message.method, context, history)
 
 
-def _unknown_notification(method: str, context: MessageContext, history: History) -> Iterator[Violation]:
+def _unknown_notification(
+    method: str, context: MessageContext[Notification], history: History
+) -> Iterator[Violation]:
     sender = context.sender
     revisions = methods.revisions_with(method)
     if any((found := methods.defined(method, r)) and found.kind == "request" for r in revisions):
@@ -319,10 +311,9 @@ def _unknown_notification(method: str, context: MessageContext, history: History
     yield Violation("PROTO-006", "R-022", problem, pointer=context.at + "/method")
 
 
-def _extended(context: MessageContext, history: History) -> bool:
+def _extended(context: MessageContext[Request | Notification], history: History) -> bool:
     """Whether an extension may define this method: a known one, or any that a peer declared."""
     message = context.message
-    assert isinstance(message, Request | Notification)
     declared = [history.client_capabilities, history.server_capabilities]
     if history.stateless_seq is not None or context.stateless or history.lasting is not None:
         if any(message.method in names for names in methods.EXTENSIONS.values()):
@@ -332,7 +323,7 @@ def _extended(context: MessageContext, history: History) -> bool:
     return any(c.get("experimental") or c.get("extensions") for c in declared if c)
 
 
-def unknown_method_code(context: MessageContext, history: History) -> Iterator[Violation]:
+def unknown_method_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report an unknown method that was refused with a code other than -32601 (RPC-020)."""
     asked, code = context.answers, _code(context)
     if asked is None or code is None or code == -32601 or asked.early:
@@ -349,7 +340,7 @@ def unknown_method_code(context: MessageContext, history: History) -> Iterator[V
     yield Violation("RPC-020", "R-023", problem, pointer=context.at + "/error/code", related=(asked.seq,))
 
 
-def reserved_error_code(context: MessageContext, history: History) -> Iterator[Violation]:
+def reserved_error_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report an error code that JSON-RPC reserves and does not define (ERR-001)."""
     code = _code(context)
     if code is None or not -32768 <= code <= -32000:
@@ -405,9 +396,8 @@ def _waited(asked: SentRequest, event: Close) -> bool:
     return event.observed_at_ns - asked.at_ns >= ANSWER_TIMEOUT_NS
 
 
-def _code(context: MessageContext) -> int | None:
+def _code(context: MessageContext[ErrorResponse]) -> int | None:
     message = context.message
-    assert isinstance(message, ErrorResponse)
     error = as_object(message.error)
     code = error.get("code") if error else None
     return code if isinstance(code, int) and not isinstance(code, bool) else None
@@ -422,13 +412,13 @@ def _is_integer(value: "JSON") -> bool:
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("PROTO-002",), jsonrpc_version, MESSAGES, (), ANY_PROTOCOL, given=IRREGULAR),
-        Check(("RPC-003", "RPC-004"), request_id_type, ("request",), (), ANY_PROTOCOL, given=IRREGULAR),
-        Check(("RPC-005", "RPC-006"), request_id_reused, ("request",), given=REUSED_ID),
+        Check(("RPC-003", "RPC-004"), request_id_type, (Request,), (), ANY_PROTOCOL, given=IRREGULAR),
+        Check(("RPC-005", "RPC-006"), request_id_reused, (Request,), given=REUSED_ID),
         Check(("RPC-016",), params_type, ASKS, given=IRREGULAR),
-        Check(("RPC-019",), method_side, ("request",), unless=is_the_senders),
-        Check(("RPC-013",), notification_id, ("notification",), given=IRREGULAR),
-        Check(("RPC-014",), request_without_id, ("notification",), unless=is_the_senders),
-        Check(("PROTO-006",), unknown_notification, ("notification",), unless=is_the_senders),
+        Check(("RPC-019",), method_side, (Request,), unless=is_the_senders),
+        Check(("RPC-013",), notification_id, (Notification,), given=IRREGULAR),
+        Check(("RPC-014",), request_without_id, (Notification,), unless=is_the_senders),
+        Check(("PROTO-006",), unknown_notification, (Notification,), unless=is_the_senders),
         Check(
             ("PROTO-007", "RPC-007", "RPC-012", "RPC-015"),
             response_id,
@@ -437,11 +427,11 @@ FAMILY: Final = RuleFamily(
             ANY_PROTOCOL,
             given=UNMATCHED_ID,
         ),
-        Check(("RPC-009",), result_or_error, ("error",), (), ANY_PROTOCOL),
-        Check(("RPC-010",), result_type, ("response",), given=IRREGULAR),
-        Check(("RPC-011",), error_shape, ("error",), (), ANY_PROTOCOL),
-        Check(("RPC-020",), unknown_method_code, ("error",)),
-        Check(("ERR-001",), reserved_error_code, ("error",), (), ANY_PROTOCOL),
+        Check(("RPC-009",), result_or_error, (ErrorResponse,), (), ANY_PROTOCOL),
+        Check(("RPC-010",), result_type, (Response,), given=IRREGULAR),
+        Check(("RPC-011",), error_shape, (ErrorResponse,), (), ANY_PROTOCOL),
+        Check(("RPC-020",), unknown_method_code, (ErrorResponse,)),
+        Check(("ERR-001",), reserved_error_code, (ErrorResponse,), (), ANY_PROTOCOL),
         Check(("RPC-022",), repeated_member_names, MESSAGES, (), ANY_PROTOCOL, given=REPEATED_NAMES),
     ),
     events=(EventCheck(("RPC-008", "LIFE-004"), unanswered),),

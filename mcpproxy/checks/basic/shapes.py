@@ -169,7 +169,7 @@ FAMILY: Final = RuleFamily(
         Check(
             ("RPC-023", *sorted({rule for rule, _, _ in COVERED_BY})),
             message_shape,
-            (*ASKS, "response"),
+            (*ASKS, Response),
             given=MISSHAPEN,
         ),
     ),

@@ -158,10 +158,9 @@ def _unfit_content(reply: Reply, context: MessageContext, history: History) -> I
 # Completion
 
 
-def unknown_completion(context: MessageContext, history: History) -> Iterable[Violation]:
+def unknown_completion(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report the completion of an elicitation that was never started (ELIC-009)."""
     message, known = context.message, history.of(Elicitations)
-    assert isinstance(message, Notification)
     id = member(message.params, "elicitationId")
     if not isinstance(id, str) or id in known.started or known.forgetful or context.sender != SERVER:
         return ()
@@ -177,10 +176,9 @@ def unknown_completion(context: MessageContext, history: History) -> Iterable[Vi
     )
 
 
-def incomplete_error(context: MessageContext, history: History) -> Iterable[Violation]:
+def incomplete_error(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report an error -32042 that does not list valid URL elicitations (ELIC-010)."""
     message = context.message
-    assert isinstance(message, ErrorResponse)
     error = as_object(message.error)
     if error is None or error.get("code") != URL_REQUIRED or context.sender != SERVER:
         return ()
@@ -269,10 +267,9 @@ def remember_elicitation(context: MessageContext, history: History) -> None:
         _remember_id(message.params, context, history)
 
 
-def remember_error(context: MessageContext, history: History) -> None:
+def remember_error(context: MessageContext[ErrorResponse], history: History) -> None:
     """Record the elicitations that an error -32042 lists."""
     message = context.message
-    assert isinstance(message, ErrorResponse)
     if member(as_object(message.error), "code") == URL_REQUIRED:
         listed = member(as_object(message.error), "data", "elicitations")
         for entry in listed if isinstance(listed, list) else []:
@@ -294,12 +291,12 @@ _ANSWERED: Final = ("ELIC-006", "ELIC-007")
 FAMILY: Final = RuleFamily(
     checks=(
         *rows_for_both_eras(CREATE, (_ASKED, asked), (_ANSWERED, answered)),
-        Check(("ELIC-009",), unknown_completion, ("notification",), COMPLETE),
-        Check(("ELIC-010",), incomplete_error, ("error",), sender=SERVER, mentions=MENTIONED),
+        Check(("ELIC-009",), unknown_completion, (Notification,), COMPLETE),
+        Check(("ELIC-010",), incomplete_error, (ErrorResponse,), sender=SERVER, mentions=MENTIONED),
     ),
     updates=(
         *embedded.UPDATES,
-        StateUpdate(remember_elicitation, ("request",), CREATE),
-        StateUpdate(remember_error, ("error",), sender=SERVER, mentions=MENTIONED),
+        StateUpdate(remember_elicitation, (Request,), CREATE),
+        StateUpdate(remember_error, (ErrorResponse,), sender=SERVER, mentions=MENTIONED),
     ),
 )

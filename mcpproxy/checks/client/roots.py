@@ -10,7 +10,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.basic.embedded import INPUT_RESPONSES, REPLY_CARRIERS, Reply, judge_replies
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
 from mcpproxy.checks.engine.rows import Check, EventCheck, RuleFamily, StateUpdate
-from mcpproxy.protocol.jsonrpc import JSON, Response
+from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, Response
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, Close, Signal
@@ -97,11 +97,11 @@ _LIST: Final = ("ROOT-001",)
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(_LIST, outside_file_system, ("response",), ROOTS),
+        Check(_LIST, outside_file_system, (Response,), ROOTS),
         Check(
             _LIST,
             outside_file_system,
-            ("request",),
+            (Request,),
             REPLY_CARRIERS,
             within=STATELESS,
             members=INPUT_RESPONSES,
@@ -109,7 +109,7 @@ FAMILY: Final = RuleFamily(
     ),
     events=(EventCheck(("ROOT-002",), unannounced_change),),
     updates=(
-        StateUpdate(remember_list, ("response",), ROOTS),
-        StateUpdate(remember_change, ("notification",), ("notifications/roots/list_changed",)),
+        StateUpdate(remember_list, (Response,), ROOTS),
+        StateUpdate(remember_change, (Notification,), ("notifications/roots/list_changed",)),
     ),
 )

@@ -100,10 +100,9 @@ def _wrong_role(sender: str, message: JSONObject, pointer: str) -> Iterator[Viol
             return
 
 
-def unprompted(context: MessageContext, history: History) -> Iterable[Violation]:
+def unprompted(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report sampling or elicitation while no request of the client is pending (SAMP-006)."""
     message, client = context.message, history.client
-    assert isinstance(message, Request)
     busy = any(asked is not history.initialize for asked in client.pending.values())
     if busy or context.sender != SERVER or history.blind or history.scattered or not client.was_read:
         return ()
@@ -194,6 +193,6 @@ _ANSWERED: Final = ("SAMP-004", "SAMP-005")
 FAMILY: Final = RuleFamily(
     checks=(
         *rows_for_both_eras(SAMPLING, (_ASKED, asked), (_ANSWERED, answered)),
-        Check(("SAMP-006",), unprompted, ("request",), (*SAMPLING, "elicitation/create")),
+        Check(("SAMP-006",), unprompted, (Request,), (*SAMPLING, "elicitation/create")),
     ),
 )

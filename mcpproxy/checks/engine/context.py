@@ -6,7 +6,7 @@ severity: that follows from the requirement and the protocol revision.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, RequestId, Single
@@ -14,6 +14,16 @@ from mcpproxy.protocol.lifecycle import Input
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import Blame, Close, Frame, Sender, Severity, Signal
 from mcpproxy.session.history import History, SentRequest
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # that of ``typing`` has defaults from Python 3.13 on
+
+    M = TypeVar("M", bound=Single, default=Single)
+    M_co = TypeVar("M_co", bound=Single, default=Single, covariant=True)
+else:
+    from typing import TypeVar
+
+    M, M_co = TypeVar("M"), TypeVar("M_co")
 
 
 @slotted(frozen=True)
@@ -40,8 +50,11 @@ class Violation:
 
 
 @slotted()
-class MessageContext:
+class MessageContext(Generic[M_co]):
     """One message with what is known about it: the message of a frame, or one element of a batch.
+
+    A check that takes ``MessageContext[Request]`` is only given requests: the type of its row
+    (``checks.engine.rows``) holds its kinds to that. ``MessageContext`` alone is any message.
 
     ``at`` is the JSON Pointer of the message in the frame, empty unless it is part of a batch. ``answers`` is
     the request that a response answers, if that is known. ``candidates`` are the revisions by which the
@@ -55,7 +68,7 @@ class MessageContext:
 
     frame: Frame
     sender: Sender
-    message: Single
+    message: M_co
     candidates: tuple[str, ...]
     answers: SentRequest | None = None
     stateless: bool = False
@@ -73,9 +86,12 @@ class MessageContext:
         return self.frame.seq
 
 
-CheckFunction: TypeAlias = Callable[[MessageContext, History], Iterable[Violation]]
+CheckFunction: TypeAlias = Callable[[MessageContext[M], History], Iterable[Violation]]
 HttpCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame | None], Iterator[Violation]]
 """A check of an HTTP exchange. The frame is the body or event being judged, ``None`` at other moments."""
+
+ContentCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame], Iterator[Violation]]
+"""A check of a body or event of an HTTP exchange."""
 
 EventCheckFunction: TypeAlias = Callable[[Signal | Close, History], Iterator[Violation]]
 

@@ -26,8 +26,9 @@ from mcpproxy.checks.engine.rows import (
     RuleFamily,
     StateUpdate,
     Write,
+    takes,
 )
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Malformed, Request, Response
 from mcpproxy.protocol.revisions import Protocol, is_one_or_stateless
 from mcpproxy.protocol.shapes.lookup import Expected, expected
 from mcpproxy.session.exchanges import Traffic
@@ -199,10 +200,10 @@ class DispatchPlan:
         self._members: Final = frozenset(name for row in (*checks, *updates) for name in row.members)
         self._made: Final[dict[tuple[frozenset[str], bool], MemberPlan]] = {}
         shape_tests = _ANYTHING
-        if kind != "error" and kind != "malformed" and is_one_or_stateless(candidates):
+        if kind is not ErrorResponse and kind is not Malformed and is_one_or_stateless(candidates):
             # Testing the oldest is enough: a shape that is wrong in all revisions is wrong in that one.
-            shape_tests = expected(method, "result" if kind == "response" else "params", candidates[0])
-        asks = kind == "request"
+            shape_tests = expected(method, "result" if kind is Response else "params", candidates[0])
+        asks = kind is Request
         self.fits: Final = shape_tests.fits
         self.familiar_fits: Final = shape_tests.fits_without_meta if asks else self.fits
         self.mandatory: Final = shape_tests.mandatory
@@ -290,7 +291,7 @@ class Dispatch:
     def _concerns(self, row: Check | StateUpdate, dispatch_key: DispatchKey) -> bool:
         kind, method, sender, candidates = dispatch_key
         return (
-            kind in row.kinds
+            takes(row, kind)
             and (not row.methods or method in row.methods)
             and row.sender in (None, sender)
             and (

@@ -5,19 +5,26 @@ that can apply to a message are called. Most messages are correct, and calling a
 tests of most checks. So a row may also name a condition without which its check cannot find anything: members
 that are present, words in the text (``mentions``), a ``Fact``. The check does not rely on it: without these
 conditions the findings are the same, but take longer.
+
+The rows declare their constructors for the type checker, which can then show that a check that takes
+``MessageContext[Request]`` is called with requests only, and one that takes a ``Frame`` with bodies or events
+only. So no check tests at run time what it is given.
 """
 
 from collections.abc import Callable
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, overload
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import (
     CheckFunction,
+    ContentCheckFunction,
     EventCheckFunction,
     HttpCheckFunction,
+    M,
     MessageContext,
 )
 from mcpproxy.checks.engine.http_facts import HttpFact
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, Notification, Request, Response, Single
 from mcpproxy.protocol.methods import sends_in_any
 from mcpproxy.protocol.revisions import Protocol
 from mcpproxy.session.exchanges import Traffic
@@ -26,9 +33,18 @@ from mcpproxy.session.history import History
 
 Kind = Literal["request", "notification", "response", "error", "malformed"]
 
-ASKS: Final[tuple[Kind, ...]] = ("request", "notification")
-ANSWERS: Final[tuple[Kind, ...]] = ("response", "error")
-MESSAGES: Final[tuple[Kind, ...]] = (*ASKS, *ANSWERS)
+KIND_NAMES: Final[dict[type[Single], Kind]] = {
+    Request: "request",
+    Notification: "notification",
+    Response: "response",
+    ErrorResponse: "error",
+    Malformed: "malformed",
+}
+"""The kinds of message, and the names by which rows may give them too."""
+
+ASKS: Final = (Request, Notification)
+ANSWERS: Final = (Response, ErrorResponse)
+MESSAGES: Final = (*ASKS, *ANSWERS)
 
 MCP_ONLY: Final[tuple[Protocol, ...]] = ("mcp",)
 ACP_ONLY: Final[tuple[Protocol, ...]] = ("acp",)
@@ -85,7 +101,7 @@ NOTED: Final[Fact] = 32768
 FACT_COUNT: Final = 16
 """How many facts there are."""
 
-DispatchKey: TypeAlias = tuple[Kind, str, Sender, tuple[str, ...]]
+DispatchKey: TypeAlias = tuple[type[Single], str, Sender, tuple[str, ...]]
 """What selects the plan for a message: its kind, its method (for an answer, that of the request answered),
 its sender, and the revisions that it may belong to."""
 
@@ -95,16 +111,17 @@ class Check:
     """One check and where it applies.
 
     ``rules`` are the codes that ``check`` may report. The other fields limit the messages it is called for:
-    ``kinds`` and ``methods`` (for an answer: the method of the request answered), ``protocols``, ``sender``,
-    ``within`` (revisions, one of which the message may belong to) and ``members`` (one of which the params or
-    result have). An empty field does not limit. ``mentions`` are words, one of which must occur in the text
-    of the frame: names of members with their quotes. ``given`` are facts, one of which must hold. Where a row
-    has both of these, either is enough. ``unless`` excludes messages by their ``DispatchKey``.
+    ``kinds`` (classes, or ``KIND_NAMES``) and ``methods`` (for an answer: the method of the request
+    answered), ``protocols``, ``sender``, ``within`` (revisions, one of which the message may belong to) and
+    ``members`` (one of which the params or result have). An empty field does not limit. ``mentions`` are
+    words, one of which must occur in the text of the frame: names of members with their quotes. ``given`` are
+    facts, one of which must hold. Where a row has both of these, either is enough. ``unless`` excludes
+    messages by their ``DispatchKey``.
     """
 
     rules: tuple[str, ...]
     check: CheckFunction
-    kinds: tuple[Kind, ...]
+    kinds: tuple[type[Single] | Kind, ...]
     methods: tuple[str, ...] = ()
     protocols: tuple[Protocol, ...] = MCP_ONLY
     sender: Sender | None = None
@@ -114,8 +131,25 @@ class Check:
     given: Fact = 0
     unless: "Callable[[DispatchKey], bool] | None" = None
 
+    if TYPE_CHECKING:
 
-Write: TypeAlias = Callable[[MessageContext, History], None]
+        def __init__(
+            self,
+            rules: tuple[str, ...],
+            check: CheckFunction[M],
+            kinds: tuple[type[M] | Kind, ...],
+            methods: tuple[str, ...] = (),
+            protocols: tuple[Protocol, ...] = MCP_ONLY,
+            sender: Sender | None = None,
+            within: tuple[str, ...] = (),
+            members: tuple[str, ...] = (),
+            mentions: tuple[bytes, ...] = (),
+            given: Fact = 0,
+            unless: "Callable[[DispatchKey], bool] | None" = None,
+        ) -> None: ...
+
+
+Write: TypeAlias = Callable[[MessageContext[M], History], None]
 
 
 @slotted(frozen=True)
@@ -128,7 +162,7 @@ class StateUpdate:
     """
 
     write: Write
-    kinds: tuple[Kind, ...]
+    kinds: tuple[type[Single] | Kind, ...]
     methods: tuple[str, ...] = ()
     protocols: tuple[Protocol, ...] = MCP_ONLY
     sender: Sender | None = None
@@ -137,15 +171,36 @@ class StateUpdate:
     mentions: tuple[bytes, ...] = ()
     given: Fact = 0
 
+    if TYPE_CHECKING:
 
-Moment = Literal["request", "success", "refusal", "body", "event", "end", "close", "over"]
+        def __init__(
+            self,
+            write: Write[M],
+            kinds: tuple[type[M] | Kind, ...],
+            methods: tuple[str, ...] = (),
+            protocols: tuple[Protocol, ...] = MCP_ONLY,
+            sender: Sender | None = None,
+            within: tuple[str, ...] = (),
+            members: tuple[str, ...] = (),
+            mentions: tuple[bytes, ...] = (),
+            given: Fact = 0,
+        ) -> None: ...
+
+
+def takes(row: Check | StateUpdate, kind: type[Single]) -> bool:
+    """Whether the row is for messages of this kind."""
+    return kind in row.kinds or KIND_NAMES[kind] in row.kinds
+
+
+Content = Literal["body", "event"]
+Moment = Literal["request", "success", "refusal", Content, "end", "close", "over"]
 """When an HTTP check runs: ``request``, when the whole request was seen; ``success`` or ``refusal``, when the
 head of the response came with a 2xx or another status; ``body`` or ``event``, for each body or SSE event of
 the server; ``end``, when the exchange is over; ``close``, when the recording ends while the exchange is open;
 ``over``, when the recording ends, for the last exchange of each session."""
 
 HEAD: Final[tuple[Moment, ...]] = ("success", "refusal")
-CONTENT: Final[tuple[Moment, ...]] = ("body", "event")
+CONTENT: Final[tuple[Content, ...]] = ("body", "event")
 
 STATEFUL: Final[tuple[Traffic, ...]] = ("stateful",)
 STATELESS: Final[tuple[Traffic, ...]] = ("stateless",)
@@ -170,6 +225,30 @@ class HttpCheck:
     methods: tuple[str, ...] = ()
     given: HttpFact = 0
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self,
+            rules: tuple[str, ...],
+            check: ContentCheckFunction,
+            moments: tuple[Content, ...],
+            traffic: tuple[Traffic, ...],
+            methods: tuple[str, ...] = (),
+            given: HttpFact = 0,
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            rules: tuple[str, ...],
+            check: HttpCheckFunction,
+            moments: tuple[Moment, ...],
+            traffic: tuple[Traffic, ...],
+            methods: tuple[str, ...] = (),
+            given: HttpFact = 0,
+        ) -> None: ...
+        def __init__(self, *_: object, **__: object) -> None: ...
+
 
 @slotted(frozen=True)
 class EventCheck:
@@ -193,4 +272,5 @@ class RuleFamily:
 def is_the_senders(dispatch_key: DispatchKey) -> bool:
     """Whether one of the revisions lets the sender send this method as a message of this kind."""
     kind, method, sender, candidates = dispatch_key
-    return kind in ("request", "notification") and sends_in_any(sender, method, kind, candidates)
+    name = KIND_NAMES[kind]
+    return name in ("request", "notification") and sends_in_any(sender, method, name, candidates)

@@ -10,7 +10,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.basic.embedded import ASK_CARRIERS, INPUT_REQUESTS, Ask, asks, may_ask
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
 from mcpproxy.checks.engine.rows import LEGACY, Check, HttpCheck, RuleFamily, StateUpdate
-from mcpproxy.protocol.jsonrpc import Notification
+from mcpproxy.protocol.jsonrpc import Notification, Request, Response
 from mcpproxy.protocol.revisions import STATELESS, span
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import Frame
@@ -106,14 +106,14 @@ _ASKS: Final = ("DEPR-001", "DEPR-002", "DEPR-005")
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(_ASKS, asked_feature, ("response",), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
-        Check(_ASKS, asked_feature, ("request",), tuple(FEATURES)),
-        Check(("DEPR-003",), logging, ("notification",), ("notifications/message",), within=STATELESS),
+        Check(_ASKS, asked_feature, (Response,), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
+        Check(_ASKS, asked_feature, (Request,), tuple(FEATURES)),
+        Check(("DEPR-003",), logging, (Notification,), ("notifications/message",), within=STATELESS),
     ),
     http=(HttpCheck(("DEPR-004",), http_with_sse, ("request",), LEGACY, ("POST",)),),
     updates=(
-        StateUpdate(remember_reported, ("response",), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
-        StateUpdate(remember_reported, ("request",), tuple(FEATURES)),
-        StateUpdate(remember_reported, ("notification",), ("notifications/message",)),
+        StateUpdate(remember_reported, (Response,), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS),
+        StateUpdate(remember_reported, (Request,), tuple(FEATURES)),
+        StateUpdate(remember_reported, (Notification,), ("notifications/message",)),
     ),
 )

@@ -17,12 +17,11 @@ from mcpproxy.protocol.wording import kind
 from mcpproxy.session.history import History
 
 
-def error_envelope(context: MessageContext, history: History) -> Iterator[Violation]:
+def error_envelope(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report an error envelope without its members, or in a result without isError (APP-001, APP-002,
     APP-003, APP-004).
     """
     message = context.message
-    assert isinstance(message, Response)
     result = as_object(message.result) or {}
     for index, envelope in _envelopes(result.get("content")):
         at = f"{context.at}/result/content/{index}/text"
@@ -62,6 +61,6 @@ def _envelopes(content: JSON) -> Iterator[tuple[int, JSONObject]]:
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("APP-001", "APP-002", "APP-003", "APP-004"), error_envelope, ("response",), ("tools/call",)),
+        Check(("APP-001", "APP-002", "APP-003", "APP-004"), error_envelope, (Response,), ("tools/call",)),
     ),
 )

@@ -32,4 +32,4 @@ def proprietary_member(context: MessageContext, history: History) -> Iterator[Vi
         yield Violation("EXT-001", "X-001", problem, pointer=context.at + pointer)
 
 
-FAMILY: Final = RuleFamily(checks=(Check(("EXT-001",), proprietary_member, (*ASKS, "response")),))
+FAMILY: Final = RuleFamily(checks=(Check(("EXT-001",), proprietary_member, (*ASKS, Response)),))

@@ -79,7 +79,7 @@ def collector(receive: Callable[[SpokenRevision], None]) -> RuleFamily:
         for one in implementations(context):
             receive(one)
 
-    return RuleFamily(updates=(StateUpdate(collect, ("response",)),))
+    return RuleFamily(updates=(StateUpdate(collect, (Response,)),))
 
 
 def range_checks(ranges: Ranges) -> RuleFamily:
@@ -109,8 +109,8 @@ def range_checks(ranges: Ranges) -> RuleFamily:
                 checked.add(one)
 
     return RuleFamily(
-        checks=(Check(("VER-001",), version_outside_range, ("response",)),),
-        updates=(StateUpdate(remember, ("response",)),) if ranges else (),
+        checks=(Check(("VER-001",), version_outside_range, (Response,)),),
+        updates=(StateUpdate(remember, (Response,)),) if ranges else (),
     )
 
 

@@ -95,9 +95,8 @@ def collector(receive: Callable[[SeenTools], None]) -> RuleFamily:
     It needs the state that ``tools.FAMILY`` records.
     """
 
-    def collect(context: MessageContext, history: History) -> None:
+    def collect(context: MessageContext[Response], history: History) -> None:
         asked, message = context.answers, context.message
-        assert isinstance(message, Response)
         name, revisions = _server(context, history), context.candidates
         if asked is not None and asked.method in OPENINGS:
             receive(SeenTools(name, context.seq, revisions, _instructions(message)))
@@ -108,9 +107,9 @@ def collector(receive: Callable[[SeenTools], None]) -> RuleFamily:
 
     return RuleFamily(
         updates=(
-            StateUpdate(remember_name, ("response",), sender=SERVER),
+            StateUpdate(remember_name, (Response,), sender=SERVER),
             # This must run before the family of the lists records the page.
-            StateUpdate(collect, ("response",), (*OPENINGS, TOOLS), sender=SERVER),
+            StateUpdate(collect, (Response,), (*OPENINGS, TOOLS), sender=SERVER),
         )
     )
 
@@ -147,13 +146,13 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
 
     return RuleFamily(
         checks=(
-            Check(("PIN-001", "PIN-002"), changed_tool, ("response",), (TOOLS,), sender=SERVER),
-            Check(("PIN-003",), vanished_tool, ("response",), (TOOLS,), sender=SERVER),
-            Check(("PIN-004",), changed_instructions, ("response",), OPENINGS, sender=SERVER),
+            Check(("PIN-001", "PIN-002"), changed_tool, (Response,), (TOOLS,), sender=SERVER),
+            Check(("PIN-003",), vanished_tool, (Response,), (TOOLS,), sender=SERVER),
+            Check(("PIN-004",), changed_instructions, (Response,), OPENINGS, sender=SERVER),
         ),
         updates=(
-            StateUpdate(remember_name, ("response",), sender=SERVER),
-            StateUpdate(remember_reported, ("response",), (*OPENINGS, TOOLS), sender=SERVER),
+            StateUpdate(remember_name, (Response,), sender=SERVER),
+            StateUpdate(remember_reported, (Response,), (*OPENINGS, TOOLS), sender=SERVER),
         )
         if pins is not None
         else (),
@@ -322,7 +321,7 @@ def _is_whole(found: Page, history: History) -> bool:
 FAMILY: Final = RuleFamily(
     checks=(
         *pin_checks(None).checks,
-        Check(("PIN-005",), redefined_tool, ("response",), (TOOLS,), sender=SERVER),
+        Check(("PIN-005",), redefined_tool, (Response,), (TOOLS,), sender=SERVER),
     ),
-    updates=(StateUpdate(remember_definitions, ("response",), (TOOLS,), sender=SERVER),),
+    updates=(StateUpdate(remember_definitions, (Response,), (TOOLS,), sender=SERVER),),
 )

@@ -284,10 +284,9 @@ def _fresh_until_ns(context: MessageContext) -> int:
     return context.frame.observed_at_ns + fresh_ns
 
 
-def remember_change(context: MessageContext, history: History) -> None:
+def remember_change(context: MessageContext[Notification], history: History) -> None:
     """Discard what is known of a list whose change is announced."""
     message = context.message
-    assert isinstance(message, Notification)
     for method in CHANGES[message.method]:
         known = listed(history, method)
         known.items.clear()

@@ -17,7 +17,7 @@ from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import LISTS, listed
 from mcpproxy.checks.stateless.servers import is_modern
 from mcpproxy.checks.stateless.subscriptions import belongs_to, normalized_uri
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Response
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
@@ -126,10 +126,9 @@ NOT_FOUND: Final = pattern(
 """Messages that say that the resource does not exist."""
 
 
-def not_found(context: MessageContext, history: History) -> Iterable[Violation]:
+def not_found(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report a missing resource that is refused with an unusual error code (RES-004)."""
     message, asked = context.message, context.answers
-    assert isinstance(message, ErrorResponse)
     if asked is None or asked.cancelled or (context.stateless and not is_modern(context, history)):
         return ()
     error = as_object(message.error)
@@ -156,10 +155,9 @@ def not_found(context: MessageContext, history: History) -> Iterable[Violation]:
     )
 
 
-def empty_contents(context: MessageContext, history: History) -> Iterable[Violation]:
+def empty_contents(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report empty contents for a resource that the server does not list (RES-005)."""
     message, asked = context.message, context.answers
-    assert isinstance(message, Response)
     uri = member(asked.params, "uri") if asked is not None else None
     if asked is None or not isinstance(uri, str) or member(message.result, "contents") != []:
         return ()
@@ -220,10 +218,9 @@ def remember_subscription(context: MessageContext, history: History) -> None:
         known.uris[normalized_uri(uri)] = (before[0], context.frame.observed_at_ns)
 
 
-def unsubscribed_update(context: MessageContext, history: History) -> Iterable[Violation]:
+def unsubscribed_update(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report an update of a resource that the client is not subscribed to (RES-006)."""
     message = context.message
-    assert isinstance(message, Notification)
     uri = member(message.params, "uri")
     if not isinstance(uri, str) or history.in_both_eras:
         return ()
@@ -271,12 +268,12 @@ RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("RES-002",), listed_uris, ("response",), RESOURCE_LISTS, sender=SERVER),
-        Check(("RES-002",), read_uris, ("response",), ("resources/read",), sender=SERVER),
+        Check(("RES-002",), listed_uris, (Response,), RESOURCE_LISTS, sender=SERVER),
+        Check(("RES-002",), read_uris, (Response,), ("resources/read",), sender=SERVER),
         Check(
             ("RES-002",),
             linked_uris,
-            ("response",),
+            (Response,),
             ("tools/call", "prompts/get", "tasks/result"),
             sender=SERVER,
             mentions=(b'"uri"',),
@@ -284,19 +281,19 @@ FAMILY: Final = RuleFamily(
         Check(
             ("RES-003",),
             doubled_content,
-            ("response",),
+            (Response,),
             ("resources/read",),
             sender=SERVER,
             mentions=(b'"blob"',),
         ),
-        Check(("RES-004",), not_found, ("error",), ("resources/read",), sender=SERVER),
+        Check(("RES-004",), not_found, (ErrorResponse,), ("resources/read",), sender=SERVER),
         Check(
-            ("RES-005",), empty_contents, ("response",), ("resources/read",), sender=SERVER, within=STATELESS
+            ("RES-005",), empty_contents, (Response,), ("resources/read",), sender=SERVER, within=STATELESS
         ),
         Check(
             ("RES-006",),
             unsubscribed_update,
-            ("notification",),
+            (Notification,),
             ("notifications/resources/updated",),
             sender=SERVER,
         ),
@@ -304,7 +301,7 @@ FAMILY: Final = RuleFamily(
     updates=(
         StateUpdate(
             remember_subscription,
-            ("request",),
+            (Request,),
             ("resources/subscribe", "resources/unsubscribe"),
             sender=CLIENT,
         ),

@@ -15,7 +15,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member
 from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import ListedItem, ListState, listed
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Response
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import is_one_or_stateless, since
 from mcpproxy.protocol.schema.contracts import Mismatch
 from mcpproxy.protocol.wording import shown
@@ -138,12 +138,11 @@ def _clause(found: tuple[Mismatch, ...]) -> str:
 # The answer
 
 
-def answered(context: MessageContext, history: History) -> Iterable[Violation]:
+def answered(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report a result that does not match the listed tool, or that should be an error (TOOL-001, TOOL-002,
     TOOL-006, TOOL-008).
     """
     call, message = _call(context, history), context.message
-    assert isinstance(message, Response)
     result = _final(message, call.asked) if call is not None else None
     if call is None or result is None or not is_one_or_stateless(context.candidates):
         return ()
@@ -208,10 +207,9 @@ def _output(
         yield Violation("TOOL-002", "R-139", problem, pointer=pointer, related=related, at_most=at_most)
 
 
-def structured_text(context: MessageContext, history: History) -> Iterable[Violation]:
+def structured_text(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report structured content that no text block repeats as JSON (TOOL-004)."""
     asked, message = context.answers, context.message
-    assert isinstance(message, Response)
     result = _final(message, asked) if asked is not None else None
     if asked is None or result is None or "structuredContent" not in result:
         return ()
@@ -250,10 +248,9 @@ def _parsed(text: str) -> list[JSON]:
         return []
 
 
-def refused_arguments(context: MessageContext, history: History) -> Iterable[Violation]:
+def refused_arguments(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report a protocol error for argument values that a tool should refuse in its result (TOOL-007)."""
     call, message = _call(context, history), context.message
-    assert isinstance(message, ErrorResponse)
     if call is None or call.tool is None or not is_one_or_stateless(context.candidates):
         return ()
     params = as_object(call.asked.params)
@@ -295,13 +292,13 @@ ANSWERED: Final = ("TOOL-001", "TOOL-002", "TOOL-006", "TOOL-008")
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("TOOL-008",), unfit_arguments, ("request",), ("tools/call",), sender=CLIENT),
-        Check(ANSWERED, answered, ("response",), ("tools/call",), sender=SERVER, given=NOTED),
-        Check(ANSWERED, answered, ("response",), ("tasks/result",), sender=SERVER),
+        Check(("TOOL-008",), unfit_arguments, (Request,), ("tools/call",), sender=CLIENT),
+        Check(ANSWERED, answered, (Response,), ("tools/call",), sender=SERVER, given=NOTED),
+        Check(ANSWERED, answered, (Response,), ("tasks/result",), sender=SERVER),
         Check(
             ("TOOL-004",),
             structured_text,
-            ("response",),
+            (Response,),
             ("tools/call",),
             sender=SERVER,
             within=STRUCTURED,
@@ -310,7 +307,7 @@ FAMILY: Final = RuleFamily(
         Check(
             ("TOOL-007",),
             refused_arguments,
-            ("error",),
+            (ErrorResponse,),
             ("tools/call",),
             sender=SERVER,
             within=ERRORS_IN_RESULT,
@@ -319,14 +316,14 @@ FAMILY: Final = RuleFamily(
         Check(
             ("TOOL-007",),
             refused_arguments,
-            ("error",),
+            (ErrorResponse,),
             ("tasks/result",),
             sender=SERVER,
             within=ERRORS_IN_RESULT,
         ),
     ),
     updates=(
-        StateUpdate(remember_call, ("request",), ("tools/call",), sender=CLIENT),
+        StateUpdate(remember_call, (Request,), ("tools/call",), sender=CLIENT),
         StateUpdate(remember_answer, ANSWERS, ("tools/call",), sender=SERVER, given=NOTED),
     ),
 )

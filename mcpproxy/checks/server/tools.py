@@ -24,7 +24,7 @@ from mcpproxy.checks.server.listings import (
     remember_change,
     remember_page,
 )
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.revisions import STATELESS, is_stateless, since
 from mcpproxy.protocol.schema.soundness import FlawKind, flaws
 from mcpproxy.protocol.wording import kind, shown
@@ -276,22 +276,22 @@ def silent_change(event: Signal | Close, history: History) -> Iterator[Violation
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("PROTO-003",), tool_name, ("response",), ("tools/list",)),
-        Check(("PROTO-003",), tool_name, ("request",), ("sampling/createMessage",)),
+        Check(("PROTO-003",), tool_name, (Response,), ("tools/list",)),
+        Check(("PROTO-003",), tool_name, (Request,), ("sampling/createMessage",)),
         Check(
             ("PROTO-004", "SCHEMA-001", "SCHEMA-002", "SCHEMA-003", "SCHEMA-004", "SCHEMA-005"),
             tool_schemas,
-            ("response",),
+            (Response,),
             ("tools/list",),
         ),
-        Check(("TOOL-009", "TOOL-010"), tool_names, ("response",), ("tools/list",), sender=SERVER),
-        Check(("TOOL-012",), list_order, ("response",), ("tools/list",), sender=SERVER, within=STATELESS),
-        Check(("TOOL-013",), list_independence, ("response",), tuple(LISTS), sender=SERVER, within=STATELESS),
+        Check(("TOOL-009", "TOOL-010"), tool_names, (Response,), ("tools/list",), sender=SERVER),
+        Check(("TOOL-012",), list_order, (Response,), ("tools/list",), sender=SERVER, within=STATELESS),
+        Check(("TOOL-013",), list_independence, (Response,), tuple(LISTS), sender=SERVER, within=STATELESS),
     ),
     events=(EventCheck(("TOOL-011",), silent_change),),
     updates=(
-        StateUpdate(remember_page, ("response",), tuple(LISTS), sender=SERVER),
-        StateUpdate(remember_change, ("notification",), tuple(CHANGES), sender=SERVER),
+        StateUpdate(remember_page, (Response,), tuple(LISTS), sender=SERVER),
+        StateUpdate(remember_change, (Notification,), tuple(CHANGES), sender=SERVER),
         StateUpdate(remember_call, ANSWERS, ("tools/call",), sender=SERVER, within=STATELESS),
     ),
 )

@@ -201,20 +201,20 @@ def _digest(value: JSON) -> int | None:
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("CACHE-001",), hints, ("response",), CACHEABLE),
+        Check(("CACHE-001",), hints, (Response,), CACHEABLE),
         Check(
             ("CACHE-002",),
             hints_too_early,
-            ("response",),
+            (Response,),
             INTERIM,
             members=("resultType",),
             mentions=(b'"input_required"',),
         ),
-        Check(("CACHE-003",), scope_of_pages, ("response",), LISTS),
-        Check(("CACHE-004",), public_results, ("response",), CACHEABLE),
+        Check(("CACHE-003",), scope_of_pages, (Response,), LISTS),
+        Check(("CACHE-004",), public_results, (Response,), CACHEABLE),
     ),
     updates=(
-        StateUpdate(remember_scope, ("response",), LISTS),
-        StateUpdate(remember_public, ("response",), CACHEABLE),
+        StateUpdate(remember_scope, (Response,), LISTS),
+        StateUpdate(remember_public, (Response,), CACHEABLE),
     ),
 )

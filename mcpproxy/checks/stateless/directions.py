@@ -63,10 +63,9 @@ def _clients_alone(method: str) -> bool:
     return bool(known) and not any(methods.sends(SERVER, method, "request", revision) for revision in known)
 
 
-def remember_server_request(context: MessageContext, history: History) -> None:
+def remember_server_request(context: MessageContext[Request], history: History) -> None:
     """Record a request of the server until its era is known."""
     message = context.message
-    assert isinstance(message, Request)
     if context.asked is None or not _only_stateless(history) or server(history).modern:
         return
     waiting = history.of(EarlyServerRequests).requests

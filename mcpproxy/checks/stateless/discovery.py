@@ -67,10 +67,9 @@ def _undiscoverable(refused: int, served: int, context: MessageContext) -> Viola
     )
 
 
-def listed_versions(context: MessageContext, history: History) -> Iterable[Violation]:
+def listed_versions(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report a list of versions that is empty or lacks the version of the request (DISC-002)."""
     message, asked = context.message, context.answers
-    assert isinstance(message, Response)
     assert asked is not None
     listed, used = member(message.result, "supportedVersions"), member(asked.params, "_meta", VERSION_KEY)
     versions = texts(listed)
@@ -131,10 +130,9 @@ def undeclared_service(context: MessageContext, history: History) -> Iterable[Vi
     return (_undeclared(("PROTO-009", "R-045"), problem, "/result", context, listed),)
 
 
-def undeclared_log(context: MessageContext, history: History) -> Iterable[Violation]:
+def undeclared_log(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a log message of a server whose DiscoverResult lacks logging (PROTO-009)."""
     message = context.message
-    assert isinstance(message, Notification)
     if history.stateless_seq is None or history.stateful_seq is not None or context.sender != SERVER:
         return ()
     listed = server(history).listed
@@ -153,10 +151,9 @@ def undeclared_log(context: MessageContext, history: History) -> Iterable[Violat
     )
 
 
-def unserved_list(context: MessageContext, history: History) -> Iterable[Violation]:
+def unserved_list(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report a server that does not know the list method of a feature it declares (PROTO-009)."""
     asked, message = context.answers, context.message
-    assert isinstance(message, ErrorResponse)
     if asked is None or not context.stateless or (listed := server(history).listed) is None:
         return ()
     path = asked.method.partition("/")[0]
@@ -180,19 +177,19 @@ def _undeclared(
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("DISC-001",), undiscoverable, ("error",), ("server/discover",), sender=SERVER),
+        Check(("DISC-001",), undiscoverable, (ErrorResponse,), ("server/discover",), sender=SERVER),
         Check(("DISC-001", "STAT-006"), held_back, ANSWERS, sender=SERVER, within=STATELESS, given=UNPROVEN),
-        Check(("DISC-002",), listed_versions, ("response",), ("server/discover",), sender=SERVER),
+        Check(("DISC-002",), listed_versions, (Response,), ("server/discover",), sender=SERVER),
         Check(
             ("PROTO-009",),
             undeclared_service,
-            ("response",),
+            (Response,),
             sender=SERVER,
             within=STATELESS,
             given=DISCOVERED,
         ),
-        Check(("PROTO-009",), undeclared_log, ("notification",), ("notifications/message",), sender=SERVER),
-        Check(("PROTO-009",), unserved_list, ("error",), LISTS, sender=SERVER, within=STATELESS),
+        Check(("PROTO-009",), undeclared_log, (Notification,), ("notifications/message",), sender=SERVER),
+        Check(("PROTO-009",), unserved_list, (ErrorResponse,), LISTS, sender=SERVER, within=STATELESS),
     ),
     updates=(
         StateUpdate(
@@ -203,7 +200,7 @@ FAMILY: Final = RuleFamily(
             mentions=(b'"_meta"',),
             given=UNPROVEN | INTRODUCED,
         ),
-        StateUpdate(remember_refusal, ("error",), sender=SERVER, within=STATELESS),
-        StateUpdate(remember_discovery, ("response",), ("server/discover",), sender=SERVER),
+        StateUpdate(remember_refusal, (ErrorResponse,), sender=SERVER, within=STATELESS),
+        StateUpdate(remember_discovery, (Response,), ("server/discover",), sender=SERVER),
     ),
 )

@@ -74,10 +74,9 @@ def listed_versions(context: MessageContext) -> tuple[str, ...]:
     return ()
 
 
-def fallback_after_modern_answer(context: MessageContext, history: History) -> Iterator[Violation]:
+def fallback_after_modern_answer(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report an initialize after the server has shown that it needs none (ERA-002)."""
-    message, answer = context.message, history.modern_answer
-    assert isinstance(message, Request)
+    answer = history.modern_answer
     if context.sender != "client" or answer is None or history.stateful_seq is not None:
         return
     if answer.versions and not answer.stateless_versions:
@@ -95,10 +94,9 @@ def fallback_after_modern_answer(context: MessageContext, history: History) -> I
     )
 
 
-def refusal_without_versions(context: MessageContext, history: History) -> Iterator[Violation]:
+def refusal_without_versions(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report a refusal of initialize that names no supported version (ERA-003)."""
     message, answer = context.message, history.modern_answer
-    assert isinstance(message, ErrorResponse)
     if answer is None or any(version in STATEFUL for version in answer.versions):
         return
     if not _names_a_version(message.error if isinstance(message.error, dict) else None):
@@ -128,11 +126,11 @@ def _names_a_version(error: "JSON") -> bool:
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("ERA-002",), fallback_after_modern_answer, ("request",), ("initialize",)),
-        Check(("ERA-003",), refusal_without_versions, ("error",), ("initialize",)),
+        Check(("ERA-002",), fallback_after_modern_answer, (Request,), ("initialize",)),
+        Check(("ERA-003",), refusal_without_versions, (ErrorResponse,), ("initialize",)),
     ),
     updates=(
-        StateUpdate(remember_support, ("response",), ("server/discover",)),
-        StateUpdate(remember_support, ("error",)),
+        StateUpdate(remember_support, (Response,), ("server/discover",)),
+        StateUpdate(remember_support, (ErrorResponse,)),
     ),
 )

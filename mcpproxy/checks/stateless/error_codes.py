@@ -115,8 +115,14 @@ def reserved_code(context: MessageContext, history: History) -> Iterable[Violati
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("ERR-002",), missing_method, ("error",), sender=SERVER, within=STATELESS),
-        Check(("PROTO-008",), other_version_code, ("error",), sender=SERVER, within=STATELESS),
-        Check(("ERR-003", "ERR-004", "ERR-005"), reserved_code, ("error",), sender=SERVER, within=STATELESS),
+        Check(("ERR-002",), missing_method, (ErrorResponse,), sender=SERVER, within=STATELESS),
+        Check(("PROTO-008",), other_version_code, (ErrorResponse,), sender=SERVER, within=STATELESS),
+        Check(
+            ("ERR-003", "ERR-004", "ERR-005"),
+            reserved_code,
+            (ErrorResponse,),
+            sender=SERVER,
+            within=STATELESS,
+        ),
     ),
 )

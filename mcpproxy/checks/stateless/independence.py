@@ -30,10 +30,9 @@ _WANTS_A_SESSION: Final = pattern(
 """Error messages of servers that require a handshake or a session."""
 
 
-def wanted_session(context: MessageContext, history: History) -> Iterable[Violation]:
+def wanted_session(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report a server that refuses a stateless request because it wants a session, on stdio (STAT-009)."""
     message, asked = context.message, context.answers
-    assert isinstance(message, ErrorResponse)
     if asked is None or not context.stateless or history.over_http or missing_meta(asked.params):
         return ()
     if not server(history).modern or not (wanted := _wanted_session(message)):
@@ -41,9 +40,8 @@ def wanted_session(context: MessageContext, history: History) -> Iterable[Violat
     return (_wants_session(asked.method, wanted, context.at + "/error/message", asked.seq),)
 
 
-def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report the same over HTTP, whatever id the error has (STAT-009)."""
-    assert frame is not None
     if exchange.succeeded or len(exchange.requests) != 1 or exchange.server not in history.modern_servers:
         return
     if exchange.fields.get(VERSION) not in STATELESS:

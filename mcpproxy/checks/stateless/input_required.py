@@ -51,10 +51,9 @@ MISSING_PART: Final = {
 # Results that ask for input
 
 
-def question(context: MessageContext, history: History) -> Iterable[Violation]:
+def question(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report faults in a request for input (MRTR-001, MRTR-002, MRTR-003, MRTR-004, PROTO-009)."""
     message = context.message
-    assert isinstance(message, Response)
     result = message.result
     if not context.stateless or not isinstance(result, dict) or result.get("resultType") != "input_required":
         return ()
@@ -127,10 +126,9 @@ def _unmet(ask: Ask, declared: JSONObject, revision: str) -> Need | None:
 # Retries
 
 
-def misplaced(context: MessageContext, history: History) -> Iterable[Violation]:
+def misplaced(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report input or a state with a request whose method cannot ask for input (MRTR-009)."""
     message = context.message
-    assert isinstance(message, Request)
     if not context.stateless or not isinstance(message.params, dict):
         return ()
     names = [name for name in ("inputResponses", "requestState") if name in message.params]
@@ -140,10 +138,9 @@ def misplaced(context: MessageContext, history: History) -> Iterable[Violation]:
     return (Violation("MRTR-009", "R-261", problem, pointer=f"{context.at}/params/{names[0]}"),)
 
 
-def retry(context: MessageContext, history: History) -> Iterable[Violation]:
+def retry(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report faults in a retried request (MRTR-005, MRTR-006, MRTR-007, MRTR-008, MRTR-009, MRTR-010)."""
     message = context.message
-    assert isinstance(message, Request)
     params = message.params
     if not context.stateless or not isinstance(params, dict):
         return ()
@@ -289,7 +286,7 @@ FAMILY: Final = RuleFamily(
         Check(
             ("MRTR-001", "MRTR-002", "MRTR-003", "MRTR-004", "PROTO-009"),
             question,
-            ("response",),
+            (Response,),
             sender=SERVER,
             within=STATELESS,
             members=RESULT_TYPE,
@@ -298,7 +295,7 @@ FAMILY: Final = RuleFamily(
         Check(
             ("MRTR-005", "MRTR-006", "MRTR-007", "MRTR-008", "MRTR-009", "MRTR-010"),
             retry,
-            ("request",),
+            (Request,),
             SUPPORTED,
             sender=CLIENT,
             within=STATELESS,
@@ -307,7 +304,7 @@ FAMILY: Final = RuleFamily(
         Check(
             ("MRTR-009",),
             misplaced,
-            ("request",),
+            (Request,),
             OTHERS,
             sender=CLIENT,
             within=STATELESS,
@@ -317,18 +314,16 @@ FAMILY: Final = RuleFamily(
     updates=(
         StateUpdate(
             remember_declared,
-            ("request",),
+            (Request,),
             sender=CLIENT,
             within=STATELESS,
             members=("_meta",),
             mentions=(b'"elicitation"', b'"sampling"', b'"roots"'),
         ),
-        StateUpdate(
-            remember_retry, ("request",), SUPPORTED, sender=CLIENT, within=STATELESS, members=ANSWERED
-        ),
+        StateUpdate(remember_retry, (Request,), SUPPORTED, sender=CLIENT, within=STATELESS, members=ANSWERED),
         StateUpdate(
             remember_round,
-            ("response",),
+            (Response,),
             sender=SERVER,
             within=STATELESS,
             members=RESULT_TYPE,

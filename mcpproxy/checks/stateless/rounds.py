@@ -98,10 +98,9 @@ def _about(params: "JSON | Absent") -> tuple["JSON", "JSON"]:
     return member(params, "name"), member(params, "uri")
 
 
-def remember_declared(context: MessageContext, history: History) -> None:
+def remember_declared(context: MessageContext[Request], history: History) -> None:
     """Record the capabilities that a request declares."""
     message = context.message
-    assert isinstance(message, Request)
     declared = as_object(member(message.params, "_meta", CAPABILITIES_KEY))
     if context.stateless and declared:
         known, connection = rounds(history).declared, context.frame.connection
@@ -109,10 +108,9 @@ def remember_declared(context: MessageContext, history: History) -> None:
             known.append((connection, context.seq, declared))
 
 
-def remember_retry(context: MessageContext, history: History) -> None:
+def remember_retry(context: MessageContext[Request], history: History) -> None:
     """Record which round a request continues."""
     message = context.message
-    assert isinstance(message, Request)
     if not context.stateless or not isinstance(message.params, dict):
         return
     found, state = rounds(history), message.params.get("requestState")
@@ -125,10 +123,9 @@ def remember_retry(context: MessageContext, history: History) -> None:
         keep(found.continued, context.seq, known, MAX_ROUNDS)
 
 
-def remember_round(context: MessageContext, history: History) -> None:
+def remember_round(context: MessageContext[Response], history: History) -> None:
     """Record a result that asks for input."""
     message, asked = context.message, context.answers
-    assert isinstance(message, Response)
     result = message.result
     if not context.stateless or asked is None or not isinstance(result, dict):
         return

@@ -58,10 +58,9 @@ Checked = Iterator[Violation]
 # Requests
 
 
-def request(context: MessageContext, history: History) -> Iterable[Violation]:
+def request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report faults in the ``_meta`` of a stateless request (STAT-001, STAT-003, PROTO-008, PROTO-009)."""
     message = context.message
-    assert isinstance(message, Request)
     if not context.stateless:
         return ()
     meta = as_object(message.params.get("_meta") if isinstance(message.params, dict) else None) or {}
@@ -106,10 +105,9 @@ def elicitation_modes(declared: JSONObject, context: MessageContext) -> Iterator
         yield Violation("PROTO-009", "R-052", problem, pointer=at)
 
 
-def remember_request(context: MessageContext, history: History) -> None:
+def remember_request(context: MessageContext[Request], history: History) -> None:
     """Record whether the request names its client, and over HTTP its id if it is a number."""
     message = context.message
-    assert isinstance(message, Request)
     if context.stateless and history.over_http:
         independence.remember_number(message, history)
     elif context.stateless:
@@ -118,7 +116,7 @@ def remember_request(context: MessageContext, history: History) -> None:
             history.familiar_meta, history.familiar_candidates = found, context.candidates
 
 
-def _usual(context: MessageContext, history: History) -> bytes | None:
+def _usual(context: MessageContext[Request], history: History) -> bytes | None:
     """Return the ``_meta`` of a request, as JSON, if an equal one need not be checked again."""
     found = as_object(member(context.contents, "_meta")) or {}
     declared = found.get(CAPABILITIES_KEY)
@@ -128,7 +126,6 @@ def _usual(context: MessageContext, history: History) -> bytes | None:
     text = compact_json(found)
     if not text or any(name in text for name in _EACH_TIME):
         return None
-    assert isinstance(context.message, Request)
     breaks = (
         *unlisted_version(context.message, context, history),
         *elicitation_modes(declared, context),
@@ -177,9 +174,8 @@ def incomplete_accepted(context: MessageContext, asked: SentRequest, history: Hi
         yield Violation("STAT-002", "R-211", problem, pointer=context.at + at, related=(asked.seq,))
 
 
-def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report an incomplete request that was refused with another status than 400 (STAT-002)."""
-    assert frame is not None
     if exchange.status == 400 or not exchange.requests or exchange.server not in history.modern_servers:
         return
     if not (lacks := missing_meta(exchange.requests[0].params)):
@@ -238,10 +234,9 @@ def _result_type(
 # Removed methods
 
 
-def removed_method(context: MessageContext, history: History) -> Iterable[Violation]:
+def removed_method(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a request that the revision it names does not have any more (STAT-008)."""
     message = context.message
-    assert isinstance(message, Request)
     named = member(message.params, "_meta", VERSION_KEY)
     if not isinstance(named, str) or named not in STATELESS:
         return ()
@@ -261,20 +256,20 @@ FAMILY: Final = RuleFamily(
         Check(
             ("STAT-001", "STAT-003", "PROTO-008", "PROTO-009"),
             request,
-            ("request",),
+            (Request,),
             sender=CLIENT,
             within=STATELESS,
             given=UNFAMILIAR,
         ),
-        Check(("STAT-006",), directions.server_request, ("request",), sender=SERVER, within=STATELESS),
+        Check(("STAT-006",), directions.server_request, (Request,), sender=SERVER, within=STATELESS),
         Check(("STAT-002",), answer, ANSWERS, sender=SERVER, within=STATELESS, given=UNFAMILIAR),
         Check(
-            ("STAT-003",), anonymous_server, ("response",), sender=SERVER, within=STATELESS, given=INTRODUCED
+            ("STAT-003",), anonymous_server, (Response,), sender=SERVER, within=STATELESS, given=INTRODUCED
         ),
-        Check(("STAT-004", "STAT-005"), result_type, ("response",), sender=SERVER, within=STATELESS),
+        Check(("STAT-004", "STAT-005"), result_type, (Response,), sender=SERVER, within=STATELESS),
         Check(("STAT-007",), directions.client_response, ANSWERS, sender=CLIENT, within=STATELESS),
-        Check(("STAT-008",), removed_method, ("request",), REMOVED, sender=CLIENT),
-        Check(("STAT-009",), independence.wanted_session, ("error",), sender=SERVER, within=STATELESS),
+        Check(("STAT-008",), removed_method, (Request,), REMOVED, sender=CLIENT),
+        Check(("STAT-009",), independence.wanted_session, (ErrorResponse,), sender=SERVER, within=STATELESS),
     ),
     http=(
         HttpCheck(("STAT-002",), incomplete_status, CONTENT, rows.STATELESS, ("POST",)),
@@ -283,7 +278,7 @@ FAMILY: Final = RuleFamily(
         HttpCheck(("STAT-010",), independence.repeated_lost, ("request",), rows.STATELESS, ("POST",)),
     ),
     updates=(
-        StateUpdate(remember_request, ("request",), sender=CLIENT, within=STATELESS, given=UNFAMILIAR),
-        StateUpdate(directions.remember_server_request, ("request",), sender=SERVER, within=STATELESS),
+        StateUpdate(remember_request, (Request,), sender=CLIENT, within=STATELESS, given=UNFAMILIAR),
+        StateUpdate(directions.remember_server_request, (Request,), sender=SERVER, within=STATELESS),
     ),
 )

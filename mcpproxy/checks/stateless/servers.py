@@ -178,10 +178,9 @@ def remember_refusal(context: MessageContext, history: History) -> None:
         server(history).unknown = server(history).unknown or context.seq
 
 
-def remember_discovery(context: MessageContext, history: History) -> None:
+def remember_discovery(context: MessageContext[Response], history: History) -> None:
     """Record the content of a DiscoverResult."""
     message = context.message
-    assert isinstance(message, Response)
     capabilities = as_object(member(message.result, "capabilities"))
     versions = texts(member(message.result, "supportedVersions"))
     if capabilities is None or not any(version in STATELESS for version in versions):

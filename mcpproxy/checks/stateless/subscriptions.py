@@ -52,10 +52,9 @@ GRACE_NS: Final = 5_000_000_000
 # What is recorded
 
 
-def remember_listen(context: MessageContext, history: History) -> None:
+def remember_listen(context: MessageContext[Request], history: History) -> None:
     """Record the subscription that a request opens."""
     known, message = history.of(Subscriptions), context.message
-    assert isinstance(message, Request)
     if context.asked is None:
         known.forgetful = True
     else:
@@ -119,9 +118,8 @@ def _in_params(context: MessageContext, *names: str) -> JSON:
 # The beginning and the end
 
 
-def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
+def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Iterator[Violation]:
     """Report a JSON body in answer to subscriptions/listen (SUB-002)."""
-    assert frame is not None
     if exchange.streams or not exchange.succeeded or [r.method for r in exchange.requests] != [LISTEN]:
         return
     if any(isinstance(message, Response) for message in singles(frame)[0]):
@@ -129,21 +127,19 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
         yield Violation("SUB-002", "R-244", problem, pointer=None, related=(exchange.request.seq,))
 
 
-def unacknowledged(context: MessageContext, history: History) -> Iterable[Violation]:
+def unacknowledged(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification on a subscription that was not acknowledged yet (SUB-003)."""
     found = belongs_to(context, history)
     if found is None or found.begun or found.ended_seq:
         return ()
     message = context.message
-    assert isinstance(message, Notification)
     problem = f"server sent {message.method} on {_name(found)} before acknowledging it"
     return (_of(found, ("SUB-003", "R-245"), problem, context.at + "/method"),)
 
 
-def closing_response(context: MessageContext, history: History) -> Iterator[Violation]:
+def closing_response(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report the end of a subscription that was never acknowledged, or with a wrong id (SUB-003, SUB-006)."""
     asked, message = context.answers, context.message
-    assert isinstance(message, Response)
     found = history.of(Subscriptions).by_id.get(asked.id) if asked is not None else None
     if found is None or found.asked is not asked or (context.frame.exchange and not context.frame.event):
         return  # Over HTTP, an answer without a stream is not a subscription: SUB-002 reports it.
@@ -208,10 +204,9 @@ def filter_beyond_request(context: MessageContext, history: History) -> Iterator
 # Notifications
 
 
-def unwanted(context: MessageContext, history: History) -> Iterator[Violation]:
+def unwanted(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report a notification of a type that its subscription did not ask for (SUB-005)."""
     found, message = belongs_to(context, history), context.message
-    assert isinstance(message, Notification)
     if found is None or found.wanted is None or found.ended_seq:
         return
     name = WANTED_BY[message.method]
@@ -223,13 +218,12 @@ def unwanted(context: MessageContext, history: History) -> Iterator[Violation]:
         yield _of(found, ("SUB-005", "R-247"), problem, context.at + "/method", at_most="warning")
 
 
-def subscription_id(context: MessageContext, history: History) -> Iterable[Violation]:
+def subscription_id(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification whose subscription id is missing or wrong (SUB-006)."""
     if context.sender != SERVER or history.blind:
         return ()
     known, given = history.of(Subscriptions), _subscription_id(context)
     message, found = context.message, belongs_to(context, history)
-    assert isinstance(message, Notification)
     if found is not None and _same(given, found.asked.id):
         return ()
     if known.forgetful or not history.client.was_read or _imprecise(given):
@@ -248,7 +242,7 @@ def subscription_id(context: MessageContext, history: History) -> Iterable[Viola
     return (_of(meant, ("SUB-006", "R-248"), problem, pointer),)
 
 
-def off_subscription(context: MessageContext, history: History) -> Iterable[Violation]:
+def off_subscription(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification outside of any subscription, on stdio (SUB-007)."""
     if context.sender != SERVER or history.over_http or _subscription_id(context) is not None:
         return ()
@@ -256,14 +250,12 @@ def off_subscription(context: MessageContext, history: History) -> Iterable[Viol
     if not history.of(Subscriptions).modern and not (answer and answer.stateless_versions):
         return ()  # It may be a server of the other era, which notifies every client.
     message = context.message
-    assert isinstance(message, Notification)
     problem = f"server sent {message.method} outside of any subscription"
     return (Violation("SUB-007", "R-249", problem, pointer=context.at + "/method"),)
 
 
-def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
+def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Iterator[Violation]:
     """Report a notification on the stream of another request, over HTTP (SUB-007)."""
-    assert frame is not None
     if exchange.server not in history.modern_servers or not exchange.requests:
         return
     method = exchange.requests[0].method
@@ -275,10 +267,9 @@ def off_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
             yield Violation("SUB-007", "R-249", problem, pointer="/method", related=(exchange.request.seq,))
 
 
-def request_scoped(context: MessageContext, history: History) -> Iterable[Violation]:
+def request_scoped(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report progress or a log message on a subscription (SUB-008)."""
     message = context.message
-    assert isinstance(message, Notification)
     meta = message.params.get("_meta") if isinstance(message.params, dict) else None
     marked = isinstance(meta, dict) and ID_KEY in meta
     if not marked and history.lasting is None:  # On stdio only the id shows the subscription.
@@ -302,13 +293,12 @@ def request_scoped(context: MessageContext, history: History) -> Iterable[Violat
     return (_of(found, ("SUB-008", "R-250"), problem, context.at + "/method"),)
 
 
-def after_the_end(context: MessageContext, history: History) -> Iterable[Violation]:
+def after_the_end(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a notification on a subscription that is over (SUB-010)."""
     found = None if history.over_http else belongs_to(context, history)
     if found is None:
         return ()
     message = context.message
-    assert isinstance(message, Notification)
     now_ns = context.frame.observed_at_ns
     since_ns = now_ns - found.cancelled_ns if found.cancelled_ns is not None else 0
     if found.ended_seq:
@@ -388,22 +378,20 @@ LISTINGS: Final = ("server/discover", "tools/list", "prompts/list", "resources/l
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("SUB-006",), subscription_id, ("notification",), DELIVERED),
+        Check(("SUB-006",), subscription_id, (Notification,), DELIVERED),
         Check(
             ("SUB-003",),
             unacknowledged,
-            ("notification",),
+            (Notification,),
             (*WANTED_BY, "notifications/tasks"),
             within=revisions.STATELESS,
         ),
-        Check(("SUB-003", "SUB-006"), closing_response, ("response",), (LISTEN,)),
-        Check(("SUB-004",), filter_beyond_request, ("notification",), (ACKNOWLEDGED,)),
-        Check(("SUB-005",), unwanted, ("notification",), tuple(WANTED_BY), within=revisions.STATELESS),
-        Check(
-            ("SUB-007",), off_subscription, ("notification",), tuple(WANTED_BY), within=revisions.STATELESS
-        ),
-        Check(("SUB-008",), request_scoped, ("notification",), REQUEST_SCOPED, within=revisions.STATELESS),
-        Check(("SUB-010",), after_the_end, ("notification",), DELIVERED),
+        Check(("SUB-003", "SUB-006"), closing_response, (Response,), (LISTEN,)),
+        Check(("SUB-004",), filter_beyond_request, (Notification,), (ACKNOWLEDGED,)),
+        Check(("SUB-005",), unwanted, (Notification,), tuple(WANTED_BY), within=revisions.STATELESS),
+        Check(("SUB-007",), off_subscription, (Notification,), tuple(WANTED_BY), within=revisions.STATELESS),
+        Check(("SUB-008",), request_scoped, (Notification,), REQUEST_SCOPED, within=revisions.STATELESS),
+        Check(("SUB-010",), after_the_end, (Notification,), DELIVERED),
     ),
     http=(
         HttpCheck(("SUB-002",), json_answer, ("body",), STATELESS, ("POST",)),
@@ -411,9 +399,9 @@ FAMILY: Final = RuleFamily(
     ),
     events=(EventCheck(("SUB-003",), never_acknowledged),),
     updates=(
-        StateUpdate(remember_listen, ("request",), (LISTEN,)),
-        StateUpdate(remember_delivery, ("notification",), DELIVERED),
-        StateUpdate(remember_cancellation, ("notification",), ("notifications/cancelled",)),
-        StateUpdate(remember_era, ("response",), LISTINGS),
+        StateUpdate(remember_listen, (Request,), (LISTEN,)),
+        StateUpdate(remember_delivery, (Notification,), DELIVERED),
+        StateUpdate(remember_cancellation, (Notification,), ("notifications/cancelled",)),
+        StateUpdate(remember_era, (Response,), LISTINGS),
     ),
 )

@@ -247,9 +247,8 @@ def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Fram
     )
 
 
-def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def empty_metadata(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report resource metadata that lists no authorization server (AUTH-007)."""
-    assert frame is not None
     if exchange.method != "GET" or RESOURCE_METADATA not in exchange.request.target or not exchange.succeeded:
         return
     message = frame.message

@@ -156,13 +156,12 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 # The server's answers
 
 
-def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a server that serves a request whose headers contradict its body (HDR-007).
 
     A missing version header counts only for servers without older revisions: others may treat the request as
     one of an older client.
     """
-    assert frame is not None
     head = exchange.response
     if head is None or not exchange.succeeded or "HDR-007" in exchange.reported:
         return
@@ -180,9 +179,8 @@ def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame
         )
 
 
-def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def other_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report contradicting headers that are refused with an unrelated error code (HDR-007)."""
-    assert frame is not None
     if exchange.succeeded or not _mismatched(exchange) or exchange.server not in history.modern_servers:
         return
     if any(missing_meta(request.params) for request in exchange.requests):
@@ -212,9 +210,8 @@ def _mismatched(exchange: HttpExchange) -> bool:
     return header is not None and any(isinstance(name, str) and name != header for name in named)
 
 
-def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report an error code that came with the wrong HTTP status (ERR-002, PROTO-008, PROTO-009, HDR-007)."""
-    assert frame is not None
     for message in singles(frame)[0]:
         if not isinstance(message, ErrorResponse):
             continue
@@ -233,10 +230,9 @@ def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | No
                 pass
 
 
-def unsupported_version(context: MessageContext, history: History) -> Checked:
+def unsupported_version(context: MessageContext[ErrorResponse], history: History) -> Checked:
     """Report a refusal of a version without the data it must have (PROTO-008)."""
     message, asked = context.message, context.answers
-    assert isinstance(message, ErrorResponse)
     error = as_object(message.error)
     if asked is None or not asked.stateless or member(error, "code") != -32022:
         return
@@ -253,10 +249,9 @@ def unsupported_version(context: MessageContext, history: History) -> Checked:
     yield Violation("PROTO-008", "R-219", problem, pointer=context.at + "/error/data", related=(asked.seq,))
 
 
-def missing_capability(context: MessageContext, history: History) -> Checked:
+def missing_capability(context: MessageContext[ErrorResponse], history: History) -> Checked:
     """Report a refusal because of a capability without the data it must have (PROTO-009)."""
     message, asked = context.message, context.answers
-    assert isinstance(message, ErrorResponse)
     error = as_object(message.error)
     if asked is None or not asked.stateless or member(error, "code") != -32021:
         return
@@ -282,10 +277,9 @@ def _covers(declared: "JSON", required: "JSON") -> bool:
     )
 
 
-def header_annotations(context: MessageContext, history: History) -> Checked:
+def header_annotations(context: MessageContext[Response], history: History) -> Checked:
     """Report a listed tool with an invalid x-mcp-header (HDR-008)."""
     message = context.message
-    assert isinstance(message, Response)
     if context.answers is None or not context.answers.stateless or b"x-mcp-header" not in context.frame.raw:
         return
     tools = member(message.result, "tools")
@@ -300,9 +294,9 @@ def header_annotations(context: MessageContext, history: History) -> Checked:
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("PROTO-008",), unsupported_version, ("error",)),
-        Check(("PROTO-009",), missing_capability, ("error",)),
-        Check(("HDR-008",), header_annotations, ("response",), ("tools/list",)),
+        Check(("PROTO-008",), unsupported_version, (ErrorResponse,)),
+        Check(("PROTO-009",), missing_capability, (ErrorResponse,)),
+        Check(("HDR-008",), header_annotations, (Response,), ("tools/list",)),
     ),
     http=(
         HttpCheck(("HDR-001", "HDR-002", "PROTO-008"), protocol_version, ("request",), STATELESS, ("POST",)),

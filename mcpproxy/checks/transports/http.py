@@ -144,9 +144,8 @@ def answer_type(exchange: HttpExchange, history: HttpHistory, frame: Frame | Non
     yield Violation("HTTP-010", "R-071", problem, related=(exchange.request.seq,))
 
 
-def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a body in answer to a POST that contains no request (HTTP-008, HTTP-009, RPC-015)."""
-    assert frame is not None
     if not exchange.only_notifies or exchange.bodies + exchange.events > 1:
         return
     what, related = _posted(exchange), (exchange.request.seq,)
@@ -188,9 +187,8 @@ def _posted(exchange: HttpExchange) -> str:
     return shortened(message.method) if isinstance(message, Notification) else "a response"
 
 
-def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a JSON body that is not the response to the request (HTTP-011, RPC-012)."""
-    assert frame is not None
     if frame.event is not None or not exchange.requests or not exchange.succeeded:
         return
     message = frame.message
@@ -307,12 +305,11 @@ def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         )
 
 
-def foreign_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def foreign_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a local server that opens an HTTP+SSE stream for a page of another site (HTTP-019).
 
     Only the endpoint event shows that a GET is one of HTTP+SSE.
     """
-    assert frame is not None
     if frame.event is not None and frame.event.name == "endpoint" and "HTTP-019" not in exchange.reported:
         yield from foreign_origin(exchange, history, None)
 
@@ -325,9 +322,8 @@ def _loopback(host: str) -> bool:
 # HTTP+SSE, the transport of 2024-11-05
 
 
-def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report an HTTP+SSE stream that does not begin with an endpoint event with a URI (HTTP-001)."""
-    assert frame is not None
     if frame.event is None or frame.event.name != "endpoint":
         return
     if not frame.raw.strip():
@@ -354,9 +350,8 @@ def posted_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         yield Violation("HTTP-002", "R-063", problem, blame="client", candidates=("2024-11-05",))
 
 
-def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a message of an HTTP+SSE server that is not in a message event (HTTP-003)."""
-    assert frame is not None
     if frame.event is None:
         if any(is_answer(m) and as_object(m.value) and "jsonrpc" in m.value for m in singles(frame)[0]):
             yield Violation(

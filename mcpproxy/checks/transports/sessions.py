@@ -60,9 +60,8 @@ def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         yield Violation("PROTO-010", "R-088", problem)
 
 
-def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def issued_with_error(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a session id issued with a refused initialize (PROTO-010)."""
-    assert frame is not None
     initialize = exchange.initialize
     if initialize is None or SESSION not in exchange.response_fields or not exchange.succeeded:
         return
@@ -183,9 +182,8 @@ def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame
         yield Violation("PROTO-010", "R-095", problem, at_most="info")
 
 
-def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a session id in a revision without sessions (PROTO-010)."""
-    assert frame is not None
     head = exchange.response
     if head is None or SESSION not in exchange.response_fields or "PROTO-010" in exchange.reported:
         return

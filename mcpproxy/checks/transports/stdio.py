@@ -20,10 +20,9 @@ _RULE: Final = {"server": ("STDIO-002", "R-057"), "client": ("STDIO-003", "R-058
 _PIPE: Final = {"server": "stdout", "client": "the server's stdin"}
 
 
-def stray_output(context: MessageContext, history: History) -> Iterator[Violation]:
+def stray_output(context: MessageContext[Malformed], history: History) -> Iterator[Violation]:
     """Report a line on a pipe that is not a message (STDIO-002, STDIO-003)."""
     message, frame, sender = context.message, context.frame, context.sender
-    assert isinstance(message, Malformed)
     if context.at or frame.exchange:
         return
     rule, pipe = _RULE[sender], _PIPE[sender]
@@ -106,7 +105,7 @@ def late_exit(event: Signal | Close, history: History) -> Iterator[Violation]:
 
 
 FAMILY: Final = RuleFamily(
-    checks=(Check(("STDIO-002", "STDIO-003"), stray_output, ("malformed",), (), ANY_PROTOCOL),),
+    checks=(Check(("STDIO-002", "STDIO-003"), stray_output, (Malformed,), (), ANY_PROTOCOL),),
     events=(
         EventCheck(("STDIO-004",), signalled_first),
         EventCheck(("STDIO-005",), late_exit),

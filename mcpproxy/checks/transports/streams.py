@@ -56,9 +56,8 @@ def unanswered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame
     yield Violation("HTTP-012", "R-073", problem, frame=exchange.request.seq)
 
 
-def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a message whose id or token shows that it belongs on another stream (HTTP-013, HTTP-017)."""
-    assert frame is not None
     session = exchange.session
     if frame.event is None or session is None or exchange.replayed or exchange.elsewhere:
         return
@@ -120,9 +119,8 @@ def _asked_with(exchange: HttpExchange, token: int | str) -> SentRequest | None:
     return None
 
 
-def message_after_response(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def message_after_response(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a message on a stream after the response that ends it (HTTP-014)."""
-    assert frame is not None
     if exchange.answered_ns is None or frame.event is None or exchange.late_messages or exchange.replayed:
         return
     if exchange.method == "POST" and singles(frame)[0]:
@@ -140,18 +138,16 @@ def lingering_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame 
         yield Violation("HTTP-014", "R-075", problem, frame=exchange.request.seq)
 
 
-def broadcast(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def broadcast(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a message that was sent on two streams (HTTP-018)."""
-    assert frame is not None
     other = history.exchanges.get(exchange.elsewhere)
     if other is not None and exchange.cursor is None and (frame.raw or exchange.seen):
         problem = "server sent one message on two streams"
         yield Violation("HTTP-018", "R-079", problem, pointer=None, related=(other.request.seq,))
 
 
-def event_id_reused(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def event_id_reused(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report an event id that two different events have (SSE-001)."""
-    assert frame is not None
     if exchange.seen is not None and not exchange.replayed and frame.event is not None:
         problem = f"server gave the event id {_quoted(frame.event.id)} to two different events"
         yield Violation("SSE-001", "R-080", problem)
@@ -168,9 +164,8 @@ def unknown_cursor(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         )
 
 
-def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a resumed stream with events of another stream, or already received ones (SSE-003)."""
-    assert frame is not None
     cursor, stream, seen, session = exchange.cursor, exchange.stream, exchange.seen, exchange.session
     if cursor is None or stream is None or frame.event is None or session is None:
         return
@@ -191,9 +186,8 @@ def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
             yield Violation("SSE-003", "R-082", problem, pointer="/id", related=related)
 
 
-def missing_priming(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def missing_priming(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a stream whose events have ids but whose first event is not empty with an id (SSE-004)."""
-    assert frame is not None
     event, session = frame.event, exchange.session
     if event is None or session is None or exchange.events != 1 or exchange.method != "POST":
         return
@@ -216,9 +210,8 @@ def hasty_reconnect(exchange: HttpExchange, history: HttpHistory, frame: Frame |
         yield Violation("SSE-006", "R-085", problem)
 
 
-def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
+def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Checked:
     """Report a message in an event with a name other than message (SSE-007)."""
-    assert frame is not None
     event = frame.event
     if event is None or event.name in (None, "", "message"):
         return

@@ -83,12 +83,11 @@ class Cancellations:
 # The cancellation itself
 
 
-def cancellation(context: MessageContext, history: History) -> Iterator[Violation]:
+def cancellation(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report a cancellation of a request that cannot be cancelled this way (CANC-001, CANC-002, CANC-003,
     CANC-004, CANC-006, CANC-007).
     """
     message = context.message
-    assert isinstance(message, Notification)
     if message.params is not ABSENT and not isinstance(message.params, dict):
         return  # RPC-016 reports it.
     id = request_id(member(message.params, "requestId"))
@@ -317,16 +316,16 @@ FAMILY: Final = RuleFamily(
         Check(
             ("CANC-001", "CANC-002", "CANC-003", "CANC-004", "CANC-006", "CANC-007"),
             cancellation,
-            ("notification",),
+            (Notification,),
             (METHOD,),
         ),
         Check(("CANC-005",), late_answer, ANSWERS, given=CANCELLED),
-        Check(("CANC-010",), late_progress, ("notification",), ("notifications/progress",), given=CANCELLED),
+        Check(("CANC-010",), late_progress, (Notification,), ("notifications/progress",), given=CANCELLED),
     ),
     http=(HttpCheck(("CANC-009",), cancelled_over_http, ("request",), STATELESS, ("POST",)),),
     events=(EventCheck(("CANC-001",), unmatched), EventCheck(("CANC-008",), silent_end)),
     updates=(
         StateUpdate(remember_answer, ANSWERS, given=AUGMENTED),
-        StateUpdate(remember_cancellation, ("notification",), (METHOD,)),
+        StateUpdate(remember_cancellation, (Notification,), (METHOD,)),
     ),
 )

@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
 from mcpproxy.checks.engine.rows import Check, RuleFamily
+from mcpproxy.protocol.jsonrpc import Response
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History
 
@@ -27,5 +28,5 @@ def too_many_values(context: MessageContext, history: History) -> Iterable[Viola
 
 
 FAMILY: Final = RuleFamily(
-    checks=(Check(("COMP-001",), too_many_values, ("response",), ("completion/complete",), sender=SERVER),),
+    checks=(Check(("COMP-001",), too_many_values, (Response,), ("completion/complete",), sender=SERVER),),
 )

@@ -16,7 +16,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, member
 from mcpproxy.checks.engine.rows import LOG_LEVEL_GIVEN, Check, RuleFamily, StateUpdate
 from mcpproxy.checks.opt_in.credentials import credentials_in
-from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification
+from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
@@ -49,7 +49,7 @@ class LogLevel:
 # One level for the session
 
 
-def below_level(context: MessageContext, history: History) -> Iterable[Violation]:
+def below_level(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a log message below the level that the client has set (LOG-002)."""
     in_force, level = history.of(LogLevel), _level(context)
     if not in_force.level or not level or _severity(level) >= _severity(in_force.level):
@@ -83,7 +83,7 @@ def served_unknown_level(context: MessageContext, history: History) -> Iterable[
     return () if asked is None or not asked.stateless else _took_unknown(asked, context)
 
 
-def unrequested(context: MessageContext, history: History) -> Iterator[Violation]:
+def unrequested(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report log messages that no request asked for, or that are below its level or too late (LOG-004,
     LOG-005, LOG-006).
     """
@@ -111,10 +111,9 @@ def unrequested(context: MessageContext, history: History) -> Iterator[Violation
         yield Violation("LOG-005", "R-170", problem, pointer=context.at + "/params/level", related=related)
 
 
-def _on_subscription(context: MessageContext, under_way: list[SentRequest]) -> bool:
+def _on_subscription(context: MessageContext[Notification], under_way: list[SentRequest]) -> bool:
     """Whether a message came on a listen stream, or names a subscription."""
     message = context.message
-    assert isinstance(message, Notification)
     listens = bool(under_way) and all(asked.method == "subscriptions/listen" for asked in under_way)
     claims = member(message.params, "_meta", SUBSCRIPTION_KEY) is not None
     return claims or (listens and bool(context.frame.exchange))
@@ -146,10 +145,9 @@ def _took_unknown(asked: SentRequest, context: MessageContext) -> Iterable[Viola
 # The content of a log message
 
 
-def credentials(context: MessageContext, history: History) -> Iterator[Violation]:
+def credentials(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report a log message that seems to contain a credential (LOG-003)."""
     message = context.message
-    assert isinstance(message, Notification)
     for pointer, what in credentials_in(member(message.params, "data")):
         problem = f"server sent a log message that seems to contain {what}"
         # Whether a value is a credential is always a guess.
@@ -161,10 +159,9 @@ def credentials(context: MessageContext, history: History) -> Iterator[Violation
 # Levels
 
 
-def _level(context: MessageContext) -> str:
+def _level(context: MessageContext[Notification]) -> str:
     """Return the level of a log message, empty if it is not valid."""
     message = context.message
-    assert isinstance(message, Notification)
     level = member(message.params, "level")
     return level if isinstance(level, str) and level in LEVELS else ""
 
@@ -208,23 +205,23 @@ def remember_request(context: MessageContext, history: History) -> None:
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("LOG-001",), took_unknown_level, ("response",), ("logging/setLevel",)),
+        Check(("LOG-001",), took_unknown_level, (Response,), ("logging/setLevel",)),
         Check(
             ("LOG-001",),
             served_unknown_level,
-            ("response",),
+            (Response,),
             sender=SERVER,
             within=STATELESS,
             given=LOG_LEVEL_GIVEN,
         ),
-        Check(("LOG-002",), below_level, ("notification",), MESSAGE, within=STATEFUL),
-        Check(("LOG-003",), credentials, ("notification",), MESSAGE),
-        Check(("LOG-004", "LOG-005", "LOG-006"), unrequested, ("notification",), MESSAGE, within=STATELESS),
+        Check(("LOG-002",), below_level, (Notification,), MESSAGE, within=STATEFUL),
+        Check(("LOG-003",), credentials, (Notification,), MESSAGE),
+        Check(("LOG-004", "LOG-005", "LOG-006"), unrequested, (Notification,), MESSAGE, within=STATELESS),
     ),
     updates=(
-        StateUpdate(remember_level, ("response",), ("logging/setLevel",)),
+        StateUpdate(remember_level, (Response,), ("logging/setLevel",)),
         StateUpdate(
-            remember_request, ("request",), within=STATELESS, members=("_meta",), mentions=(b'logLevel"',)
+            remember_request, (Request,), within=STATELESS, members=("_meta",), mentions=(b'logLevel"',)
         ),
     ),
 )

@@ -70,13 +70,12 @@ class Pages:
     unknown: deque[SentRequest] = field(default_factory=lambda: deque[SentRequest](maxlen=MAX_UNKNOWN))
 
 
-def unknown_cursor(context: MessageContext, history: History) -> Iterable[Violation]:
+def unknown_cursor(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a cursor that was never given for this list (PAGE-002)."""
     sent = _sent(context)
     if sent is None or not _is_unknown(context, history, sent):
         return ()
     message, sender = context.message, context.sender
-    assert isinstance(message, Request)
     pages, giver = history.beyond(Pages), other(sender)
     problem = (
         f"{sender} sent {message.method} with the cursor {shown(sent)}, which the {giver} never gave for it"
@@ -89,10 +88,9 @@ def unknown_cursor(context: MessageContext, history: History) -> Iterable[Violat
     return (Violation("PAGE-002", "R-124", problem, pointer=context.at + "/params/cursor", at_most=level),)
 
 
-def refused_cursor(context: MessageContext, history: History) -> Iterable[Violation]:
+def refused_cursor(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report an unknown cursor that was refused with a code other than -32602 (PAGE-003)."""
     asked, message = context.answers, context.message
-    assert isinstance(message, ErrorResponse)
     if asked is None or not any(request is asked for request in history.of(Pages).unknown):
         return ()
     code = member(as_object(message.error), "code")
@@ -135,10 +133,9 @@ def next_cursor(context: MessageContext, history: History) -> Iterable[Violation
     return ()
 
 
-def _sent(context: MessageContext) -> str | None:
+def _sent(context: MessageContext[Request]) -> str | None:
     """The cursor of a request."""
     message = context.message
-    assert isinstance(message, Request)
     return _cursor(message.params)
 
 
@@ -147,10 +144,9 @@ def _cursor(params: "JSON | Absent") -> str | None:
     return cursor if isinstance(cursor, str) else None
 
 
-def _is_unknown(context: MessageContext, history: History, cursor: str) -> bool:
+def _is_unknown(context: MessageContext[Request], history: History, cursor: str) -> bool:
     """Whether a request has a cursor that was certainly never issued for this list."""
     message = context.message
-    assert isinstance(message, Request)
     if history.blind or history.scattered or not history.side(other(context.sender)).was_read:
         return False
     found = history.beyond(Pages).lists.get((history.caller, context.sender, message.method))
@@ -165,7 +161,7 @@ def _cursors(asked: SentRequest, history: History) -> Cursors:
     return lists[key]
 
 
-def remember_unknown(context: MessageContext, history: History) -> None:
+def remember_unknown(context: MessageContext[Request], history: History) -> None:
     """Record a request with a cursor that was never issued."""
     sent = _sent(context)
     if sent is not None and context.asked is not None and _is_unknown(context, history, sent):
@@ -184,12 +180,12 @@ def remember_page(context: MessageContext, history: History) -> None:
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("PAGE-001", "PAGE-004"), next_cursor, ("response",), LISTS),
-        Check(("PAGE-002",), unknown_cursor, ("request",), LISTS),
-        Check(("PAGE-003",), refused_cursor, ("error",), LISTS),
+        Check(("PAGE-001", "PAGE-004"), next_cursor, (Response,), LISTS),
+        Check(("PAGE-002",), unknown_cursor, (Request,), LISTS),
+        Check(("PAGE-003",), refused_cursor, (ErrorResponse,), LISTS),
     ),
     updates=(
-        StateUpdate(remember_unknown, ("request",), LISTS),
-        StateUpdate(remember_page, ("response",), LISTS),
+        StateUpdate(remember_unknown, (Request,), LISTS),
+        StateUpdate(remember_page, (Response,), LISTS),
     ),
 )

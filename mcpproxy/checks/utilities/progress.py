@@ -13,7 +13,7 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, member, shortened, spelled
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
-from mcpproxy.protocol.jsonrpc import JSON, Request, RequestId, Response, request_id
+from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, RequestId, Response, request_id
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Sender, other
@@ -84,10 +84,9 @@ class ProgressTokens:
 # Tokens of requests
 
 
-def given_token(context: MessageContext, history: History) -> Iterable[Violation]:
+def given_token(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a token of the wrong type, or one that another request in flight uses (PROG-001, PROG-002)."""
     message = context.message
-    assert isinstance(message, Request)
     params = message.params
     if not isinstance(params, dict):
         return ()
@@ -125,10 +124,9 @@ def _given_token(
         )
 
 
-def remember_token(context: MessageContext, history: History) -> None:
+def remember_token(context: MessageContext[Request], history: History) -> None:
     """Record the token of a request."""
     message = context.message
-    assert isinstance(message, Request)
     params = message.params
     if not isinstance(params, dict):
         return
@@ -323,19 +321,19 @@ TOKEN: Final = (b'"progressToken"',)
 
 FAMILY: Final = RuleFamily(
     checks=(
-        Check(("PROG-001", "PROG-002"), given_token, ("request",), members=META, mentions=TOKEN),
+        Check(("PROG-001", "PROG-002"), given_token, (Request,), members=META, mentions=TOKEN),
         Check(
             ("PROG-003", "PROG-004", "PROG-005", "PROG-007"),
             reported_progress,
-            ("notification",),
+            (Notification,),
             ("notifications/progress",),
         ),
     ),
     updates=(
-        StateUpdate(remember_token, ("request",), members=META, mentions=TOKEN),
-        StateUpdate(remember_progress, ("notification",), ("notifications/progress",)),
-        StateUpdate(remember_task, ("response",), AUGMENTED, members=("task",)),
-        StateUpdate(remember_status, ("notification",), ("notifications/tasks/status",)),
-        StateUpdate(remember_status, ("response",), POLLS),
+        StateUpdate(remember_token, (Request,), members=META, mentions=TOKEN),
+        StateUpdate(remember_progress, (Notification,), ("notifications/progress",)),
+        StateUpdate(remember_task, (Response,), AUGMENTED, members=("task",)),
+        StateUpdate(remember_status, (Notification,), ("notifications/tasks/status",)),
+        StateUpdate(remember_status, (Response,), POLLS),
     ),
 )

@@ -22,13 +22,14 @@ QUESTIONS: Final = ("sampling/createMessage", "elicitation/create")
 """Requests that the receiver of a task may send because the task needs input."""
 
 
-def needless_mark(context: MessageContext, history: History) -> Iterator[Violation]:
+def needless_mark(
+    context: MessageContext[Request | Notification | Response], history: History
+) -> Iterator[Violation]:
     """Report a mark on a message that names its task in another member (TASK-010)."""
     message, where = context.message, "params"
     if isinstance(message, Request | Notification):
         value, what = message.params, message.method
     else:
-        assert isinstance(message, Response)
         assert context.answers is not None
         value, what, where = message.result, f"the answer to {context.answers.method}", "result"
     if member(value, "_meta", RELATED) is not None and in_force(context):
@@ -38,10 +39,9 @@ def needless_mark(context: MessageContext, history: History) -> Iterator[Violati
         )
 
 
-def unmarked_request(context: MessageContext, history: History) -> Iterator[Violation]:
+def unmarked_request(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a request without a mark that can only be for the one waiting task (TASK-010)."""
     message, tasks = context.message, history.of(Tasks)
-    assert isinstance(message, Request)
     if not tasks.by_id or history.blind or not in_force(context):
         return
     waiting = tasks.open(context.sender)
@@ -81,13 +81,12 @@ def unmarked_answer(context: MessageContext, history: History) -> Iterable[Viola
     return (Violation("TASK-010", "R-199", problem, pointer=context.at + "/result", related=(asked.seq,)),)
 
 
-def unmarked_progress(context: MessageContext, history: History) -> Iterable[Violation]:
+def unmarked_progress(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report progress without a mark for a request that became a task (TASK-010)."""
     tokens = history.of(Tasks).tokens
     if not tokens or history.over_http or not in_force(context):
         return ()
     message = context.message
-    assert isinstance(message, Notification)
     token = member(message.params, "progressToken")
     task = tokens.get((context.sender, type(token), token)) if isinstance(token, int | str) else None
     if task is None or task.unmarked or member(message.params, "_meta", RELATED, "taskId") is not None:
@@ -101,8 +100,8 @@ def unmarked_progress(context: MessageContext, history: History) -> Iterable[Vio
     )
 
 
-def remember_progress(context: MessageContext, history: History) -> None:
+def remember_progress(context: MessageContext[Notification], history: History) -> None:
     """Record that progress without a mark was reported, because it is reported once per task."""
     for _ in unmarked_progress(context, history):
-        token = member(getattr(context.message, "params", None), "progressToken")
+        token = member(context.message.params, "progressToken")
         history.of(Tasks).tokens[context.sender, type(token), token].unmarked = True

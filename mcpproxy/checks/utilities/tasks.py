@@ -37,7 +37,7 @@ from mcpproxy.checks.utilities.task_reports import (
     task_made,
     task_reported,
 )
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
+from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.shapes.lookup import violations
 from mcpproxy.protocol.task_lifecycle import TaskState
@@ -68,10 +68,9 @@ EARLY_NS: Final = 50_000_000
 # Requests that become tasks
 
 
-def task_support(context: MessageContext, history: History) -> Iterable[Violation]:
+def task_support(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a call that is a task, or is not, against the taskSupport of its tool (TASK-002)."""
     message = context.message
-    assert isinstance(message, Request)
     support = _support(history, message.params)
     if support not in ("required", "forbidden") or not in_force(context):
         return ()
@@ -83,7 +82,7 @@ def task_support(context: MessageContext, history: History) -> Iterable[Violatio
     return (Violation("TASK-002", "R-191", problem, pointer=context.at + "/params"),)
 
 
-def answered_call(context: MessageContext, history: History) -> Iterable[Violation]:
+def answered_call(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report an answer that is a task, or is not, although it should be the other (TASK-002, TASK-003)."""
     asked = context.answers
     if asked is None or not in_force(context):
@@ -95,10 +94,9 @@ def answered_call(context: MessageContext, history: History) -> Iterable[Violati
 
 
 def _answered_call(
-    context: MessageContext, asked: SentRequest, asks: bool, history: History
+    context: MessageContext[Response], asked: SentRequest, asks: bool, history: History
 ) -> Iterator[Violation]:
     message = context.message
-    assert isinstance(message, Response)
     made = member(message.result, "task", "taskId") is not None and not _is_plain(message.result)
     declared = _declared(asked.sender, asked.method, history)
     support = _support(history, asked.params) if asked.method == "tools/call" else "optional"
@@ -165,10 +163,9 @@ def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]
         yield Violation("TASK-014", "R-203", problem, pointer=context.at + "/method", related=(before.seq,))
 
 
-def result_of_task(context: MessageContext, history: History) -> Iterator[Violation]:
+def result_of_task(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report a task result without the task's id, or of another kind than its request's (TASK-009)."""
     asked, message = context.answers, context.message
-    assert isinstance(message, Response)
     id = member(asked.params, "taskId") if asked else None
     if (
         asked is None
@@ -224,10 +221,9 @@ def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
         )
 
 
-def refusal_code(context: MessageContext, history: History) -> Iterator[Violation]:
+def refusal_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report a refusal that should have the code -32602 and has another (TASK-011, TASK-012)."""
     asked, message = context.answers, context.message
-    assert isinstance(message, ErrorResponse)
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
     if asked is None or code in (-32602, -32601) or not isinstance(code, int) or not in_force(context):
@@ -345,7 +341,7 @@ FAMILY: Final = RuleFamily(
         Check(
             ("TASK-002",),
             task_support,
-            ("request",),
+            (Request,),
             ("tools/call",),
             within=WITHIN,
             given=AUGMENTED | TASKS,
@@ -353,7 +349,7 @@ FAMILY: Final = RuleFamily(
         Check(
             ("TASK-002", "TASK-003"),
             answered_call,
-            ("response",),
+            (Response,),
             MAKERS,
             within=WITHIN,
             given=AUGMENTED | TASKS,
@@ -361,49 +357,49 @@ FAMILY: Final = RuleFamily(
         Check(
             ("TASK-004", "TASK-005", "TASK-007"),
             task_made,
-            ("response",),
+            (Response,),
             MAKERS,
             within=WITHIN,
             members=TASK,
         ),
-        Check(("TASK-006", "TASK-007", "TASK-008", "TASK-011"), task_reported, ("notification",), (STATUS,)),
+        Check(("TASK-006", "TASK-007", "TASK-008", "TASK-011"), task_reported, (Notification,), (STATUS,)),
         Check(
             ("TASK-006", "TASK-007", "TASK-008", "TASK-011"),
             task_reported,
-            ("response",),
+            (Response,),
             REPORTING,
         ),
-        Check(("TASK-009",), result_of_task, ("response",), ("tasks/result",)),
+        Check(("TASK-009",), result_of_task, (Response,), ("tasks/result",)),
         Check(("TASK-010",), needless_mark, ASKS, NEEDING_NO_MARK),
-        Check(("TASK-010",), needless_mark, ("response",), REPORTING),
-        Check(("TASK-010",), unmarked_request, ("request",), QUESTIONS),
-        Check(("TASK-010",), unmarked_answer, ("response",), QUESTIONS),
+        Check(("TASK-010",), needless_mark, (Response,), REPORTING),
+        Check(("TASK-010",), unmarked_request, (Request,), QUESTIONS),
+        Check(("TASK-010",), unmarked_answer, (Response,), QUESTIONS),
         Check(
             ("TASK-010",),
             unmarked_progress,
-            ("notification",),
+            (Notification,),
             ("notifications/progress",),
             within=WITHIN,
             given=TASKS,
         ),
-        Check(("TASK-011",), cancelled, ("response",), ("tasks/cancel",)),
-        Check(("TASK-011", "TASK-012"), refusal_code, ("error",), (*ABOUT_ONE, "tasks/list")),
-        Check(("TASK-013",), unlisted, ("response",), ("tasks/get",)),
-        Check(("TASK-014",), hasty_poll, ("request",), ("tasks/get",)),
+        Check(("TASK-011",), cancelled, (Response,), ("tasks/cancel",)),
+        Check(("TASK-011", "TASK-012"), refusal_code, (ErrorResponse,), (*ABOUT_ONE, "tasks/list")),
+        Check(("TASK-013",), unlisted, (Response,), ("tasks/get",)),
+        Check(("TASK-014",), hasty_poll, (Request,), ("tasks/get",)),
     ),
     updates=(
-        StateUpdate(remember_tools, ("response",), ("tools/list",)),
-        StateUpdate(forget_tools, ("notification",), ("notifications/tools/list_changed",)),
-        StateUpdate(remember_missing, ("response",), ("tasks/get",)),
-        StateUpdate(remember_reports, ("notification",), (STATUS,)),
-        StateUpdate(remember_made, ("response",), MAKERS, within=WITHIN, members=TASK),
-        StateUpdate(remember_reports, ("response",), REPORTING),
-        StateUpdate(remember_answer, ("response",), ("tasks/result",)),
-        StateUpdate(remember_refusal, ("error",), ABOUT_ONE),
-        StateUpdate(remember_poll, ("request",), ("tasks/get",)),
-        StateUpdate(remember_listing, ("response",), ("tasks/list",)),
+        StateUpdate(remember_tools, (Response,), ("tools/list",)),
+        StateUpdate(forget_tools, (Notification,), ("notifications/tools/list_changed",)),
+        StateUpdate(remember_missing, (Response,), ("tasks/get",)),
+        StateUpdate(remember_reports, (Notification,), (STATUS,)),
+        StateUpdate(remember_made, (Response,), MAKERS, within=WITHIN, members=TASK),
+        StateUpdate(remember_reports, (Response,), REPORTING),
+        StateUpdate(remember_answer, (Response,), ("tasks/result",)),
+        StateUpdate(remember_refusal, (ErrorResponse,), ABOUT_ONE),
+        StateUpdate(remember_poll, (Request,), ("tasks/get",)),
+        StateUpdate(remember_listing, (Response,), ("tasks/list",)),
         StateUpdate(
-            remember_progress, ("notification",), ("notifications/progress",), within=WITHIN, given=TASKS
+            remember_progress, (Notification,), ("notifications/progress",), within=WITHIN, given=TASKS
         ),
     ),
 )

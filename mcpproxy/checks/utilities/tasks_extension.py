@@ -161,10 +161,9 @@ def _named(id: str) -> str:
 # Polling
 
 
-def lost_at_once(context: MessageContext, history: History) -> Iterator[Violation]:
+def lost_at_once(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report a server that does not know a task it has just made (TASKX-003)."""
     asked, message = context.answers, context.message
-    assert isinstance(message, ErrorResponse)
     if not context.stateless or asked is None or member(as_object(message.error), "code") != -32602:
         return
     task = history.beyond(ExtensionTasks).get(history.caller, member(asked.params, "taskId"))
@@ -178,10 +177,9 @@ def lost_at_once(context: MessageContext, history: History) -> Iterator[Violatio
         )
 
 
-def plain_answer(context: MessageContext, history: History) -> Iterator[Violation]:
+def plain_answer(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report an answer that has the form of a task but must not (TASKX-004)."""
     asked, message = context.answers, context.message
-    assert isinstance(message, Response)
     result = as_object(message.result)
     if not context.stateless or asked is None or result is None:
         return
@@ -204,10 +202,9 @@ def plain_answer(context: MessageContext, history: History) -> Iterator[Violatio
         )
 
 
-def hasty_poll(context: MessageContext, history: History) -> Iterator[Violation]:
+def hasty_poll(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report a client that polls more often than pollIntervalMs allows (TASK-014)."""
     message = context.message
-    assert isinstance(message, Request)
     task = history.beyond(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
     if not context.stateless or task is None or task.hurried or task.poll is None or task.poll_ms is None:
         return
@@ -251,10 +248,9 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
 # Notifications
 
 
-def off_subscription(context: MessageContext, history: History) -> Iterator[Violation]:
+def off_subscription(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report a task notification that no subscription asked for (TASKX-006)."""
     message = context.message
-    assert isinstance(message, Notification)
     if context.sender != SERVER or history.blind:
         return
     found, id = belongs_to(context, history), member(message.params, "taskId")
@@ -298,10 +294,9 @@ def acknowledged_undeclared(context: MessageContext, history: History) -> Iterat
         )
 
 
-def experimental_capability(context: MessageContext, history: History) -> Iterator[Violation]:
+def experimental_capability(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report a server that declares the tasks capability of 2025-11-25 (TASKX-007)."""
     message = context.message
-    assert isinstance(message, Response)
     declared = as_object(member(message.result, "capabilities"))
     if declared is None or "tasks" not in declared or not context.stateless:
         return
@@ -357,10 +352,9 @@ def _remember_questions(
             question.gone_seq = question.gone_seq or seq
 
 
-def remember_call(context: MessageContext, history: History) -> None:
+def remember_call(context: MessageContext[Request], history: History) -> None:
     """Record that the client polls a task, answers its input requests, or cancels it."""
     message = context.message
-    assert isinstance(message, Request)
     task = history.beyond(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
     if task is None or not context.stateless:
         return
@@ -385,44 +379,44 @@ FAMILY: Final = RuleFamily(
         Check(
             ("TASKX-001",),
             task_handed_out,
-            ("response",),
+            (Response,),
             REQUESTS,
             within=STATELESS,
             members=RESULT_TYPE,
             mentions=TASK,
         ),
-        Check(("TASKX-001",), task_served, ("response",), CALLS),
+        Check(("TASKX-001",), task_served, (Response,), CALLS),
         Check(
             ("TASKX-002",),
             task_shape,
-            ("response",),
+            (Response,),
             ("tools/call",),
             within=STATELESS,
             members=RESULT_TYPE,
             mentions=TASK,
         ),
-        Check(("TASKX-002",), task_shape, ("response",), ("tasks/get",)),
-        Check(("TASKX-002",), task_shape, ("notification",), (STATUS,)),
-        Check(("TASKX-003",), lost_at_once, ("error",), ("tasks/get",)),
-        Check(("TASKX-004",), plain_answer, ("response",), CALLS),
-        Check(("TASKX-005",), reused_key, ("response",), ("tasks/get",)),
-        Check(("TASKX-005",), reused_key, ("notification",), (STATUS,)),
-        Check(("TASKX-006",), off_subscription, ("notification",), (STATUS,)),
-        Check(("TASKX-006",), acknowledged_undeclared, ("notification",), (ACKNOWLEDGED,)),
-        Check(("TASKX-007",), experimental_capability, ("response",), ("server/discover",)),
-        Check(("TASK-014",), hasty_poll, ("request",), ("tasks/get",)),
+        Check(("TASKX-002",), task_shape, (Response,), ("tasks/get",)),
+        Check(("TASKX-002",), task_shape, (Notification,), (STATUS,)),
+        Check(("TASKX-003",), lost_at_once, (ErrorResponse,), ("tasks/get",)),
+        Check(("TASKX-004",), plain_answer, (Response,), CALLS),
+        Check(("TASKX-005",), reused_key, (Response,), ("tasks/get",)),
+        Check(("TASKX-005",), reused_key, (Notification,), (STATUS,)),
+        Check(("TASKX-006",), off_subscription, (Notification,), (STATUS,)),
+        Check(("TASKX-006",), acknowledged_undeclared, (Notification,), (ACKNOWLEDGED,)),
+        Check(("TASKX-007",), experimental_capability, (Response,), ("server/discover",)),
+        Check(("TASK-014",), hasty_poll, (Request,), ("tasks/get",)),
     ),
     updates=(
         StateUpdate(
             remember_task,
-            ("response",),
+            (Response,),
             ("tools/call",),
             within=STATELESS,
             members=RESULT_TYPE,
             mentions=TASK,
         ),
-        StateUpdate(remember_task, ("response",), ("tasks/get",)),
-        StateUpdate(remember_task, ("notification",), (STATUS,)),
-        StateUpdate(remember_call, ("request",), CALLS),
+        StateUpdate(remember_task, (Response,), ("tasks/get",)),
+        StateUpdate(remember_task, (Notification,), (STATUS,)),
+        StateUpdate(remember_call, (Request,), CALLS),
     ),
 )
