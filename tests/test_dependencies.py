@@ -19,6 +19,7 @@ NOT_OURS: Final = {
     "httpcore": "part of httpx",
     "brotli": "used where it happens to be installed",
     "brotlicffi": "used where it happens to be installed",
+    "typing_extensions": "read by type checkers alone, which bring it",
 }
 """What is imported without being declared, and why that is right."""
 

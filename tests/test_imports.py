@@ -21,7 +21,7 @@ PURE: Final = frozenset(
     {
         "abc", "base64", "binascii", "bisect", "collections", "collections.abc", "dataclasses", "decimal",
         "enum", "functools", "hashlib", "itertools", "json", "math", "operator", "re", "types", "typing",
-        "orjson", "jsonschema_rs", "datetime", "urllib.parse", "mcpproxy.errors",
+        "typing_extensions", "orjson", "jsonschema_rs", "datetime", "urllib.parse", "mcpproxy.errors",
     }
 )  # fmt: skip
 """What a judge without files, clocks and sockets may use."""

@@ -21,7 +21,7 @@ from mcpproxy.checks import (
 )
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.engine.rows import ASKS, KIND_NAMES, Check, RuleFamily
+from mcpproxy.checks.engine.rows import ASKS, KIND_NAMES, Check, Kind, RuleFamily
 from mcpproxy.protocol.jsonrpc import Malformed, Notification, Request, Response, Single
 from mcpproxy.protocol.methods import EXTENSIONS, revisions_with
 from mcpproxy.protocol.revisions import REVISIONS
@@ -138,12 +138,15 @@ def test_a_row_gives_its_kinds_as_classes_or_by_their_names() -> None:
     def untidy(context: MessageContext, history: History) -> Iterator[Violation]:
         yield Violation("HOUSE-001", "H-001", "")
 
-    for kinds in (ASKS, ("request", "notification"), (Request, "notification")):
+    given: tuple[tuple[type[Single] | Kind, ...], ...] = (
+        ASKS,
+        ("request", "notification"),
+        (Request, "notification"),
+    )
+    for kinds in given:
         plans = Dispatch([RuleFamily((Check(("HOUSE-001",), untidy, kinds),))]).plans
-        given = [
-            kind for kind in KIND_NAMES if plans[kind, "ping", SERVER, REVISIONS].no_members.selected[0][0]
-        ]
-        assert given == [Request, Notification]
+        plan = {kind: plans[kind, "ping", SERVER, REVISIONS].no_members for kind in KIND_NAMES}
+        assert [kind for kind in KIND_NAMES if plan[kind].selected[0][0]] == [Request, Notification]
 
 
 def test_every_decided_rule_is_in_the_catalogue() -> None:
