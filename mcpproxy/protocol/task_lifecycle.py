@@ -55,32 +55,14 @@ CHANGE_AFTER_CANCEL: Final[Breaks] = ("TASK-011", "R-200")  # a change after can
 
 _S = TaskState
 
+_ANY: Final = {state: TaskStep(state) for state in TaskState if state is not TaskState.UNSEEN}
+"""The steps of a task that is not over: to any state."""
+
 TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskState, TaskStep]]] = MappingProxyType(
     {
-        _S.UNSEEN: {
-            _S.WORKING: TaskStep(_S.WORKING),
-            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED),
-            _S.COMPLETED: TaskStep(_S.COMPLETED),
-            _S.FAILED: TaskStep(_S.FAILED),
-            _S.CANCELLED: TaskStep(_S.CANCELLED),
-            _S.SETTLED: TaskStep(_S.SETTLED),
-        },
-        _S.WORKING: {
-            _S.WORKING: TaskStep(_S.WORKING),
-            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED),
-            _S.COMPLETED: TaskStep(_S.COMPLETED),
-            _S.FAILED: TaskStep(_S.FAILED),
-            _S.CANCELLED: TaskStep(_S.CANCELLED),
-            _S.SETTLED: TaskStep(_S.SETTLED),
-        },
-        _S.INPUT_REQUIRED: {
-            _S.WORKING: TaskStep(_S.WORKING),
-            _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED),
-            _S.COMPLETED: TaskStep(_S.COMPLETED),
-            _S.FAILED: TaskStep(_S.FAILED),
-            _S.CANCELLED: TaskStep(_S.CANCELLED),
-            _S.SETTLED: TaskStep(_S.SETTLED),
-        },
+        _S.UNSEEN: _ANY,
+        _S.WORKING: _ANY,
+        _S.INPUT_REQUIRED: _ANY,
         _S.COMPLETED: {
             _S.WORKING: TaskStep(_S.WORKING, CHANGE_AFTER_END),
             _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, CHANGE_AFTER_END),

@@ -7,6 +7,7 @@ observer changes it.
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -75,6 +76,15 @@ def keep(table: dict[K, V], key: K, value: V, most: int) -> None:
     if len(table) > most + (most >> 3):
         for oldest in tuple(islice(table, len(table) - most)):
             del table[oldest]
+
+
+def kept(table: dict[K, V], key: K, make: Callable[[], V], most: int) -> V:
+    """Return the value of ``key`` in ``table``, which ``make`` returns if it is missing."""
+    found = table.get(key)
+    if found is None:
+        found = make()
+        keep(table, key, found, most)
+    return found
 
 
 class UsedIds:

@@ -75,28 +75,24 @@ def _undeclared_notification(
         declarer = _declarer(need, context.sender)
         who = "it" if declarer == context.sender else f"the {declarer}"
         problem = f"{context.sender} sent {message.method}, but {who} never declared {need.path}"
-        if need.path == "logging":
-            # This is very common in practice, but the specification says MUST.
-            yield Violation(
-                "PROTO-009",
-                "R-050",
-                problem,
-                pointer=context.at + "/method",
-                related=_handshake(history),
-                at_most="warning",
-            )
-        elif need.path.endswith("listChanged"):
-            yield Violation(
-                "PROTO-009", "R-048", problem, pointer=context.at + "/method", related=_handshake(history)
-            )
-        elif need.path == "resources.subscribe":
-            yield Violation(
-                "PROTO-009", "R-049", problem, pointer=context.at + "/method", related=_handshake(history)
-            )
-        else:
-            yield Violation(
-                "PROTO-009", "R-045", problem, pointer=context.at + "/method", related=_handshake(history)
-            )
+        yield Violation(
+            "PROTO-009",
+            _notification_requirement(need),
+            problem,
+            pointer=context.at + "/method",
+            related=_handshake(history),
+            # Undeclared logging is very common in practice, but the specification says MUST.
+            at_most="warning" if need.path == "logging" else None,
+        )
+
+
+def _notification_requirement(need: Need) -> str:
+    """The requirement that a notification without its capability breaks."""
+    if need.path == "logging":
+        return "R-050"
+    if need.path.endswith("listChanged"):
+        return "R-048"
+    return "R-049" if need.path == "resources.subscribe" else "R-045"
 
 
 def undeclared_service(context: MessageContext, history: History) -> Iterable[Violation]:

@@ -21,7 +21,7 @@ from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notifica
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract
-from mcpproxy.session.history import History, keep
+from mcpproxy.session.history import History, keep, kept
 from mcpproxy.session.subscriptions import Subscriptions
 
 LISTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -157,12 +157,7 @@ class Lists:
 
 def listed(history: History, method: str) -> ListState:
     """Return what this session, or the caller of a stateless request, knows of the list of ``method``."""
-    known, key = history.beyond(Lists).known, (history.caller, method)
-    found = known.get(key)
-    if found is None:
-        found = ListState()
-        keep(known, key, found, MAX_LISTS)
-    return found
+    return kept(history.beyond(Lists).known, (history.caller, method), ListState, MAX_LISTS)
 
 
 def page(context: MessageContext, history: History) -> Page | None:

@@ -18,7 +18,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.shapes.nodes import is_integer
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.history import History, SentRequest, keep
+from mcpproxy.session.history import History, SentRequest, keep, kept
 
 LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 CACHEABLE: Final = ("server/discover", *LISTS, "resources/read")
@@ -158,9 +158,7 @@ def remember_public(context: MessageContext, history: History) -> None:
         return
     server, _, authorization = history.caller.partition(" ")
     memory, key = history.beyond(Caching).shared, (server, _request(asked))
-    if key not in memory:
-        keep(memory, key, dict[str, Shared](), MAX_REMEMBERED)
-    keep(memory[key], authorization, mine, MAX_CALLERS)
+    keep(kept(memory, key, dict[str, Shared], MAX_REMEMBERED), authorization, mine, MAX_CALLERS)
 
 
 def _answered(context: MessageContext) -> tuple[SentRequest | None, JSONObject]:

@@ -11,7 +11,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, as_object, member
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
-from mcpproxy.session.history import History, SentRequest, keep
+from mcpproxy.session.history import History, SentRequest, keep, kept
 
 SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")
 """The requests whose answer may ask for input."""
@@ -80,12 +80,7 @@ class AllRounds:
 
 def rounds(history: History) -> Rounds:
     """Return the rounds that a request of this session may continue."""
-    by_caller = history.beyond(AllRounds).by_caller
-    found = by_caller.get(history.caller)
-    if found is None:
-        found = Rounds()
-        keep(by_caller, history.caller, found, MAX_CALLERS)
-    return found
+    return kept(history.beyond(AllRounds).by_caller, history.caller, Rounds, MAX_CALLERS)
 
 
 def bare(params: "JSON | Absent") -> JSONObject:

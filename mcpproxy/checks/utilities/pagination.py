@@ -15,7 +15,7 @@ from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Request, Response
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import Sender, other
-from mcpproxy.session.history import History, SentRequest, keep
+from mcpproxy.session.history import History, SentRequest, keep, kept
 
 LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
 
@@ -154,11 +154,8 @@ def _is_unknown(context: MessageContext[Request], history: History, cursor: str)
 
 
 def _cursors(asked: SentRequest, history: History) -> Cursors:
-    lists = history.beyond(Pages).lists
     key: Key = (history.caller, asked.sender, asked.method)
-    if key not in lists:
-        keep(lists, key, Cursors(), MAX_LISTS)
-    return lists[key]
+    return kept(history.beyond(Pages).lists, key, Cursors, MAX_LISTS)
 
 
 def remember_unknown(context: MessageContext[Request], history: History) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mcpproxy.base.style import PLAIN, SEVERITY_COLOUR, Style
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.cli.commands.rules import level_word
+from mcpproxy.cli.commands.rules import add_folders, level_word
 from mcpproxy.cli.terminal import emit, terminal_style
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import Requirement, Rule
@@ -18,14 +18,7 @@ def run(argv: list[str]) -> int:
     """Explain each named rule."""
     parser = Parser("explain", "Explain a rule: what it means, why it matters, what to do instead.")
     parser.add_argument("rules", nargs="+", metavar="RULE", help="a code (PROTO-007) or a name")
-    parser.add_argument(
-        "--rules",
-        dest="folders",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="explain the rules in this folder too",
-    )
+    add_folders(parser, "explain")
     options = parser.parse_args(argv)
     known = known_rules(options.folders)
     chosen: list[Rule] = []

@@ -20,6 +20,18 @@ allowed  it says MAY: a permission, which limits other rules
 acp-1 and acp-2 are the versions of the Agent Client Protocol, which is detected automatically."""
 
 
+def add_folders(parser: Parser, verb: str) -> None:
+    """Add the option ``--rules``; ``verb`` is what the command does with the rules."""
+    parser.add_argument(
+        "--rules",
+        dest="folders",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help=f"{verb} the rules in this folder too",
+    )
+
+
 def run(argv: list[str]) -> int:
     """Print the catalogue, or one family of it."""
     parser = Parser("rules", "List the rules and their levels per protocol revision.", EPILOG)
@@ -28,14 +40,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "--coverage", action="store_true", help="list the requirements instead, each with its rules"
     )
-    parser.add_argument(
-        "--rules",
-        dest="folders",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="list the rules in this folder too",
-    )
+    add_folders(parser, "list")
     options = parser.parse_args(argv)
     known = known_rules(options.folders)
     as_json = options.format == "json"
