@@ -350,6 +350,11 @@ class HttpJudge:
         """What has happened so far. Only the judge changes it."""
         return self._history
 
+    def forget_finished(self) -> None:
+        """Forget answered requests in all sessions."""
+        for session in self._sessions():
+            session.judge.history.forget_finished()
+
     def forget(self) -> None:
         """Continue as if the recording had begun now, in the middle of every session."""
         self._joined_late = True

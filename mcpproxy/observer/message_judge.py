@@ -310,8 +310,8 @@ class MessageJudge:
                 history.side(frame.sender).withdrawn.add(message.id, frame.seq)
             return found
         if updates or type(message) is Request:
-            context.weight = weight(frame.raw) if not at else _PER_ITEM
-            self._memory_use.added += context.weight
+            context.weight = size = weight(frame.raw) if not at else _PER_ITEM
+            self._memory_use.added += size
         remember(context, history)
         for write in updates:
             write(context, history)

@@ -5,6 +5,7 @@ There are two separate id spaces: requests of the client and requests of the ser
 observer changes it.
 """
 
+import typing
 from bisect import bisect_right
 from collections import deque
 from itertools import islice
@@ -27,6 +28,14 @@ RECENT_IDS: Final = 16_384
 
 RECENT_ANSWERS: Final = 1024
 """How many answered requests are remembered, the latest ones."""
+
+
+@typing.runtime_checkable
+class KeepsFinished(typing.Protocol):
+    """State of a family that remembers requests beyond their answers."""
+
+    def forget_finished(self) -> None:
+        """Forget them. No finding may follow from their absence."""
 
 
 @slotted()
@@ -253,6 +262,13 @@ class History:
         if found is None:
             found = self._memories[memory] = memory()
         return found  # pyright: ignore[reportReturnType] # each is stored under its own type
+
+    def forget_finished(self) -> None:
+        """Forget requests that were answered. What checks say about them needs their presence."""
+        self.answered.clear()
+        for memory in self._memories.values():
+            if isinstance(memory, KeepsFinished):
+                memory.forget_finished()
 
     def forget_families(self) -> None:
         """Forget the state of all families of checks."""
