@@ -21,6 +21,7 @@ from mcpproxy.checks.stateless.directions import earlier_server_requests
 from mcpproxy.checks.stateless.servers import (
     Discovered,
     KnownServer,
+    missing_meta,
     remember_discovery,
     remember_refusal,
     remember_server,
@@ -39,8 +40,10 @@ from mcpproxy.session.history import History
 
 def undiscoverable(context: MessageContext, history: History) -> Iterable[Violation]:
     """DISC-001"""
-    known, message = server(history), context.message
+    known, message, asked = server(history), context.message, context.answers
     refused = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
+    if asked is None or missing_meta(asked.params):
+        return ()  # A server of both eras may have taken it for a request of the other one.
     if context.stateless and refused and known.served and not known.unknown:
         return (_undiscoverable(context.seq, known.served, context),)
     return ()

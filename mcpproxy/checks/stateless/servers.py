@@ -174,7 +174,7 @@ def remember_refusal(context: MessageContext, history: History) -> None:
     if code == -32022 and supported:
         server(history).refused = (context.seq, supported)
         history.familiar_meta = None  # It may name a version that is not in the list.
-    elif code == -32601 and asked.method == "server/discover":
+    elif code == -32601 and asked.method == "server/discover" and not missing_meta(asked.params):
         server(history).unknown = server(history).unknown or context.seq
 
 
