@@ -12,15 +12,11 @@ Durations are in seconds.
 
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import (
-    ABSENT,
-    JSON,
-    JSONObject,
-)
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
-from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.connection import RpcConnection
+from mcpproxy.validate.answers import Answer, Pending
+from mcpproxy.validate.connection import RpcConnection, dumps
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
     GoneError,
@@ -102,6 +98,17 @@ class Client(RpcConnection):
             "clientInfo": self.info,
         }
 
+    async def begin_older_initialize(self) -> Pending:
+        """Send ``initialize`` as a client of the newest revision with a handshake, whatever our own revision.
+
+        Raises:
+            GoneError: the server is gone.
+        """
+        id = self.new_id()
+        params = self.initialize_params(STATEFUL[-1])
+        message: JSONObject = {"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params}
+        return await self.begin_raw(dumps(message), id, "initialize")
+
     async def initialized(self) -> int:
         """Send ``notifications/initialized``; the number of its frame."""
         return await self.notify("notifications/initialized")
@@ -131,9 +138,14 @@ class Client(RpcConnection):
 
     # Common requests
 
+    @property
+    def ping_method(self) -> str:
+        """A method that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
+        return "server/discover" if self.is_stateless else "ping"
+
     async def ping(self) -> Answer:
-        """Send ``ping``, or ``server/discover`` in the stateless era, which has no ping."""
-        return await self.request("server/discover" if self.is_stateless else "ping")
+        """Send ``ping``, or ``server/discover`` in the stateless era."""
+        return await self.request(self.ping_method)
 
     async def list(self, method: str) -> list[JSONObject]:
         """All items of a list, from all its pages.

@@ -40,11 +40,17 @@ from mcpproxy.validate.errors import (
 from mcpproxy.validate.wire import FrameReceived, RequestEnded, ServerLost, Wire, WireEvent
 
 TIMEOUT_S: Final = 10.0
+START_S: Final = 60.0
+"""How long a process may take to start and to answer its first request."""
+
 _CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 
 
 class RpcConnection:
-    """A JSON-RPC connection over ``wire``. ``timeout_s`` is the default time limit for a response.
+    """A JSON-RPC connection over ``wire``.
+
+    ``timeout_s`` is the default time limit for a response. The first response may take ``start_s`` if that is
+    longer, because a process that was just started may still be loading.
 
     ``revision`` is the requested one until the server has chosen one. ``received`` holds all frames of the
     server, ``unsolicited`` those that answer no request: notifications, requests and malformed lines.
@@ -56,10 +62,17 @@ class RpcConnection:
     strays = OldName("unsolicited")
     asked = OldName("server_requests")
 
-    def __init__(self, wire: Wire, revision: str = REVISIONS[-1], timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        revision: str = REVISIONS[-1],
+        timeout_s: float = TIMEOUT_S,
+        start_s: float = 0,
+    ) -> None:
         self.wire: Final = wire
         self.revision = revision
         self.timeout_s: Final = timeout_s
+        self.start_s: Final = start_s
         self.capabilities: JSONObject = default_capabilities(revision)
         self.info: JSONObject = {"name": "mcpproxy-validate", "version": __version__}
         self.server: JSONObject = {}
@@ -69,6 +82,8 @@ class RpcConnection:
         self.server_requests: Final[list[Request]] = []
         self.replies: dict[str, JSON] = default_replies()
         self.is_initialized = False
+        self.has_answered = False
+        """Whether the server has answered a request."""
         self.gone = ""
         """Why the server is gone, as a clause; empty while it is running."""
         self._pending: Final[dict[RequestId, Pending]] = {}
@@ -178,6 +193,8 @@ class RpcConnection:
             As ``request``.
         """
         seconds = self.timeout_s if timeout_s is None else timeout_s
+        if not self.has_answered:
+            seconds = max(seconds, self.start_s)
         try:
             async with asyncio.timeout(seconds):
                 event = await pending.events.get()
@@ -288,6 +305,7 @@ class RpcConnection:
                 if pending is None:
                     self._give_to_only_pending(id, frame)
                     return False
+                self.has_answered = True
                 pending.events.put_nowait(Answer(message, frame, pending.seq))
                 return True
             case Request():

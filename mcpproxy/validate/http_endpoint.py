@@ -21,11 +21,11 @@ from mcpproxy.recorder.http.assembly import HttpAssembly
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.records import Recorded
-from mcpproxy.validate.errors import CouldNotStartError, GoneError, TimedOutError
+from mcpproxy.validate.errors import GoneError, TimedOutError
 from mcpproxy.validate.exchange import ClientExchange, Headers
+from mcpproxy.validate.reachability import CONNECT_S, tls_context
 from mcpproxy.validate.session_recording import SessionRecording
 
-CONNECT_S: Final = 10.0
 _LONGEST_RETRY_S: Final = 3.0
 
 _current: ContextVar[ClientExchange | None] = ContextVar("_current", default=None)
@@ -50,10 +50,7 @@ class HttpEndpoint:
         start = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
         self._assembly: Final = HttpAssembly(json.dumps(start).encode())
         self._connections = 0
-        context = ssl.create_default_context() if url.startswith("https:") else None
-        if context is not None and insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
+        context = tls_context(insecure=insecure) if url.startswith("https:") else None
         self._pool: Final = httpcore.AsyncConnectionPool(
             ssl_context=context, max_connections=None, network_backend=_Backend(self)
         )
@@ -312,20 +309,3 @@ class _Copied(httpcore.AsyncNetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         return self._inner.get_extra_info(info)
-
-
-async def reachable(url: str) -> None:
-    """Check that something listens at ``url``.
-
-    Raises:
-        CouldNotStartError: nothing does.
-    """
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        async with asyncio.timeout(CONNECT_S):
-            _, writer = await asyncio.open_connection(parts.hostname, port)
-    except (OSError, TimeoutError) as fault:
-        reason = fault.strerror or "no connection in time"
-        raise CouldNotStartError(f"{url}: cannot be reached: {reason.lower()}") from None
-    writer.close()

@@ -27,7 +27,8 @@ from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
 from mcpproxy.validate.exchange import ClientExchange, Headers
-from mcpproxy.validate.http_endpoint import CONNECT_S, HttpEndpoint
+from mcpproxy.validate.http_endpoint import HttpEndpoint
+from mcpproxy.validate.reachability import CONNECT_S
 from mcpproxy.validate.wire import EventHandler, FrameReceived, RequestEnded, ServerLost, WireEvent
 
 _RESUMPTIONS: Final = 5

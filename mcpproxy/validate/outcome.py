@@ -29,6 +29,8 @@ Category = Literal[
     "security",
     "robustness",
 ]
+Verdict = Literal["valid", "invalid", "undecided"]
+
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
@@ -77,11 +79,15 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRecording:
-    """One recording of the run: its file, the findings about the server, and the number of frames."""
+    """One recording of the run: its file, the findings about the server, and the numbers of frames.
+
+    ``frames`` counts both directions, ``server_frames`` those of the server.
+    """
 
     path: str
     findings: tuple[Finding, ...]
     frames: int
+    server_frames: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,8 @@ class Validation:
     """A whole run against ``target`` (a command line or a URL).
 
     ``server`` is its ``serverInfo``, ``revisions`` are those that it was tested in. ``notes`` says what was
-    not done, and why.
+    not done, and why. ``faults`` are failures of mcpproxy itself, each a sentence. ``untested`` says why most
+    checks could not be tried, such as missing credentials; it is empty otherwise.
     """
 
     target: str
@@ -99,6 +106,9 @@ class Validation:
     checks: tuple[CheckResult, ...]
     traces: tuple[JudgedRecording, ...]
     notes: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    untested: str = ""
+    is_interrupted: bool = False
     strict: bool = False
     duration_ms: float = field(default=0, compare=False)
 
@@ -118,6 +128,26 @@ class Validation:
         return check.status in counts and not check.is_known
 
     @property
+    def verdict(self) -> Verdict:
+        """``valid`` if nothing failed and, with ``strict``, nothing gave a warning.
+
+        A failure of the server counts although the run was interrupted; otherwise it is not known whether the
+        server is valid. The same holds if mcpproxy itself failed.
+        """
+        if any(map(self.does_count, self.checks)):
+            return "invalid"
+        return "undecided" if self.faults or self.untested or self.is_interrupted else "valid"
+
+    @property
     def is_valid(self) -> bool:
-        """Whether nothing failed; with ``strict``, whether there are no warnings either."""
-        return not any(map(self.does_count, self.checks))
+        """Whether the verdict is ``valid``."""
+        return self.verdict == "valid"
+
+    @property
+    def exit_code(self) -> int:
+        """0 for a valid server, 1 for an invalid one; 130 if interrupted, 2 if it could not be tested."""
+        if self.is_interrupted:
+            return 130
+        if self.faults or self.untested:
+            return 2
+        return 0 if self.is_valid else 1

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.session.frame import Finding
+from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.session.frame import CLIENT, Finding
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.connection import TIMEOUT_S
+from mcpproxy.validate.connection import START_S, TIMEOUT_S
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.recordings import Recordings, Target
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 class ValidateOptions:
     """The limits of a run.
 
-    ``timeout_s`` is the time limit for one response, ``limit_s`` that for the whole run. ``calls`` are tools
-    to call with these arguments, whatever they declare; ``calls_all`` calls every tool with generated
-    arguments.
+    ``timeout_s`` is the time limit for one response, ``start_s`` that for the first response of a new
+    process, ``limit_s`` that for the whole run. ``calls`` are tools to call with these arguments, whatever
+    they declare; ``calls_all`` calls every tool with generated arguments.
     """
 
     timeout_s: float = TIMEOUT_S
+    start_s: float = START_S
     limit_s: float = 300.0
     calls: tuple[tuple[str, JSONObject], ...] = ()
     calls_all: bool = False
@@ -37,12 +39,16 @@ class ValidateOptions:
 
 @dataclass(slots=True)
 class Inventory:
-    """What the server offers: all pages of every list, filled in by the probes that list."""
+    """What the server offers: all pages of every list, filled in by the probes that list.
+
+    ``failures`` says of a list that could not be fetched what went wrong, by method.
+    """
 
     tools: list[JSONObject] = field(default_factory=list[JSONObject])
     resources: list[JSONObject] = field(default_factory=list[JSONObject])
     templates: list[JSONObject] = field(default_factory=list[JSONObject])
     prompts: list[JSONObject] = field(default_factory=list[JSONObject])
+    failures: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class ProbeContext:
@@ -69,10 +75,18 @@ class ProbeContext:
         self.open_failure = ""
         self.is_revision_refused = False
         """Whether the server refused the exact revision, or offered another one."""
+        self.is_optional = False
+        """Whether the server need not speak the revision."""
+        self.was_seen = False
+        """Whether an earlier session received anything from the server."""
         self.is_dual: bool | None = None
         """Whether the server speaks both eras; ``None`` while that is unknown."""
         self.outlives_stdin = False
         """Whether a process kept running after its stdin was closed; later ones get less time."""
+        self.never_answers = False
+        """Whether a process answered nothing within ``start_s``; later ones get no extra time to start."""
+        self.stops_at_malformed_json = False
+        """Whether the server did not answer any more after malformed JSON; it is sent no more of it."""
         self.server: JSONObject = {}
         """The result of ``initialize`` or ``server/discover``."""
         self.inventory: Final = Inventory()
@@ -104,9 +118,9 @@ class ProbeContext:
         return f"https://modelcontextprotocol.io/specification/{self.revision}/{where}"
 
     @property
-    def recording(self) -> SessionRecording:
-        """The recording of the open session."""
-        return self.client.wire.recording
+    def is_stateless(self) -> bool:
+        """Whether the revision in use has no handshake."""
+        return self.revision in STATELESS
 
     @property
     def http(self) -> "HttpEndpoint":
@@ -200,7 +214,8 @@ class ProbeContext:
         recording = self._new_recording(name)
         grace_s = SHORT_GRACE_S if self.outlives_stdin else GRACE_S
         wire = StdioWire(recording, target.command, target.env, grace_s)
-        return Client(wire, revision or self.revision, self.options.timeout_s)
+        start_s = 0 if self.never_answers else self.options.start_s
+        return Client(wire, revision or self.revision, self.options.timeout_s, start_s)
 
     @asynccontextmanager
     async def new_session(
@@ -232,6 +247,7 @@ class ProbeContext:
         """Close the shared session without waiting for a server that may hang."""
         client = self._client
         if client is not None and isinstance(client.wire, StdioWire):
+            self._note_silence(client)
             await client.wire.kill()
         await self.close_session()
 
@@ -264,9 +280,15 @@ class ProbeContext:
         ]
 
     async def _end(self, client: Client) -> None:
+        self._note_silence(client)
         await client.close()
         if isinstance(client.wire, StdioWire):
             self.outlives_stdin = self.outlives_stdin or client.wire.outlived_stdin
+
+    def _note_silence(self, client: Client) -> None:
+        is_silent = not (client.has_answered or client.gone)
+        if is_silent and client.wire.recording.tally.frames[CLIENT]:
+            self.never_answers = True
 
     def _new_recording(self, name: str) -> SessionRecording:
         recording = self._recordings.begin(name, self.target)

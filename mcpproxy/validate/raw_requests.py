@@ -154,7 +154,7 @@ def responses_in(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
 
 def harmless_request(client: Client) -> JSONObject:
     """A request that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
-    return client.request_object("server/discover" if client.is_stateless else "ping")
+    return client.request_object(client.ping_method)
 
 
 async def speaks_both_eras(context: ProbeContext) -> bool:

@@ -13,7 +13,7 @@ from mcpproxy.base import paths
 from mcpproxy.errors import McpProxyError
 from mcpproxy.recorder.judge import SafeJudge
 from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.session.frame import CLIENT, SERVER, Close, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import CLIENT, Close, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_header, frame_parts
 from mcpproxy.trace.records import Encoded, Header, Recorded, Tally
 from mcpproxy.trace.session_labels import SessionNames
@@ -24,7 +24,8 @@ from mcpproxy.validate.answered import AnsweredMethods
 class SessionRecording:
     """One recording at ``path``. ``findings`` grows as messages are judged; ``frames`` is their number.
 
-    ``fault`` says why the file is incomplete; it is empty otherwise. ``answered`` counts what the server said.
+    ``fault`` says why the file is incomplete; it is empty otherwise. ``answered`` counts the messages of the
+    server.
 
     Raises:
         McpProxyError: ``path`` cannot be written.
@@ -86,6 +87,9 @@ class SessionRecording:
             self.seq = event.seq
         if isinstance(event, Frame):
             self.tally.frames[event.sender] += 1
+            self.answered.add(event)
+        elif isinstance(event, ResponseHead):
+            self.answered.add_head(event)
         if isinstance(event, Frame) and len(event.raw) >= BATCH_BYTES:
             self._writer.write_large(frame_parts(event, session))
         else:
@@ -112,6 +116,7 @@ class SessionRecording:
         self._is_closed = True
         self._record_findings(self._judge.observe(close))
         self.tally.more = self._judge.more
+        self.tally.judge_error = self._judge.error
         self._writer.write(encode_close(close, self.tally))
         if not self._writer.flush():
             self.fault = f"{self.path} is not whole: {self._writer.fault}"

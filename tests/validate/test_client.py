@@ -33,7 +33,7 @@ Story = Callable[[Client], Awaitable[None]]
 def talk(story: Story, flaw: str = "", timeout_s: float = 10.0, revision: str = "2025-11-25") -> None:
     async def main() -> None:
         async with connected_stdio(
-            command(flaw), env=target().env, timeout_s=timeout_s, revision=revision
+            command(flaw), env=target().env, timeout_s=timeout_s, start_s=timeout_s, revision=revision
         ) as client:
             await story(client)
 

@@ -15,6 +15,7 @@ from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.probes.jsonrpc import harmless_method
 from mcpproxy.validate.probes.walk import walk_prompts, walk_resources
 
 _UNKNOWN_NAME: Final = "mcpproxy-no-such-thing"
@@ -26,10 +27,10 @@ _PASSWD: Final = "root:x:0:0:"
 
 
 async def _bad_cursor(context: ProbeContext) -> Conclusion:
-    method = next((f"{one}/list" for one in ("tools", "resources", "prompts") if context.declares(one)), None)
-    if method is None:
-        raise Skipped("the server declares nothing that is listed")
+    method = harmless_method(context)
     first = await context.client.request(method)
+    if first.is_error:
+        raise Skipped(f"because {method} is refused without a cursor, too: {first.refusal}")
     answer = await context.client.request(method, {"cursor": _UNKNOWN_NAME})
     frames = (*first.frames, *answer.frames)
     if answer.is_error:
@@ -45,7 +46,7 @@ async def _bad_cursor(context: ProbeContext) -> Conclusion:
 
 async def _unknown_resource(context: ProbeContext) -> Conclusion:
     answer = await context.client.request("resources/read", {"uri": _NOWHERE})
-    right = _INVALID_PARAMS if context.client.is_stateless else _NOT_FOUND
+    right = _INVALID_PARAMS if context.is_stateless else _NOT_FOUND
     if answer.is_error:
         if answer.code == right:
             return passed(f"refused with {right}", answer.frames)
@@ -54,7 +55,7 @@ async def _unknown_resource(context: ProbeContext) -> Conclusion:
     if answer.members.get("contents"):
         return passed("the server has a resource of any name", answer.frames)
     text = f"a resource that does not exist was read as empty, not refused with {right}"
-    requirement = "RES-005/R-159" if context.client.is_stateless else "RES-004/R-158"
+    requirement = "RES-005/R-159" if context.is_stateless else "RES-004/R-158"
     return context.violation(requirement, text, answer.frames)
 
 

@@ -7,6 +7,7 @@ Sources: https://www.jsonrpc.org/specification, and the page "Overview" (``basic
 
 from typing import Final
 
+from mcpproxy.base.style import count
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Batch,
@@ -30,6 +31,9 @@ _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
 _METHOD_NOT_FOUND: Final = -32601
 _INVALID_PARAMS: Final = -32602
+
+FEATURES: Final = ("tools", "resources", "prompts")
+"""The capabilities that have a list of their own name."""
 
 UNKNOWN_METHOD: Final = "mcpproxy/no-such-method"
 """A method that does not exist."""
@@ -58,7 +62,7 @@ async def _unknown_method(context: ProbeContext) -> Conclusion:
     answer = await context.client.request(UNKNOWN_METHOD)
     if answer.is_error and answer.code == _METHOD_NOT_FOUND:
         return passed("refused with -32601", answer.frames)
-    requirement = "ERR-002/R-218" if context.client.is_stateless else "RPC-020/R-023"
+    requirement = "ERR-002/R-218" if context.is_stateless else "RPC-020/R-023"
     text = answer.outcome
     return context.violation(
         requirement, f"a method that nobody has was {text}, not with -32601", answer.frames
@@ -95,7 +99,11 @@ async def _invalid_params(context: ProbeContext) -> Conclusion:
 
 
 async def _malformed_json(context: ProbeContext) -> Conclusion:
-    seen = await reaction(context, b'{"jsonrpc":"2.0","id":4711,"method":"ping"', "malformed JSON")
+    try:
+        seen = await reaction(context, b'{"jsonrpc":"2.0","id":4711,"method":"ping"', "malformed JSON")
+    except ValidateError:
+        context.stops_at_malformed_json = True
+        raise
     if seen.has_result:
         return context.violation("PROTO-007/R-008", "malformed JSON was answered with a result", seen.frames)
     if wrong := [code for code in seen.codes if code != _PARSE_ERROR]:
@@ -159,7 +167,7 @@ def _results(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
 def _with_id(name: str, id: RequestId) -> Run:
     async def run(context: ProbeContext) -> Conclusion:
         client = context.client
-        method = "server/discover" if client.is_stateless else "ping"
+        method = client.ping_method
         answer = await client.request(method, id=id)
         if answer.is_error:
             text = f"a {method} was refused because of its id: {answer.refusal}"
@@ -173,29 +181,51 @@ def _with_id(name: str, id: RequestId) -> Run:
 
 async def _progress(context: ProbeContext) -> Conclusion:
     client = context.client
-    token = "mcpproxy-progress"
-    method, params = harmless_method(context)
     if context.declares("tools"):
         await walk_tools(context)
-    for name, arguments in to_call(context)[:1]:
-        method, params = "tools/call", {"name": name, "arguments": arguments}
+    calls = to_call(context)
+    method = "tools/call" if calls else harmless_method(context)
+    params: JSONObject = {"name": calls[0][0], "arguments": calls[0][1]} if calls else {}
     before = len(client.unsolicited)
-    answer = await client.request(method, {**params, "_meta": {"progressToken": token}})
+    answer = await client.request(method, {**params, "_meta": {"progressToken": "mcpproxy-progress"}})
     await check_alive(client, f"{method} with a progress token", *answer.frames)
     if answer.is_error:
+        if (plain := await client.request(method, params)).is_error:
+            raise Skipped(f"because {method} is refused without a token, too: {plain.refusal}")
         text = f"{method} with a progress token was refused: {answer.refusal}"
         return warned(f"{text}; nobody has to report progress, but a token is no fault", answer.frames)
-    told = [frame for frame in client.unsolicited[before:] if _is_progress(frame)]
-    frames = (*answer.frames, *(frame.seq for frame in told))
-    return passed(f"{len(told)} progress notifications, all for the token of {method}", frames)
+    progress = [frame.seq for frame in client.unsolicited[before:] if _is_progress(frame)]
+    if not progress:
+        return passed(f"{method} with a token was answered, without progress", answer.frames)
+    noun = count(len(progress), "progress notification")
+    return passed(f"{noun}, all for the token of {method}", (*answer.frames, *progress))
 
 
-def harmless_method(context: ProbeContext) -> tuple[str, JSONObject]:
-    """A request that changes nothing: a list that the server offers, else ``ping`` or ``server/discover``."""
-    for feature in ("tools", "resources", "prompts"):
-        if context.declares(feature):
-            return f"{feature}/list", {}
-    return ("server/discover" if context.client.is_stateless else "ping"), {}
+def harmless_method(context: ProbeContext) -> str:
+    """A method that changes nothing: that of a list which can be fetched.
+
+    Raises:
+        Skipped: there is none.
+    """
+    declared = [f"{feature}/list" for feature in FEATURES if context.declares(feature)]
+    for method in declared:
+        if method not in context.inventory.failures:
+            return method
+    if declared:
+        raise Skipped(f"because {context.inventory.failures[declared[0]]}")
+    raise Skipped("the server declares nothing that could be listed")
+
+
+async def skip_if_always_refused(context: ProbeContext, method: str) -> None:
+    """Called when ``method`` was refused: is it refused in an ordinary session, too?
+
+    Raises:
+        Skipped: it is, so that the refusal says nothing about the probe.
+    """
+    async with context.new_session("comparison", connected=True) as client:
+        answer = await client.request(method)
+    if answer.is_error:
+        raise Skipped(f"because {method} is refused in any session: {answer.refusal}")
 
 
 def _is_progress(frame: Frame) -> bool:

@@ -11,12 +11,13 @@ from typing import Final
 
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
-from mcpproxy.validate.answers import Answer
+from mcpproxy.validate.answers import Answer, Pending
+from mcpproxy.validate.client import Client
 from mcpproxy.validate.errors import HttpStatusError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.jsonrpc import harmless_method
+from mcpproxy.validate.probes.jsonrpc import harmless_method, skip_if_always_refused
 from mcpproxy.validate.reaction import answered, check_alive
 
 _FUTURE_REVISION: Final = "2099-12-31"
@@ -26,21 +27,18 @@ _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 async def _early_request(context: ProbeContext) -> Conclusion:
-    method, params = harmless_method(context)
+    method = harmless_method(context)
     what = f"a {method} before initialize"
     async with context.new_session("early-request") as client:
-        early = await client.begin(method, params)
+        early = await client.begin(method)
         opened = await client.request("initialize", client.initialize_params())
-        await client.initialized()
-        last = await check_alive(client, what, early.seq)
-        frame = answered(client, early)
-        frames = (early.seq, *((frame.seq,) if frame else ()), opened.frame.seq, last)
         if opened.is_error:
             text = f"after {what} the session cannot be opened: {opened.refusal}"
-            return Conclusion(
-                "failed", text, frames, source=context.spec_url("basic/lifecycle#initialization")
-            )
-        return passed("not answered" if frame is None else _outcome_of(early.events.get_nowait()), frames)
+            source = context.spec_url("basic/lifecycle#initialization")
+            return Conclusion("failed", text, (early.seq, *opened.frames), source=source)
+        await client.initialized()
+        last = await check_alive(client, what, early.seq)
+        return _outcome_of_early(client, early, (opened.frame.seq, last))
 
 
 async def _early_ping(context: ProbeContext) -> Conclusion:
@@ -60,24 +58,25 @@ async def _second_initialize(context: ProbeContext) -> Conclusion:
         return passed(f"refused with HTTP status {fault.status}", fault.frames)
     await client.initialized()
     await check_alive(client, "a second initialize", *answer.frames)
-    return passed(_outcome_of(answer), answer.frames)
+    return passed(answer.outcome, answer.frames)
 
 
 async def _uninitialized(context: ProbeContext) -> Conclusion:
-    method, params = harmless_method(context)
+    method = harmless_method(context)
+    what = f"a {method} before notifications/initialized"
     async with context.new_session("uninitialized") as client:
         await client.initialize()
-        early = await client.begin(method, params)
-        await check_alive(client, f"a {method} before notifications/initialized", early.seq)
-        told = await client.initialized()
-        await check_alive(client, f"a {method} before notifications/initialized", early.seq, told)
-        later = await client.request(method, params)
-        frame = answered(client, early)
-        frames = (early.seq, *((frame.seq,) if frame else ()), told, *later.frames)
+        early = await client.begin(method)
+        await check_alive(client, what, early.seq)
+        opened = await client.initialized()
+        await check_alive(client, what, early.seq, opened)
+        later = await client.request(method)
         if later.is_error:
+            await skip_if_always_refused(context, method)
             text = f"{method} is refused even after notifications/initialized: {later.refusal}"
-            return Conclusion("failed", text, frames, source=context.spec_url("basic/lifecycle#operation"))
-        return passed("not answered" if frame is None else _outcome_of(early.events.get_nowait()), frames)
+            source = context.spec_url("basic/lifecycle#operation")
+            return Conclusion("failed", text, (early.seq, opened, *later.frames), source=source)
+        return _outcome_of_early(client, early, (opened, *later.frames))
 
 
 async def _unsupported_version(context: ProbeContext) -> Conclusion:
@@ -102,8 +101,14 @@ async def _unsupported_version(context: ProbeContext) -> Conclusion:
         return passed(f"the server offers {offered} instead", answer.frames)
 
 
-def _outcome_of(answer: object) -> str:
-    return answer.outcome if isinstance(answer, Answer) else "not answered"
+def _outcome_of_early(client: Client, early: Pending, frames: tuple[int, ...]) -> Conclusion:
+    """The conclusion where a request came too early, and ``frames`` show that the session went on."""
+    frame = answered(client, early)
+    if frame is None:
+        return passed("not answered", (early.seq, *frames))
+    event = early.events.get_nowait()
+    outcome = event.outcome if isinstance(event, Answer) else "not answered"
+    return passed(outcome, (early.seq, frame.seq, *frames))
 
 
 PROBES: Final = (

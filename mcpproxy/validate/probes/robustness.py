@@ -6,13 +6,12 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
-from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
-from mcpproxy.validate.probes.jsonrpc import harmless_method
+from mcpproxy.validate.probes.jsonrpc import FEATURES, harmless_method
 from mcpproxy.validate.reaction import answered, check_alive, reaction
 
 _AT_ONCE: Final = 50
@@ -31,11 +30,10 @@ def _sized(size: int, *, is_asked_of_all: bool) -> Run:
 
     async def run(context: ProbeContext) -> Conclusion:
         client = context.client
-        method = _question(client)
         what = f"a message of {size // _KIB:,} KiB"
         meta: JSON = {_PADDING: "x" * size}
         try:
-            answer = await client.request(method, {"_meta": meta})
+            answer = await client.request(client.ping_method, {"_meta": meta})
         except HttpStatusError as fault:
             text = f"{what} was refused with HTTP status {fault.status}"
             if is_asked_of_all:
@@ -59,7 +57,7 @@ def _sized(size: int, *, is_asked_of_all: bool) -> Run:
 
 
 async def _separators(context: ProbeContext) -> Conclusion:
-    answer = await context.client.request(_question(context.client), {"_meta": {_PADDING: _SEPARATORS}})
+    answer = await context.client.request(context.client.ping_method, {"_meta": {_PADDING: _SEPARATORS}})
     if answer.is_error:
         text = f"a message with U+2028 in a string was refused: {shown(answer.error.get('message'))}"
         return warned(f"{text}; JSON allows it there", answer.frames)
@@ -68,7 +66,7 @@ async def _separators(context: ProbeContext) -> Conclusion:
 
 async def _concurrent(context: ProbeContext) -> Conclusion:
     client = context.client
-    methods = _kinds(context)
+    methods = await _methods_that_work(context)
     pending = [await client.begin(methods[n % len(methods)]) for n in range(_AT_ONCE)]
     loop = asyncio.get_running_loop()
     deadline = loop.time() + client.timeout_s
@@ -98,8 +96,7 @@ async def _concurrent(context: ProbeContext) -> Conclusion:
 async def _cancellation(context: ProbeContext) -> Conclusion:
     client = context.client
     _cancellable(context)
-    method, params = harmless_method(context)
-    pending = await client.begin(method, params)
+    pending = await client.begin(harmless_method(context))
     told = await client.notify("notifications/cancelled", {"requestId": pending.id, "reason": "validate"})
     last = await check_alive(client, "a cancellation", pending.seq, told)
     text = (
@@ -126,14 +123,11 @@ def _cancellable(context: ProbeContext) -> None:
         raise Skipped("requests over HTTP are cancelled by closing the connection")
 
 
-def _question(client: Client) -> str:
-    return "server/discover" if client.is_stateless else "ping"
-
-
-def _kinds(context: ProbeContext) -> list[str]:
-    """Methods whose results have different members."""
-    lists = [f"{feature}/list" for feature in ("tools", "resources", "prompts") if context.declares(feature)]
-    return [_question(context.client), *lists]
+async def _methods_that_work(context: ProbeContext) -> list[str]:
+    """Methods whose results have different members, and which the server does not refuse."""
+    client = context.client
+    lists = [f"{feature}/list" for feature in FEATURES if context.declares(feature)]
+    return [client.ping_method, *[one for one in lists if not (await client.request(one)).is_error]]
 
 
 PROBES: Final = (

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 from uuid import uuid4
 
+from mcpproxy.base.style import count
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import shown
@@ -16,6 +17,7 @@ from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed
 from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.probes.jsonrpc import harmless_method, skip_if_always_refused
 from mcpproxy.validate.raw_requests import (
     RawAnswer,
     ask,
@@ -56,12 +58,11 @@ async def _discovers(context: ProbeContext) -> Conclusion:
 
 
 async def _first(context: ProbeContext) -> Conclusion:
-    method = next((method for needed, method in _LISTS if context.declares(needed)), None)
-    if method is None:
-        raise Skipped("the server declares nothing that could be listed")
+    method = harmless_method(context)
     async with context.new_session("first-request") as client:
         answer = await client.request(method)
     if answer.is_error:
+        await skip_if_always_refused(context, method)
         text = f"{method} as the first message of all was refused with {shown(answer.code)}"
         return context.violation("STAT-009/R-228", text, answer.frames)
     return passed(f"{method} was answered before anything else was said", answer.frames)
@@ -156,11 +157,8 @@ async def _retired(context: ProbeContext) -> Conclusion:
 
 async def _older_client(context: ProbeContext) -> Conclusion:
     async with context.new_session("older-client") as client:
-        id = client.new_id()
-        params = client.initialize_params(STATEFUL[-1])
-        raw = dumps({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params})
         try:
-            answer = await client.answer(await client.begin_raw(raw, id, "initialize"))
+            answer = await client.answer(await client.begin_older_initialize())
         except HttpStatusError as fault:
             text = f"initialize was refused with HTTP status {fault.status} and no word on the versions"
             return context.violation("ERA-003/R-276", text, fault.frames)
@@ -197,28 +195,28 @@ async def _both(context: ProbeContext) -> Conclusion:
 
 
 async def _results(context: ProbeContext) -> Conclusion:
-    count = 0
-    async for method, answer in _everything(context):
-        if not answer.is_error and _lacks_type(answer.members):
+    number = 0
+    async for method, answer in _cacheable_results(context):
+        if not isinstance(answer.members.get("resultType"), str):
             text = f"the result of {method} has no resultType"
             return context.violation("STAT-004/R-213", text, answer.frames)
-        count += 1
-    return passed(f"{count} results say of what type they are")
+        number += 1
+    if not number:
+        raise Skipped("because the server refuses all requests that this could be seen in")
+    return passed(f"{count(number, 'result')} with a resultType")
 
 
 async def _hints(context: ProbeContext) -> Conclusion:
-    count = 0
-    async for method, answer in _everything(context):
-        if not answer.is_error and answer.members.get("resultType", "complete") == "complete":
-            count += 1
+    number = 0
+    async for method, answer in _cacheable_results(context):
+        if answer.members.get("resultType", "complete") == "complete":
+            number += 1
             if fault := _hint_fault(answer.members):
                 text = f"the result of {method} has {fault}"
                 return context.violation("CACHE-001/R-263", text, answer.frames)
-    return passed(f"{count} results say how long and for whom they may be kept")
-
-
-def _lacks_type(result: JSONObject) -> bool:
-    return not isinstance(result.get("resultType"), str)
+    if not number:
+        raise Skipped("because the server refuses all requests whose results could be cached")
+    return passed(f"{count(number, 'result')} with ttlMs and cacheScope")
 
 
 def _hint_fault(result: JSONObject) -> str:
@@ -230,14 +228,16 @@ def _hint_fault(result: JSONObject) -> str:
     return ""
 
 
-async def _everything(context: ProbeContext) -> AsyncIterator[tuple[str, Answer]]:
-    """Send every request with a cacheable result once, if the server has the feature; method and answer."""
+async def _cacheable_results(context: ProbeContext) -> AsyncIterator[tuple[str, Answer]]:
+    """Send every request whose result can be cached, if the server has the feature: method and result."""
     wanted: list[tuple[str, JSONObject]] = [("server/discover", {})]
     wanted += [(method, {}) for needed, method in _LISTS if context.declares(needed)]
     if context.inventory.resources:
         wanted.append(("resources/read", {"uri": context.inventory.resources[0].get("uri")}))
     for method, params in wanted:
-        yield method, await context.client.request(method, params)
+        answer = await context.client.request(method, params)
+        if not answer.is_error:
+            yield method, answer
 
 
 _HTTP: Final = ("http",)

@@ -13,10 +13,12 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import Skipped
-from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import UNKNOWN_METHOD
+from mcpproxy.validate.probes.walk import listed
+from mcpproxy.validate.reaction import check_alive
 from mcpproxy.validate.stdio_wire import StdioWire
 
 _PROMPT_S: Final = 5.0
@@ -27,30 +29,42 @@ _APART_S: Final = 0.002
 
 _TOGETHER: Final = 5
 
+_STRAY: Final = ("STDIO-001", "STDIO-002")
+"""The rules on what does not belong on stdout."""
+
 
 async def _stdout(context: ProbeContext) -> Conclusion:
-    """Provoke output of all kinds; the observer judges what is on stdout."""
+    """Provoke output of all kinds; the judge finds what does not belong on stdout."""
     async with context.new_session("stdout", connected=True) as client:
         wire = _wire(client)
         await client.request(UNKNOWN_METHOD)
-        await client.send(b'{"jsonrpc":"2.0","method":')
         if context.declares("tools"):
             await client.request("tools/call", {"name": "mcpproxy-no-such-tool", "arguments": {}})
-        await client.ping()
+        malformed = 0
+        if not context.stops_at_malformed_json:
+            malformed = await client.send(b'{"jsonrpc":"2.0","method":')
+            await check_alive(client, "a malformed line", malformed)
         await client.close()
-        text = f"{len(client.received)} messages on stdout, {wire.stderr_bytes:,} bytes on stderr"
-        return passed(text, tuple(frame.seq for frame in client.received))
+    for finding in wire.recording.findings:
+        if malformed and finding.rule in _STRAY and finding.frame > malformed:
+            text = f"after a malformed line (frame {malformed}): {finding.message}"
+            frames = (finding.frame, malformed)
+            status = STATUS_OF[finding.severity]
+            return Conclusion(status, text, frames, finding.rule, finding.source)
+    text = f"{len(client.received)} messages on stdout, {wire.stderr_bytes:,} bytes on stderr"
+    return passed(text, tuple(frame.seq for frame in client.received))
 
 
 async def _split(context: ProbeContext) -> Conclusion:
     client, wire = context.client, context.stdio_wire
     id = client.new_id()
-    method = "server/discover" if client.is_stateless else "ping"
-    # The pieces end inside a name, an escape sequence, and a three-byte character.
+    method = client.ping_method
+    # The pieces end inside a name, an escape sequence, and a three-byte character. The last one contains the
+    # line feed and what completes the JSON: a server may answer without waiting for the line feed.
     params: JSONObject = {"_meta": {"mcpproxy.dev/pieces": 'one "two" \u2603 three'}}
     raw = dumps(client.request_object(method, params, id)) + b"\n"
-    cuts = [*range(0, len(raw), max(len(raw) // 12, 1)), raw.index("\u2603".encode()) + 1, len(raw) - 1]
-    ends = [*sorted(set(cuts) - {0}), len(raw)]
+    inside = [*range(0, len(raw) - 2, max(len(raw) // 12, 1)), raw.index("\u2603".encode()) + 1]
+    ends = [*sorted(set(inside) - {0}), len(raw)]
     pending = client.expect(id, method)
     start = 0
     async with wire.write_lock:
@@ -66,7 +80,7 @@ async def _split(context: ProbeContext) -> Conclusion:
 
 async def _together(context: ProbeContext) -> Conclusion:
     client, wire = context.client, context.stdio_wire
-    method = "server/discover" if client.is_stateless else "ping"
+    method = client.ping_method
     ids = [client.new_id() for _ in range(_TOGETHER)]
     pending = [client.expect(id, method) for id in ids]
     lines = [dumps(client.request_object(method, id=id)) + b"\n" for id in ids]
@@ -126,7 +140,7 @@ def _ended(code: int | None, took_s: float, after: str) -> Conclusion:
 
 async def _restart(context: ProbeContext) -> Conclusion:
     method = "tools/list"
-    here = await context.client.list(method)
+    here = await listed(context, method)
     async with context.new_session("restart", connected=True) as client:
         there = await client.list(method)
         if here != there:
@@ -137,7 +151,7 @@ async def _restart(context: ProbeContext) -> Conclusion:
     if here == there:
         return passed(f"{len(there)} tools, the same in both", frames)
     text = f"another process lists other tools: {_difference(here, there)}"
-    if context.client.is_stateless:
+    if context.is_stateless:
         return context.violation("TOOL-013/R-150", text, frames)
     return warned(f"{text}; nothing forbids it, but hosts remember what users have approved", frames)
 
@@ -184,7 +198,7 @@ PROBES: Final = (
         "transport",
         "Stdout carries messages and nothing else, whatever happens; logs go to stderr.",
         _stdout,
-        rules=("STDIO-001", "STDIO-002"),
+        rules=_STRAY,
         transports=("stdio",),
         session=False,
     ),

@@ -74,6 +74,8 @@ async def _same_again(context: ProbeContext) -> Conclusion:
     first = await context.client.request("tools/list")
     second = await context.client.request("tools/list")
     frames = (*first.frames, *second.frames)
+    if first.is_error and second.is_error:
+        raise Skipped(f"because tools/list is refused: {first.refusal}")
     if first.members.get("tools") == second.members.get("tools"):
         return passed("two lists are the same", frames)
     return warned("tools/list says one thing, and another a moment later", frames)
