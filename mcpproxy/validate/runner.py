@@ -219,10 +219,13 @@ def _unreported(
         requirement = (check.conclusion.rule, check.conclusion.source)
         if check.conclusion.rule and known.get(requirement) != "failed":
             known[requirement] = check.status
+    # Before the revision is agreed on, the same line of the server is found under the source of another one.
+    messages = {(check.conclusion.rule, check.conclusion.message) for check in reported}
     return [
         (path, one)
         for path, one in findings
         if known.get((one.rule, one.source)) not in ("failed", STATUS_OF[one.severity])
+        and (one.rule, one.message) not in messages
     ]
 
 

@@ -6,6 +6,7 @@ byte that is sent. Its stderr is recorded and not shown.
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -32,6 +33,9 @@ _LINE_BYTES: Final = 16 << 20
 _LAST_STDERR_S: Final = 0.5
 _SHOWN_BYTES: Final = 200
 _STDERR_BYTES: Final = 1 << 20
+
+_COMPLAINT: Final = re.compile(rb"(?i)(?=\S).*(error|exception|panic|fatal|failed|cannot)")
+"""A line of stderr that says why a program ends. Indented ones are parts of a stack trace."""
 
 GRACE_S: Final = 2.0
 """How long a server may take to exit after its stdin was closed, and again after SIGTERM."""
@@ -75,6 +79,7 @@ class StdioWire:
         self._is_open = False
         self._reason = ""
         self._last_stderr = b""
+        self._complaint = b""
         self._has_sent_eof = False
 
     @property
@@ -233,7 +238,7 @@ class StdioWire:
             await self.ended(GRACE_S)
             if process.returncode:  # the last line of stderr usually says why
                 await asyncio.wait(self._tasks[1:], timeout=_LAST_STDERR_S)
-            self._reason = _exit_text(process.returncode, self._last_stderr)
+            self._reason = _exit_text(process.returncode, self._complaint or self._last_stderr)
         self._is_open = False
         self.on_event(ServerLost(self._reason))
 
@@ -256,7 +261,10 @@ class StdioWire:
 
     def _record_stderr(self, line: Stderr) -> None:
         self.recording.record(line)
-        self._last_stderr = line.raw.strip()[:_SHOWN_BYTES] or self._last_stderr
+        text = line.raw.strip()[:_SHOWN_BYTES]
+        if _COMPLAINT.match(line.raw):
+            self._complaint = text
+        self._last_stderr = text or self._last_stderr
 
     def _record_frame(
         self, sender: Sender, raw: bytes, at_ns: int, terminated: bool, continues: bool
@@ -279,13 +287,13 @@ def _ignore(event: WireEvent) -> None:
     """The handler until a connection sets its own."""
 
 
-def _exit_text(code: int | None, last_stderr: bytes) -> str:
+def _exit_text(code: int | None, stderr: bytes) -> str:
+    """How the process ended, as a clause. ``stderr`` is the line of its stderr that says best why."""
     if code is None:
         return "it closed its stdout and runs on"
     if code == 0:
         return "it ended with exit code 0"
-    said = last_stderr.decode("utf-8", "replace")
-    why = f" ({said})" if said else ""
+    why = f" ({stderr.decode('utf-8', 'replace')})" if stderr else ""
     if code > 0:
         return f"it ended with exit code {code}{why}"
     try:

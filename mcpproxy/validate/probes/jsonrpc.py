@@ -170,6 +170,8 @@ def _with_id(name: str, id: RequestId) -> Run:
         method = client.ping_method
         answer = await client.request(method, id=id)
         if answer.is_error:
+            if (plain := await client.ping()).is_error:
+                raise Skipped(f"because {method} is refused under any id: {plain.refusal}")
             text = f"a {method} was refused because of its id: {answer.refusal}"
             if name == "id-long":
                 return warned(f"{text}; no sentence says how long an id may be", answer.frames)
