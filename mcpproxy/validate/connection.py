@@ -345,7 +345,9 @@ class RpcConnection:
 
     def _no_answer(self, pending: Pending, seconds: float) -> Exception:
         return self._wrong_answer(pending) or TimedOutError(
-            f"no answer to {pending.method or 'a request'} within {seconds:g} s", (pending.seq,)
+            f"no answer to {pending.method or 'a request'} within {seconds:g} s",
+            (pending.seq,),
+            pending.method,
         )
 
     def _wrong_answer(self, pending: Pending) -> Exception | None:
@@ -358,10 +360,12 @@ class RpcConnection:
                     (pending.seq, frame.seq),
                 )
             if isinstance(frame.message, Response | ErrorResponse):
+                text = f"the answer to {pending.method} (id {shown(pending.id)}) has the id"
+                is_without_id = not isinstance(frame.message.id, int | str)
                 return IdMismatchError(
-                    f"the answer to {pending.method} (id {shown(pending.id)}) has the id "
-                    f"{_shown_id(frame.message)}",
+                    f"{text} {_shown_id(frame.message)}",
                     (pending.seq, frame.seq),
+                    is_refusal_without_id=is_without_id and isinstance(frame.message, ErrorResponse),
                 )
         return None
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, cast
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.session.frame import CLIENT, Finding
+from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import START_S, TIMEOUT_S
-from mcpproxy.validate.errors import Skipped
+from mcpproxy.validate.errors import Skipped, TimedOutError
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.session_recording import SessionRecording
@@ -90,6 +91,8 @@ class ProbeContext:
         self.server: JSONObject = {}
         """The result of ``initialize`` or ``server/discover``."""
         self.inventory: Final = Inventory()
+        self.slow_tools: Final[set[str]] = set()
+        """The tools that gave no answer in time; they are not called again."""
         self.session_recordings: Final[list[SessionRecording]] = []
         self.touched: Final[list[SessionRecording]] = []
         """The recordings that the current probe has written to."""
@@ -235,6 +238,18 @@ class ProbeContext:
             yield client
         finally:
             await self._end(client)
+
+    async def call(self, name: str, arguments: JSONObject, **members: JSON) -> Answer:
+        """Call a tool in the shared session; ``members`` are added to the params.
+
+        Raises:
+            ValidateError: there is no answer. If it is late, ``to_call`` leaves the tool out from now on.
+        """
+        try:
+            return await self.client.request("tools/call", {"name": name, "arguments": arguments, **members})
+        except TimedOutError:
+            self.slow_tools.add(name)
+            raise
 
     async def close_session(self) -> None:
         """Close the session that probes share."""

@@ -8,13 +8,17 @@ import asyncio
 import time
 import traceback
 from dataclasses import dataclass
+from typing import Final
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.session.frame import Finding
-from mcpproxy.validate.errors import CouldNotStartError, Skipped, TimedOutError, ValidateError
+from mcpproxy.validate.errors import CouldNotStartError, GoneError, Skipped, TimedOutError, ValidateError
 from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext
+
+_WORK: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
+"""Requests for work of the server's own, which may take as long as it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,10 @@ async def run_probe(
     except CouldNotStartError:
         raise
     except ValidateError as failure:
-        is_silent = isinstance(failure, TimedOutError)
-        conclusion = Conclusion("failed", str(failure), tuple(n for n in failure.frames if n))
+        is_silent = isinstance(failure, TimedOutError) and not _may_take_long(failure)
+        conclusion = _failure(probe, failure)
+        if isinstance(failure, TimedOutError):
+            await context.drop_session()
     except TimeoutError:
         conclusion = Conclusion("skipped", "the time for the whole run ended in the middle of it")
         await context.drop_session()
@@ -68,9 +74,7 @@ async def run_probe(
         conclusion = Conclusion("skipped", f"not a fault of the server: {described(error)}")
         await context.drop_session()
     path = context.touched[-1].path if context.touched else context.session_path
-    if is_silent:
-        await context.drop_session()
-    elif probe.disruptive:
+    if probe.disruptive:
         await context.close_session()
     found = [
         (recording.path, one)
@@ -105,6 +109,21 @@ async def _prepare(probe: Probe, context: ProbeContext) -> None:
             raise Skipped(f"the server does not declare {path}")
     if probe.session and not context.has_session:
         await context.open()
+
+
+def _failure(probe: Probe, failure: ValidateError) -> Conclusion:
+    frames = tuple(number for number in failure.frames if number)
+    if probe.unlawful and isinstance(failure, GoneError | TimedOutError):
+        return Conclusion(
+            "warning", f"{failure}; no sentence forbids it, but one client's fault ends it", frames
+        )
+    if _may_take_long(failure):
+        return Conclusion("warning", f"{failure}; no sentence says how long it may take", frames)
+    return Conclusion("failed", str(failure), frames)
+
+
+def _may_take_long(failure: ValidateError) -> bool:
+    return isinstance(failure, TimedOutError) and failure.method in _WORK
 
 
 def _worse(

@@ -149,7 +149,8 @@ class StdioWire:
             process.stdin.write(data)
             await process.stdin.drain()
         except (ConnectionError, BrokenPipeError):
-            raise GoneError("the server does not read its stdin any more") from None
+            await asyncio.wait(self._tasks[:1], timeout=GRACE_S)  # If it has ended, that is the reason.
+            raise GoneError(self._reason or "the server does not read its stdin any more") from None
         return seq
 
     def close_stdin(self) -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -172,7 +172,7 @@ class _NotFound(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(*, is_tls: bool = False, status: int = 404) -> Iterator[int]:
+def serving(*, is_tls: bool = False, status: int = 404) -> Generator[int]:
     """A web server without MCP, in a thread; its port."""
     handler = type("_Handler", (_NotFound,), {"status": status})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

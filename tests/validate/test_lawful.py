@@ -183,8 +183,7 @@ def test_what_a_server_complained_of_is_said_and_not_the_end_of_its_usage(tmp_pa
 def test_malformed_json_that_ends_a_server_is_told_once(tmp_path: Path) -> None:
     both = tried(target("end-at-malformed-json"), tmp_path / "both", ("malformed-json", "stdout"))
     assert list(blamed(both)) == ["malformed-json"]
-    alone = tried(target("end-at-malformed-json"), tmp_path / "alone", ("stdout",))
-    assert blamed(alone)["stdout"].startswith("after a malformed line: no answer to ping")
+    assert blamed(tried(target("end-at-malformed-json"), tmp_path / "alone", ("stdout",))) == {}
 
 
 def test_stdout_names_the_malformed_line_before(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from mcpproxy.checks.stateless.directions import earlier_server_requests
 from mcpproxy.checks.stateless.servers import (
     Discovered,
     KnownServer,
-    missing_meta,
+    names_this_era,
     remember_discovery,
     remember_refusal,
     remember_server,
@@ -42,7 +42,7 @@ def undiscoverable(context: MessageContext, history: History) -> Iterable[Violat
     """DISC-001"""
     known, message, asked = server(history), context.message, context.answers
     refused = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
-    if asked is None or missing_meta(asked.params):
+    if asked is None or not names_this_era(asked.params):
         return ()  # A server of both eras may have taken it for a request of the other one.
     if context.stateless and refused and known.served and not known.unknown:
         return (_undiscoverable(context.seq, known.served, context),)

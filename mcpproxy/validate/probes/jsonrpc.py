@@ -189,7 +189,8 @@ async def _progress(context: ProbeContext) -> Conclusion:
     method = "tools/call" if calls else harmless_method(context)
     params: JSONObject = {"name": calls[0][0], "arguments": calls[0][1]} if calls else {}
     before = len(client.unsolicited)
-    answer = await client.request(method, {**params, "_meta": {"progressToken": "mcpproxy-progress"}})
+    meta: JSONObject = {"progressToken": "mcpproxy-progress"}
+    answer = await (context.call(*calls[0], _meta=meta) if calls else client.request(method, {"_meta": meta}))
     await check_alive(client, f"{method} with a progress token", *answer.frames)
     if answer.is_error:
         if (plain := await client.request(method, params)).is_error:
@@ -266,6 +267,7 @@ PROBES: Final = (
         "Malformed JSON is refused with -32700 or passed over, and the server is there afterwards.",
         _malformed_json,
         rules=("PROTO-007",),
+        unlawful=True,
     ),
     Probe(
         "invalid-request",
@@ -273,6 +275,7 @@ PROBES: Final = (
         "JSON that is no request is refused with -32600 or passed over.",
         _invalid_request,
         rules=("PROTO-007",),
+        unlawful=True,
     ),
     Probe(
         "batch",

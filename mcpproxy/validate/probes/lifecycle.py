@@ -1,7 +1,7 @@
 """The handshake out of order: requests before it, a second handshake, requests during it, unknown versions.
 
 The specification says what clients must not do, and rarely how servers react. Most of these probes therefore
-accept any answer; but a request that needs an answer must get one, and the session must work afterwards.
+accept any answer, and give a warning where the session does not work afterwards.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
@@ -15,7 +15,7 @@ from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.errors import HttpStatusError
 from mcpproxy.validate.outcome import Conclusion
-from mcpproxy.validate.probe import Probe, passed
+from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import harmless_method, skip_if_always_refused
 from mcpproxy.validate.reaction import answered, check_alive
@@ -34,8 +34,7 @@ async def _early_request(context: ProbeContext) -> Conclusion:
         opened = await client.request("initialize", client.initialize_params())
         if opened.is_error:
             text = f"after {what} the session cannot be opened: {opened.refusal}"
-            source = context.spec_url("basic/lifecycle#initialization")
-            return Conclusion("failed", text, (early.seq, *opened.frames), source=source)
+            return warned(f"{text}; no sentence forbids it", (early.seq, *opened.frames))
         await client.initialized()
         last = await check_alive(client, what, early.seq)
         return _outcome_of_early(client, early, (opened.frame.seq, last))
@@ -119,6 +118,7 @@ PROBES: Final = (
         _second_initialize,
         revisions=STATEFUL,
         disruptive=True,
+        unlawful=True,
     ),
     Probe(
         "ping-before-initialize",
@@ -138,6 +138,7 @@ PROBES: Final = (
         revisions=STATEFUL,
         transports=("stdio",),
         session=False,
+        unlawful=True,
     ),
     Probe(
         "uninitialized-operation",

@@ -7,7 +7,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.errors import GoneError, HttpStatusError, Skipped, TimedOutError
+from mcpproxy.validate.errors import GoneError, HttpStatusError, IdMismatchError, Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, Run, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
@@ -34,6 +34,12 @@ def _sized(size: int, *, is_asked_of_all: bool) -> Run:
         meta: JSON = {_PADDING: "x" * size}
         try:
             answer = await client.request(client.ping_method, {"_meta": meta})
+        except IdMismatchError as refusal:
+            if not refusal.is_refusal_without_id:
+                raise
+            await check_alive(client, what, *refusal.frames)
+            text = f"{what} was refused, without its id"
+            return warned(text, refusal.frames) if is_asked_of_all else passed(text, refusal.frames)
         except HttpStatusError as fault:
             text = f"{what} was refused with HTTP status {fault.status}"
             if is_asked_of_all:

@@ -40,22 +40,23 @@ async def _asks(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, A
     Raises:
         Skipped: there is none.
     """
-    wanted: list[tuple[str, JSONObject]] = [
-        ("tools/call", {"name": name, "arguments": arguments}) for name, arguments in to_call(context)
-    ]
-    wanted += [
-        ("resources/read", {"uri": one["uri"]})
-        for one in context.inventory.resources[:2]
-        if isinstance(one.get("uri"), str)
-    ]
     is_any = False
-    for method, params in wanted:
-        answer = await context.client.request(method, params)
+    async for method, params, answer in _harmless_answers(context):
         if answer.members.get("resultType") == "input_required":
             is_any = True
             yield method, params, answer
     if not is_any:
         raise Skipped("nothing that may be called asks for input; name such a tool with --call NAME=JSON")
+
+
+async def _harmless_answers(context: ProbeContext) -> AsyncIterator[tuple[str, JSONObject, Answer]]:
+    """The answers of the tools that may be called, and of the first resources."""
+    for name, arguments in to_call(context):
+        answer = await context.call(name, arguments)
+        yield "tools/call", {"name": name, "arguments": arguments}, answer
+    for one in context.inventory.resources[:2]:
+        params: JSONObject = {"uri": one.get("uri")}
+        yield "resources/read", params, await context.client.request("resources/read", params)
 
 
 async def _input(context: ProbeContext) -> Conclusion:

@@ -62,7 +62,7 @@ async def _wrong_argument(context: ProbeContext) -> Conclusion:
 
 
 async def _refused_call(context: ProbeContext, name: str, arguments: JSONObject, text: str) -> Conclusion:
-    answer = await context.client.request("tools/call", {"name": name, "arguments": arguments})
+    answer = await context.call(name, arguments)
     if answer.is_error:
         return passed(f"{text} was refused with {shown(answer.code)}", answer.frames)
     if _has_failed(answer):

@@ -194,7 +194,7 @@ async def _calls(context: ProbeContext) -> Conclusion:
     frames: list[int] = []
     text: list[str] = []
     for name, arguments in calls:
-        answer = await context.client.request("tools/call", {"name": name, "arguments": arguments})
+        answer = await context.call(name, arguments)
         frames += answer.frames
         if answer.is_error:
             text.append(f"{name} refused ({shown(answer.code)})")
@@ -206,7 +206,10 @@ async def _calls(context: ProbeContext) -> Conclusion:
 
 
 def to_call(context: ProbeContext) -> list[tuple[str, JSONObject]]:
-    """The tools that may be called, with arguments: read-only ones, and those that the user named."""
+    """The tools that may be called, with arguments: read-only ones, and those that the user named.
+
+    Those that did not answer in time are left out.
+    """
     named = list(context.options.calls)
     for tool in context.inventory.tools:
         name = tool.get("name")
@@ -217,7 +220,7 @@ def to_call(context: ProbeContext) -> list[tuple[str, JSONObject]]:
             arguments = sample(tool.get("inputSchema"))
             if isinstance(arguments, dict):
                 named.append((name, arguments))
-    return named
+    return [call for call in named if call[0] not in context.slow_tools]
 
 
 async def _reads(context: ProbeContext) -> Conclusion:
