@@ -42,8 +42,8 @@ STATUS_OF: Final[dict[Severity, Status]] = {"error": "failed", "warning": "warni
 class Conclusion:
     """The result of one check: a clause for the user, and the frames that are evidence.
 
-    ``rule`` is the code of the violated rule and ``source`` the URL of the sentence in the specification;
-    both are empty if there is none.
+    ``rule`` is the code of the violated rule, ``requirement`` the id of its requirement, and ``source`` the
+    URL of the sentence in the specification; each is empty if there is none.
     """
 
     status: Status
@@ -51,6 +51,7 @@ class Conclusion:
     frames: tuple[int, ...] = ()
     rule: str = ""
     source: str = ""
+    requirement: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,7 +283,8 @@ class ProbeContext:
         shown = tuple(dict.fromkeys(frames))
         if severity is None:
             return Conclusion("passed", f"{message}; {self.revision} does not forbid it", shown)
-        return Conclusion(STATUS_OF[severity], message, shown, found.rule, found.source((self.revision,)))
+        source = found.source((self.revision,))
+        return Conclusion(STATUS_OF[severity], message, shown, found.rule, source, found.id)
 
     def findings(self, since: Mapping[str, int]) -> list[tuple[SessionRecording, Finding]]:
         """The findings about the server after the first ``since`` of each recording (by path)."""

@@ -141,4 +141,5 @@ def _worse(
     frames = tuple(number for number in (worst.frame, *worst.related) if number)
     # A probe that failed without citing the specification takes the finding's message and source.
     status = "failed" if own.status == "failed" else STATUS_OF[worst.severity]
-    return Conclusion(status, worst.message, frames, worst.rule, worst.source), where
+    message, rule, source = worst.message, worst.rule, worst.source
+    return Conclusion(status, message, frames, rule, source, worst.requirement), where

@@ -214,18 +214,14 @@ def _unreported(
     findings: list[tuple[str, Finding]], reported: Sequence[CheckResult]
 ) -> list[tuple[str, Finding]]:
     """The findings that add to the probes: on other requirements, or of a higher severity."""
-    known: dict[tuple[str, str], Status] = {}
-    for check in reported:
-        requirement = (check.conclusion.rule, check.conclusion.source)
-        if check.conclusion.rule and known.get(requirement) != "failed":
-            known[requirement] = check.status
-    # Before the revision is agreed on, the same line of the server is found under the source of another one.
-    messages = {(check.conclusion.rule, check.conclusion.message) for check in reported}
+    known: dict[str, Status] = {}
+    for conclusion in (check.conclusion for check in reported):
+        if conclusion.requirement and known.get(conclusion.requirement) != "failed":
+            known[conclusion.requirement] = conclusion.status
     return [
         (path, one)
         for path, one in findings
-        if known.get((one.rule, one.source)) not in ("failed", STATUS_OF[one.severity])
-        and (one.rule, one.message) not in messages
+        if known.get(one.requirement) not in ("failed", STATUS_OF[one.severity])
     ]
 
 

@@ -50,8 +50,8 @@ async def _stdout(context: ProbeContext) -> Conclusion:
         if malformed and finding.rule in _STRAY and finding.frame > malformed:
             text = f"after a malformed line (frame {malformed}): {finding.message}"
             frames = (finding.frame, malformed)
-            status = STATUS_OF[finding.severity]
-            return Conclusion(status, text, frames, finding.rule, finding.source)
+            status, source = STATUS_OF[finding.severity], finding.source
+            return Conclusion(status, text, frames, finding.rule, source, finding.requirement)
     text = f"{len(client.received)} messages on stdout, {wire.stderr_bytes:,} bytes on stderr"
     return passed(text, tuple(frame.seq for frame in client.received))
 
