@@ -30,9 +30,9 @@ from mcpproxy.validate.errors import (
     UnsupportedVersionError,
 )
 
-_PAGES: Final = 1000
-_NO_SUCH_TOOL: Final = -32602
-_OLDER: Final = (400, 404, 405)
+_MAX_PAGES: Final = 1000
+_INVALID_PARAMS: Final = -32602
+_STATUSES_OF_HTTP_SSE: Final = (400, 404, 405)
 """Statuses with which a server that speaks only HTTP+SSE may answer a POST to its stream URL."""
 
 
@@ -67,7 +67,7 @@ class Client(RpcConnection):
         try:
             answer = await self.request("initialize", params)
         except HttpStatusError as fault:
-            older = fault.status in _OLDER and await self.wire.fall_back(self.timeout_s)
+            older = fault.status in _STATUSES_OF_HTTP_SSE and await self.wire.fall_back(self.timeout_s)
             if not older:
                 raise
             answer = await self.request("initialize", params)
@@ -75,12 +75,10 @@ class Client(RpcConnection):
             raise self._refused("initialize", answer)
         offered = answer.members.get("protocolVersion")
         if not isinstance(offered, str):
-            raise MalformedAnswerError(
-                "the result of initialize names no protocolVersion", answer.frames
-            ) from None
+            raise MalformedAnswerError("the result of initialize names no protocolVersion", answer.frames)
         if offered not in STATEFUL:
             raise UnsupportedVersionError(
-                f"the server offers {shown(offered)}, a revision that is not known here",
+                f"the server offers {shown(offered)}, a revision that mcpproxy does not know",
                 answer.frames,
                 (offered,),
             )
@@ -161,7 +159,7 @@ class Client(RpcConnection):
         items: list[JSONObject] = []
         cursor: JSON = None
         seen: set[str] = set()
-        for _ in range(_PAGES):
+        for _ in range(_MAX_PAGES):
             answer = await self.request(method, ABSENT if cursor is None else {"cursor": cursor})
             if answer.is_error:
                 raise self._refused(method, answer)
@@ -176,11 +174,11 @@ class Client(RpcConnection):
                 raise MalformedAnswerError(
                     f"{method} gives the cursor {shown(cursor)} a second time: its pages have no end"
                     if isinstance(cursor, str)
-                    else f"{method} gives a cursor that is no string",
+                    else f"{method} gives a cursor that is not a string",
                     answer.frames,
                 )
             seen.add(cursor)
-        raise MalformedAnswerError(f"{method} has more than {_PAGES} pages")
+        raise MalformedAnswerError(f"{method} has more than {_MAX_PAGES} pages")
 
     async def call(self, name: str, arguments: JSONObject | None = None) -> JSONObject:
         """Call a tool and return its result.
@@ -195,7 +193,7 @@ class Client(RpcConnection):
         answer = await self.request("tools/call", {"name": name, "arguments": arguments or {}})
         if answer.is_error:
             text = str(answer.error.get("message", ""))
-            if answer.code == _NO_SUCH_TOOL and name in text:
+            if answer.code == _INVALID_PARAMS and name in text:
                 raise ToolNotFoundError(f"there is no tool {shown(name)}: {text}", answer.frames)
             raise self._refused(f"tools/call {shown(name)}", answer)
         if answer.members.get("isError") is True:

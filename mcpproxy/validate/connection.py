@@ -285,8 +285,8 @@ class RpcConnection:
             self._on_frame(event)
         self._background(self._wake_waiters())
 
-    def _on_frame(self, came: FrameReceived) -> None:
-        frame = came.frame
+    def _on_frame(self, event: FrameReceived) -> None:
+        frame = event.frame
         self.received.append(frame)
         if frame.continues:
             return
@@ -355,7 +355,7 @@ class RpcConnection:
         for frame in self.unsolicited[pending.before :]:
             if isinstance(frame.message, Malformed):
                 return MalformedAnswerError(
-                    f"in the place of an answer to {pending.method} came what is no message: "
+                    f"instead of an answer to {pending.method} came something that is not a message: "
                     f"{frame.message.flaw.value}",
                     (pending.seq, frame.seq),
                 )

@@ -116,10 +116,10 @@ def checks(
             yield CheckResult(f"{category}-rules", category, conclusion, 0, codes, revision)
     counted.sort(key=lambda each: each[1].rule)
     for code, group in groupby(counted, key=lambda each: each[1].rule):
-        yield _broken(code, names.get(code, code), list(group), revision)
+        yield _violated(code, names.get(code, code), list(group), revision)
 
 
-def _broken(code: str, name: str, found: list[tuple[str, Finding]], revision: str) -> CheckResult:
+def _violated(code: str, name: str, found: list[tuple[str, Finding]], revision: str) -> CheckResult:
     path, first = next((each for each in found if each[1].severity == "error"), found[0])
     # The same finding comes back each time that a list is fetched: count different messages only.
     others = {one.message for _, one in found} - {first.message}

@@ -42,7 +42,7 @@ class ValidateOptions:
 class Inventory:
     """What the server offers: all pages of every list, filled in by the probes that list.
 
-    ``failures`` says of a list that could not be fetched what went wrong, by method.
+    ``failures`` says what went wrong where a method always failed, by method.
     """
 
     tools: list[JSONObject] = field(default_factory=list[JSONObject])

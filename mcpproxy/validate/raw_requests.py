@@ -75,7 +75,7 @@ def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire
         raise Skipped("only over HTTP")
     found = cast("HttpWire", wire)
     if found.is_http_sse:
-        raise Skipped("the server speaks HTTP+SSE, which has nothing of that")
+        raise Skipped("the server speaks HTTP+SSE, which does not have this")
     return found
 
 
@@ -118,7 +118,7 @@ async def post(
 def raw_answer(exchange: "ClientExchange") -> RawAnswer:
     """The answer in an exchange."""
     found = responses_in(exchange.frames)
-    return RawAnswer(exchange.seen, exchange.status, found[0] if found else None)
+    return RawAnswer(exchange.evidence, exchange.status, found[0] if found else None)
 
 
 async def ask(context: ProbeContext, message: JSONObject, headers: Headers | None = None) -> RawAnswer:
@@ -129,8 +129,8 @@ async def ask(context: ProbeContext, message: JSONObject, headers: Headers | Non
     """
     raw = dumps(message)
     if context.client.wire.transport == "http" and not context.http_wire.is_http_sse:
-        given = context.http_wire.headers(raw) if headers is None else headers
-        return raw_answer(await post(context, raw, given))
+        correct = context.http_wire.headers(raw)
+        return raw_answer(await post(context, raw, correct if headers is None else headers))
     id = message["id"]
     assert isinstance(id, int | str)
     try:

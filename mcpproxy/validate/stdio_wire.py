@@ -77,7 +77,7 @@ class StdioWire:
         self._tasks: Final[list[asyncio.Task[None]]] = []
         self._input_framer: Final = LineFramer()  # by us
         self._is_open = False
-        self._reason = ""
+        self._lost_because = ""
         self._last_stderr = b""
         self._complaint = b""
         self._has_sent_eof = False
@@ -138,7 +138,7 @@ class StdioWire:
         """
         process = self._process
         if process is None or process.stdin is None or not self._is_open:
-            raise GoneError(f"the server is gone: {self._reason or 'it was not started'}")
+            raise GoneError(f"the server is gone: {self._lost_because or 'it was not started'}")
         if self._has_sent_eof:  # writing to a closed pipe would not fail
             raise GoneError("the server's stdin is closed")
         at_ns = self.recording.now_ns()
@@ -150,7 +150,7 @@ class StdioWire:
             await process.stdin.drain()
         except (ConnectionError, BrokenPipeError):
             await asyncio.wait(self._tasks[:1], timeout=GRACE_S)  # If it has ended, that is the reason.
-            raise GoneError(self._reason or "the server does not read its stdin any more") from None
+            raise GoneError(self._lost_because or "the server does not read its stdin any more") from None
         return seq
 
     def close_stdin(self) -> None:
@@ -221,27 +221,27 @@ class StdioWire:
             at_ns = self.recording.now_ns()
             for raw, when_ns, terminated, continues in framer.feed(chunk, at_ns):
                 if why := _too_large(raw, continues):
-                    self._reason = self._reason or why
+                    self._lost_because = self._lost_because or why
                     self._record_in_pieces(Frame(0, SERVER, raw, when_ns, terminated, continues))
                 else:
                     self._record_frame(SERVER, raw, when_ns, terminated, continues)
             total += len(chunk)
             if total > _MAX_BYTES:
-                self._reason = self._reason or f"it sent more than {_MAX_BYTES >> 20} MiB"
-            if self._reason:
+                self._lost_because = self._lost_because or f"it sent more than {_MAX_BYTES >> 20} MiB"
+            if self._lost_because:
                 _kill_all(process)
                 break
             await asyncio.sleep(0)  # let other tasks run while a server floods us
         for raw, at_ns, terminated, continues in framer.end():
             self._record_frame(SERVER, raw, at_ns, terminated, continues)
         self.recording.record(Eof(SERVER, self.recording.now_ns()))
-        if not self._reason:
+        if not self._lost_because:
             await self.ended(GRACE_S)
             if process.returncode:  # the last line of stderr usually says why
                 await asyncio.wait(self._tasks[1:], timeout=_LAST_STDERR_S)
-            self._reason = _exit_text(process.returncode, self._complaint or self._last_stderr)
+            self._lost_because = _exit_text(process.returncode, self._complaint or self._last_stderr)
         self._is_open = False
-        self.on_event(ServerLost(self._reason))
+        self.on_event(ServerLost(self._lost_because))
 
     def _record_in_pieces(self, frame: Frame) -> None:
         """Record a line that is not to be parsed."""

@@ -157,7 +157,7 @@ ERRORS = [
     (_list_tools, "tools-without-list", MalformedAnswerError, "has no list tools"),
     (_list_resources, "circular-pages", MalformedAnswerError, "its pages have no end"),
     (_initialize, "nameless-revision", MalformedAnswerError, "names no protocolVersion"),
-    (_initialize, "garbage", MalformedAnswerError, "what is no message"),
+    (_initialize, "garbage", MalformedAnswerError, "something that is not a message"),
     (_initialize, "mute-initialize", TimedOutError, "no answer to initialize within 1 s"),
     (_initialize, "dying-in-mid-answer", GoneError, "it ended with exit code 7"),
     (_initialize, "future-version", UnsupportedVersionError, 'the server offers "2099-12-31"'),

@@ -44,7 +44,7 @@ def running(pids: Sequence[int]) -> list[int]:
         ("flooding", "no answer to initialize within 1 s"),
         ("one-endless-line", "no answer to initialize"),  # whichever comes first
         ("dying-in-mid-answer", "no answer to initialize: it ended with exit code 7"),
-        ("garbage", "what is no message"),
+        ("garbage", "something that is not a message"),
     ],
 )
 def test_who_takes_no_part_is_left_alone(flaw: str, says: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.errors import HttpStatusError
+from mcpproxy.validate.errors import HttpStatusError, Skipped
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
@@ -41,6 +41,8 @@ async def _early_request(context: ProbeContext) -> Conclusion:
 
 
 async def _early_ping(context: ProbeContext) -> Conclusion:
+    if failure := context.inventory.failures.get("ping"):
+        raise Skipped(f"because {failure}")
     async with context.new_session("early-ping") as client:
         answer = await client.ping()
         if answer.is_error:

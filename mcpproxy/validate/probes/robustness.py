@@ -25,8 +25,8 @@ _SEPARATORS: Final = "a\u2028b\u2029c\u0085d\u000be"
 _TOO_LARGE: Final = 413
 
 
-def _sized(size: int, *, is_asked_of_all: bool) -> Run:
-    """Send a message of about ``size`` bytes. With ``is_asked_of_all`` a refusal is a warning."""
+def _message_of_size(size: int, *, is_common: bool) -> Run:
+    """Send a message of about ``size`` bytes. With ``is_common``, a refusal is a warning."""
 
     async def run(context: ProbeContext) -> Conclusion:
         client = context.client
@@ -39,10 +39,10 @@ def _sized(size: int, *, is_asked_of_all: bool) -> Run:
                 raise
             await check_alive(client, what, *refusal.frames)
             text = f"{what} was refused, without its id"
-            return warned(text, refusal.frames) if is_asked_of_all else passed(text, refusal.frames)
+            return warned(text, refusal.frames) if is_common else passed(text, refusal.frames)
         except HttpStatusError as fault:
             text = f"{what} was refused with HTTP status {fault.status}"
-            if is_asked_of_all:
+            if is_common:
                 return warned(f"{text}; arguments of tools are often as large", fault.frames)
             if fault.status != _TOO_LARGE:
                 return warned(f"{text}; 413 would say why", fault.frames)
@@ -52,12 +52,12 @@ def _sized(size: int, *, is_asked_of_all: bool) -> Run:
             # Over HTTP a refusal is lost if the server closes the connection with unread bytes.
             await check_alive(client, what, *fault.frames)
             text = f"{what} had its connection cut off without an answer"
-            return warned(f"{text}; 413, if it was said, did not get through", fault.frames)
+            return warned(f"{text}; if it was refused with 413, that was lost", fault.frames)
         await check_alive(client, what, *answer.frames)
         if not answer.is_error:
             return passed("answered", answer.frames)
         text = f"{what} was refused: {shown(answer.code)}, {shown(answer.error.get('message'))}"
-        return warned(text, answer.frames) if is_asked_of_all else passed(text, answer.frames)
+        return warned(text, answer.frames) if is_common else passed(text, answer.frames)
 
     return run
 
@@ -101,30 +101,32 @@ async def _concurrent(context: ProbeContext) -> Conclusion:
 
 async def _cancellation(context: ProbeContext) -> Conclusion:
     client = context.client
-    _cancellable(context)
+    _skip_without_cancellation(context)
     pending = await client.begin(harmless_method(context))
-    told = await client.notify("notifications/cancelled", {"requestId": pending.id, "reason": "validate"})
-    last = await check_alive(client, "a cancellation", pending.seq, told)
+    cancelled = await client.notify(
+        "notifications/cancelled", {"requestId": pending.id, "reason": "validate"}
+    )
+    last = await check_alive(client, "a cancellation", pending.seq, cancelled)
     text = (
         "it came too late, the request was answered"
         if answered(client, pending)
         else "the request was not answered"
     )
-    return passed(text, (pending.seq, told, last))
+    return passed(text, (pending.seq, cancelled, last))
 
 
 async def _cancel_unknown(context: ProbeContext) -> Conclusion:
-    _cancellable(context)
+    _skip_without_cancellation(context)
     params: JSON = {"requestId": "mcpproxy-no-such-request", "reason": "validate"}
     raw = dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
     seen = await reaction(context, raw, "a cancellation of a request that was never sent")
     if seen.answers:
         text = f"a cancellation of a request that was never sent was {seen.outcome}"
         return context.violation("RPC-015/R-017", text, seen.frames)
-    return passed("passed over", seen.frames)
+    return passed("ignored", seen.frames)
 
 
-def _cancellable(context: ProbeContext) -> None:
+def _skip_without_cancellation(context: ProbeContext) -> None:
     if context.client.is_stateless and context.target.url:
         raise Skipped("requests over HTTP are cancelled by closing the connection")
 
@@ -153,14 +155,14 @@ PROBES: Final = (
     Probe(
         "cancellation",
         "sequence",
-        "A request is cancelled, and the server is there afterwards.",
+        "A request is cancelled, and the server still answers afterwards.",
         _cancellation,
         rules=("CANC-005", "CANC-010", "RPC-015"),
     ),
     Probe(
         "cancel-unknown",
         "sequence",
-        "A cancellation of a request that was never sent is passed over.",
+        "A cancellation of a request that was never sent is ignored.",
         _cancel_unknown,
         rules=("RPC-015",),
     ),
@@ -168,12 +170,12 @@ PROBES: Final = (
         "large-message",
         "robustness",
         "A message of more than 64 KiB is read.",
-        _sized(96 * _KIB, is_asked_of_all=True),
+        _message_of_size(96 * _KIB, is_common=True),
     ),
     Probe(
         "huge-message",
         "robustness",
         "A message of 4 MiB is read, or refused in order.",
-        _sized(4096 * _KIB, is_asked_of_all=False),
+        _message_of_size(4096 * _KIB, is_common=False),
     ),
 )

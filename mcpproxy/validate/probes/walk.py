@@ -26,7 +26,7 @@ from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.sample import sample
 
-_SOME: Final = 5
+_MAX_ITEMS: Final = 5
 """How many resources and prompts are read, and how many read-only tools are called."""
 
 _METHOD_NOT_FOUND: Final = -32601
@@ -41,7 +41,7 @@ async def _connect(context: ProbeContext) -> Conclusion:
     except CouldNotStartError as fault:
         context.open_failure = str(fault)
         raise
-    return passed("it is there" if context.target.url else "it was started")
+    return passed("something listens" if context.target.url else "it was started")
 
 
 async def _handshake(context: ProbeContext) -> Conclusion:
@@ -111,19 +111,20 @@ async def _check_calls(context: ProbeContext) -> None:
 async def _ping(context: ProbeContext) -> Conclusion:
     answer = await context.client.ping()
     if answer.is_error:
+        context.inventory.failures["ping"] = f"ping is refused in any session: {answer.refusal}"
         return context.violation("LIFE-004/R-040", "ping was refused", answer.frames)
     return passed("answered", answer.frames)
 
 
-async def _tools(context: ProbeContext) -> Conclusion:
+async def _list_tools(context: ProbeContext) -> Conclusion:
     return await _list(context, "tools/list", "tool", context.inventory.tools)
 
 
-async def _resources(context: ProbeContext) -> Conclusion:
+async def _list_resources(context: ProbeContext) -> Conclusion:
     return await _list(context, "resources/list", "resource", context.inventory.resources)
 
 
-async def _templates(context: ProbeContext) -> Conclusion:
+async def _list_templates(context: ProbeContext) -> Conclusion:
     method = "resources/templates/list"
     answer = await context.client.request(method)
     if answer.code == _METHOD_NOT_FOUND:
@@ -131,7 +132,7 @@ async def _templates(context: ProbeContext) -> Conclusion:
     return await _list(context, method, "template", context.inventory.templates)
 
 
-async def _prompts(context: ProbeContext) -> Conclusion:
+async def _list_prompts(context: ProbeContext) -> Conclusion:
     return await _list(context, "prompts/list", "prompt", context.inventory.prompts)
 
 
@@ -186,7 +187,7 @@ async def walk_prompts(context: ProbeContext) -> None:
     context.inventory.prompts = context.inventory.prompts or await listed(context, "prompts/list")
 
 
-async def _calls(context: ProbeContext) -> Conclusion:
+async def _call_tools(context: ProbeContext) -> Conclusion:
     await walk_tools(context)
     calls = to_call(context)
     if not calls:
@@ -215,7 +216,7 @@ def to_call(context: ProbeContext) -> list[tuple[str, JSONObject]]:
         name = tool.get("name")
         annotations = tool.get("annotations")
         is_harmless = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
-        wanted = context.options.calls_all or (is_harmless and len(named) < _SOME)
+        wanted = context.options.calls_all or (is_harmless and len(named) < _MAX_ITEMS)
         if isinstance(name, str) and wanted and all(name != given for given, _ in named):
             arguments = sample(tool.get("inputSchema"))
             if isinstance(arguments, dict):
@@ -223,9 +224,9 @@ def to_call(context: ProbeContext) -> list[tuple[str, JSONObject]]:
     return [call for call in named if call[0] not in context.slow_tools]
 
 
-async def _reads(context: ProbeContext) -> Conclusion:
+async def _read_resources(context: ProbeContext) -> Conclusion:
     await walk_resources(context)
-    uris = [uri for one in context.inventory.resources if isinstance(uri := one.get("uri"), str)][:_SOME]
+    uris = [uri for one in context.inventory.resources if isinstance(uri := one.get("uri"), str)][:_MAX_ITEMS]
     if not uris:
         raise Skipped("there are no resources")
     frames: list[int] = []
@@ -237,9 +238,9 @@ async def _reads(context: ProbeContext) -> Conclusion:
     return passed(f"{len(uris)} read", tuple(frames))
 
 
-async def _gets(context: ProbeContext) -> Conclusion:
+async def _get_prompts(context: ProbeContext) -> Conclusion:
     await walk_prompts(context)
-    prompts = [one for one in context.inventory.prompts if isinstance(one.get("name"), str)][:_SOME]
+    prompts = [one for one in context.inventory.prompts if isinstance(one.get("name"), str)][:_MAX_ITEMS]
     if not prompts:
         raise Skipped("there are no prompts")
     frames: list[int] = []
@@ -250,8 +251,8 @@ async def _gets(context: ProbeContext) -> Conclusion:
         frames += answer.frames
         if answer.is_error and not arguments:  # generated arguments may be unsuitable
             name = shown(prompt["name"])
-            return warned(f"prompt {name} is listed and cannot be had: {answer.refusal}", answer.frames)
-    return passed(f"{len(prompts)} got", tuple(frames))
+            return warned(f"prompt {name} is listed and cannot be fetched: {answer.refusal}", answer.frames)
+    return passed(f"{len(prompts)} fetched", tuple(frames))
 
 
 def _prompt_arguments(prompt: JSONObject) -> JSONObject:
@@ -263,7 +264,7 @@ def _prompt_arguments(prompt: JSONObject) -> JSONObject:
     return found
 
 
-async def _completes(context: ProbeContext) -> Conclusion:
+async def _complete(context: ProbeContext) -> Conclusion:
     found = await _completable(context)
     if found is None:
         raise Skipped("no prompt and no resource template has an argument that could be completed")
@@ -293,11 +294,11 @@ async def _completable(context: ProbeContext) -> tuple[JSONObject, str] | None:
     return None
 
 
-async def _logs(context: ProbeContext) -> Conclusion:
+async def _set_log_level(context: ProbeContext) -> Conclusion:
     answer = await context.client.request("logging/setLevel", {"level": "debug"})
     if answer.is_error:
         return warned(f"logging is declared and refused: {answer.refusal}", answer.frames)
-    return passed("the level was taken", answer.frames)
+    return passed("accepted", answer.frames)
 
 
 def _counted(items: list[JSONObject], noun: str) -> str:
@@ -322,13 +323,13 @@ ALWAYS: Final = (
 PROBES: Final = (
     *ALWAYS,
     Probe("ping", "lifecycle", "ping is answered.", _ping, rules=("LIFE-004",), revisions=STATEFUL),
-    Probe("list-tools", "tools", "tools/list, all pages.", _tools, _REFUSED, needs=("tools",)),
-    Probe("call-tools", "tools", "Tools that only read are called.", _calls, needs=("tools",)),
+    Probe("list-tools", "tools", "tools/list, all pages.", _list_tools, _REFUSED, needs=("tools",)),
+    Probe("call-tools", "tools", "Tools that only read are called.", _call_tools, needs=("tools",)),
     Probe(
         "list-resources",
         "resources",
         "resources/list, all pages.",
-        _resources,
+        _list_resources,
         _REFUSED,
         needs=("resources",),
     ),
@@ -336,19 +337,21 @@ PROBES: Final = (
         "list-resource-templates",
         "resources",
         "resources/templates/list, all pages.",
-        _templates,
+        _list_templates,
         _REFUSED,
         needs=("resources",),
     ),
-    Probe("read-resources", "resources", "What is listed can be read.", _reads, needs=("resources",)),
-    Probe("list-prompts", "prompts", "prompts/list, all pages.", _prompts, _REFUSED, needs=("prompts",)),
-    Probe("get-prompts", "prompts", "What is listed can be had.", _gets, needs=("prompts",)),
-    Probe("complete", "completion", "An argument is completed.", _completes, needs=("completions",)),
+    Probe(
+        "read-resources", "resources", "A listed resource can be read.", _read_resources, needs=("resources",)
+    ),
+    Probe("list-prompts", "prompts", "prompts/list, all pages.", _list_prompts, _REFUSED, needs=("prompts",)),
+    Probe("get-prompts", "prompts", "A listed prompt can be fetched.", _get_prompts, needs=("prompts",)),
+    Probe("complete", "completion", "An argument is completed.", _complete, needs=("completions",)),
     Probe(
         "set-log-level",
         "logging",
-        "logging/setLevel is taken.",
-        _logs,
+        "logging/setLevel is accepted.",
+        _set_log_level,
         needs=("logging",),
         revisions=STATEFUL,
     ),
