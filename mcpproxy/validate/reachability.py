@@ -5,6 +5,7 @@ Each reason is one sentence with a next step. It is not a verdict on the server,
 
 import asyncio
 import ssl
+from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -73,7 +74,9 @@ async def _speaks_tls(host: str, port: int) -> bool:
 async def _connect(host: str, port: int, context: ssl.SSLContext | None) -> None:
     async with asyncio.timeout(CONNECT_S):
         _, writer = await asyncio.open_connection(host, port, ssl=context)
-    writer.close()
+    writer.transport.abort()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 def _address(url: str) -> tuple[str, int, bool]:

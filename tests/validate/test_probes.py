@@ -71,7 +71,7 @@ CASES = (
     fails("missing-argument", "careless-tool", "was called as if all were right", "TOOL-008"),
     fails("wrong-argument-type", "careless-tool", "was called as if all were right", "TOOL-008"),
     warns("same-tools-again", "fickle-tools", "another a moment later"),
-    warns("bad-cursor", "any-cursor", "has pages, and took a cursor", "PAGE-003"),
+    warns("bad-cursor", "any-cursor", "has pages, and accepted an unknown cursor", "PAGE-003"),
     warns("bad-cursor", "odd-cursor-refusal", "-32603", "PAGE-003"),
     warns("unknown-resource", "odd-not-found", "was refused with 0, not with -32002", "RES-004"),
     fails("unknown-resource", "odd-not-found", "with 0, not with -32602", "RES-004", "2026-07-28"),
