@@ -181,6 +181,10 @@ class RpcConnection:
         self._used.add(id)
         return pending
 
+    def used_ids(self) -> frozenset[RequestId]:
+        """The ids of all requests so far."""
+        return frozenset(self._used)
+
     def forget(self, pending: Pending) -> None:
         """Stop waiting for the response."""
         if self._pending.get(pending.id) is pending:

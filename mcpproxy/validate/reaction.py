@@ -53,7 +53,7 @@ class Reaction:
 
 
 async def reaction(context: ProbeContext, raw: bytes, what: str) -> Reaction:
-    """Send ``raw`` in the shared session and collect the reaction.
+    """Send ``raw`` in the shared session and collect the reaction, without late answers to earlier requests.
 
     Raises:
         ValidateError: the server does not answer any more after ``what``.
@@ -61,14 +61,15 @@ async def reaction(context: ProbeContext, raw: bytes, what: str) -> Reaction:
     client = context.client
     if client.wire.transport == "http" and not context.http_wire.is_http_sse:
         return await _react_over_http(context, raw, what)
-    before = len(client.received)
+    before, earlier = len(client.received), client.used_ids()
     anything = client.expect(client.new_id())  # a response with any id counts, not only the one to the ping
     try:
         sent = await client.send(raw)
         last = await check_alive(client, what, sent)
     finally:
         client.forget(anything)
-    return Reaction(sent, _answers([frame for frame in client.received[before:] if frame.seq != last]))
+    answers = _answers([frame for frame in client.received[before:] if frame.seq != last])
+    return Reaction(sent, tuple((message, frame) for message, frame in answers if message.id not in earlier))
 
 
 async def check_alive(client: Client, what: str, *frames: int) -> int:

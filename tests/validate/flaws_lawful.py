@@ -4,9 +4,10 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 from tests.validate.flaws_walk import refuse
-from tests.validate.scripted import Server, flaw
+from tests.validate.scripted import SILENT, Json, Server, flaw
 
 
 @flaw
@@ -57,6 +58,29 @@ def backend_away(server: Server) -> None:
 
 
 @flaw
+def answers_cancelled_requests_late(server: Server) -> None:
+    """It answers a request that was cancelled after the next message."""
+    good = server.answer
+    late: list[Json] = []
+
+    def request(message: dict[str, Any]) -> None:
+        if message["method"] == "tools/list":
+            late.append(good(message))
+        else:
+            server.say(good(message))
+
+    def notified(message: dict[str, Any]) -> None:
+        if message["method"] == "notifications/cancelled" and message["params"]["requestId"] not in {
+            answer["id"] for answer in late
+        }:
+            while late:
+                server.say(late.pop())
+
+    server.request = request
+    server.notified = notified
+
+
+@flaw
 def starts_when_told(server: Server) -> None:
     """It says through one pipe that it was started, and answers only after something came through another."""
     good = server.begin
@@ -85,3 +109,23 @@ def dies_with_usage(server: Server) -> None:
         os._exit(3)
 
     server.begin = begin
+
+
+@flaw
+def silent_tool(server: Server) -> None:
+    """Its tools take longer than anybody waits here."""
+    server.methods["tools/call"] = lambda params: SILENT
+
+
+@flaw
+def refuses_without_id(server: Server) -> None:
+    """It does not look for an id in a line that is too long for it."""
+    good = server.take
+
+    def take(line: bytes) -> None:
+        if len(line) <= 1 << 20:
+            good(line)
+        else:
+            server.say({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Too large"}})
+
+    server.take = take

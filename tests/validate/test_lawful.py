@@ -189,3 +189,28 @@ def test_malformed_json_that_ends_a_server_is_told_once(tmp_path: Path) -> None:
 def test_stdout_names_the_malformed_line_before(tmp_path: Path) -> None:
     told = blamed(tried(target("traceback-on-stdout"), tmp_path, ("stdout",)))
     assert told["stdout"].startswith("after a malformed line (frame 8): server wrote to stdout")
+
+
+def test_a_late_answer_is_no_answer_to_a_notification(tmp_path: Path) -> None:
+    late = target("answers-cancelled-requests-late")
+    result = tried(late, tmp_path, ("cancellation", "cancel-unknown"))
+    assert check(result, "cancel-unknown").conclusion.message == "ignored"
+
+
+def test_a_slow_tool_is_a_warning_and_is_not_called_again(tmp_path: Path) -> None:
+    result = tried(
+        target("silent-tool"), tmp_path, ("list-tools", "call-tools", "missing-argument"), timeout_s=1.5
+    )
+    assert list(blamed(result)) == ["call-tools"]
+    assert check(result, "call-tools").status == "warning"
+    assert check(result, "missing-argument").status == "skipped"
+
+
+def test_a_refusal_without_an_id_answers_a_huge_message(tmp_path: Path) -> None:
+    seen = check(
+        tried(target("refuses-without-id"), tmp_path, ("huge-message",), timeout_s=1.5), "huge-message"
+    )
+    assert (seen.status, seen.conclusion.message) == (
+        "passed",
+        "a message of 4,096 KiB was refused, without its id",
+    )

@@ -22,6 +22,7 @@ from mcpproxy.validate.errors import Skipped, TimedOutError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
+from mcpproxy.validate.probes.jsonrpc import FEATURES
 from mcpproxy.validate.probes.walk import to_call
 from mcpproxy.validate.raw_requests import cited
 from mcpproxy.validate.sample import sample
@@ -29,6 +30,7 @@ from mcpproxy.validate.sample import sample
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 _MISSING_CAPABILITY: Final = -32021
+_INVALID_PARAMS: Final = -32602
 _MAX_ROUNDS: Final = 5
 _ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 _PAGE: Final = "2026-07-28/basic/patterns/mrtr"
@@ -173,18 +175,12 @@ def _unsubscribed(context: ProbeContext, answer: Answer) -> Conclusion:
     if not answer.is_error:
         text = "subscriptions/listen was answered at once, without an acknowledgement"
         return context.violation("SUB-003/R-245", text, answer.frames)
-    if any(context.declares(path) for path in _CHANGING):
+    if any(context.declares(f"{feature}.listChanged") for feature in FEATURES) or (
+        context.declares("resources.subscribe") and answer.code != _INVALID_PARAMS
+    ):
         text = f"changes are declared, but subscriptions/listen was refused with {shown(answer.code)}"
         return context.violation("PROTO-009/R-045", text, answer.frames)
     raise Skipped(f"the server has no subscriptions ({shown(answer.code)})")
-
-
-_CHANGING: Final = (
-    "tools.listChanged",
-    "resources.listChanged",
-    "prompts.listChanged",
-    "resources.subscribe",
-)
 
 
 @asynccontextmanager
@@ -193,13 +189,7 @@ async def _listening(
 ) -> AsyncGenerator[tuple[Pending, Answer | Frame | None]]:
     """Open a subscription: the request, and its response or acknowledgement if any. It is cancelled."""
     client = context.client
-    uri = next((one.get("uri") for one in context.inventory.resources), None)
-    wanted: JSONObject = {
-        "toolsListChanged": True,
-        "promptsListChanged": True,
-        "resourcesListChanged": True,
-        "resourceSubscriptions": [uri] if isinstance(uri, str) else [],
-    }
+    wanted = _changes_to_ask_for(context)
     before = len(client.unsolicited)
     pending = await client.begin("subscriptions/listen", {"notifications": wanted}, id=id)
     exchange = context.http_wire.last if client.wire.transport == "http" else None
@@ -221,6 +211,18 @@ async def _listening(
         elif not client.gone:
             params: JSONObject = {"requestId": id, "_meta": client.meta()}
             await client.notify("notifications/cancelled", params)
+
+
+def _changes_to_ask_for(context: ProbeContext) -> JSONObject:
+    """The changes that the server declares. A resource is asked for only if there is nothing else.
+
+    A server may refuse to follow one resource and still follow others, or lists.
+    """
+    lists = [f"{feature}ListChanged" for feature in FEATURES if context.declares(f"{feature}.listChanged")]
+    uri = next((one.get("uri") for one in context.inventory.resources), None)
+    if not lists and context.declares("resources.subscribe") and isinstance(uri, str):
+        return {"resourceSubscriptions": [uri]}
+    return dict.fromkeys(lists or ["toolsListChanged"], True)
 
 
 async def _acknowledgement(client: Client, pending: Pending, before: int) -> Frame | None:
