@@ -16,8 +16,8 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import validated, validation
 from mcpproxy.reports.baseline import Entry
+from mcpproxy.validate.check_list import ProgressCallbacks
 from mcpproxy.validate.outcome import CheckResult, Validation
-from mcpproxy.validate.progress import ProgressCallbacks
 
 
 class ProgressPrinter:

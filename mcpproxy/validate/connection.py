@@ -37,7 +37,7 @@ from mcpproxy.validate.errors import (
     MalformedAnswerError,
     TimedOutError,
 )
-from mcpproxy.validate.wire import FrameReceived, RequestEnded, ServerLost, Wire, WireEvent
+from mcpproxy.validate.transports.wire import FrameReceived, RequestEnded, ServerLost, Wire, WireEvent
 
 TIMEOUT_S: Final = 10.0
 START_S: Final = 60.0

@@ -15,11 +15,11 @@ from mcpproxy.validate.errors import Skipped, TimedOutError
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.session_recording import SessionRecording
-from mcpproxy.validate.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
+from mcpproxy.validate.transports.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.http_endpoint import HttpEndpoint
-    from mcpproxy.validate.http_wire import HttpWire
+    from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
+    from mcpproxy.validate.transports.http_wire import HttpWire
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +134,7 @@ class ProbeContext:
         """
         if not self.target.url:
             raise Skipped("only over HTTP")
-        from mcpproxy.validate.http_endpoint import (
-            HttpEndpoint,  # brings the HTTP library, which stdio does not need
-        )
+        from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
 
         if self._http is None:
             recording = self._new_recording("session")
@@ -210,7 +208,7 @@ class ProbeContext:
         """A client whose session is not open yet; on stdio it has a recording of its own called ``name``."""
         target = self.target
         if target.url:
-            from mcpproxy.validate.http_wire import HttpWire
+            from mcpproxy.validate.transports.http_wire import HttpWire
 
             self._touch(self.http.recording)
             return Client(HttpWire(self.http), revision or self.revision, self.options.timeout_s)

@@ -18,8 +18,8 @@ from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe_context import ProbeContext
 
 if TYPE_CHECKING:  # brings the HTTP library, which stdio does not need
-    from mcpproxy.validate.exchange import ClientExchange
-    from mcpproxy.validate.http_wire import HttpWire
+    from mcpproxy.validate.transports.exchange import ClientExchange
+    from mcpproxy.validate.transports.http_wire import HttpWire
 
 Headers = Sequence[tuple[str, str]]
 

@@ -12,15 +12,15 @@ from typing import Final
 from mcpproxy.errors import McpProxyError, UsageError
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.session.frame import SERVER, Finding
-from mcpproxy.validate import era, passive
+from mcpproxy.validate import era_choice, passive
+from mcpproxy.validate.check_list import CheckList, ProgressCallbacks
 from mcpproxy.validate.errors import CouldNotStartError
 from mcpproxy.validate.outcome import STATUS_OF, CheckResult, JudgedRecording, Status, Validation
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.probe_run import described, run_probe
-from mcpproxy.validate.progress import CheckList, ProgressCallbacks
-from mcpproxy.validate.reachability import check_reachable
 from mcpproxy.validate.recordings import Recordings, Target
+from mcpproxy.validate.transports.reachability import check_reachable
 
 _MAX_SILENT_PROBES: Final = 3
 """After this many consecutive probes without an answer the server is assumed to hang."""
@@ -139,7 +139,7 @@ class Run:
         context = self._new_context(revision)
         try:
             async with context.new_session(name) as client:
-                return await era.opens(client)
+                return await era_choice.opens(client)
         finally:
             await context.close()
             self._collect(context, set())

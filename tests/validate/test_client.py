@@ -24,7 +24,7 @@ from mcpproxy.validate.errors import (
 )
 from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.recordings import Recordings
-from mcpproxy.validate.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
+from mcpproxy.validate.transports.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
 from tests.validate.trial import command, rules, target
 
 Story = Callable[[Client], Awaitable[None]]

@@ -23,7 +23,7 @@ from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.raw_requests import LOOPBACK, post, streamable
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.exchange import ClientExchange
+    from mcpproxy.validate.transports.exchange import ClientExchange
 
 _METADATA_PARAMETER: Final = re.compile(r'resource_metadata\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 _RFC: Final = "https://datatracker.ietf.org/doc/html/rfc9728#section-2"

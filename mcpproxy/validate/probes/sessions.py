@@ -18,8 +18,8 @@ from mcpproxy.validate.raw_requests import cited, harmless_request, post, raw_an
 
 if TYPE_CHECKING:
     from mcpproxy.validate.client import Client
-    from mcpproxy.validate.exchange import ClientExchange
-    from mcpproxy.validate.http_wire import HttpWire
+    from mcpproxy.validate.transports.exchange import ClientExchange
+    from mcpproxy.validate.transports.http_wire import HttpWire
 
 _ID: Final = "Mcp-Session-Id"
 _VERSION: Final = "MCP-Protocol-Version"

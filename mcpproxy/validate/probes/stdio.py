@@ -19,7 +19,7 @@ from mcpproxy.validate.probe import Probe, passed, warned
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.probes.jsonrpc import UNKNOWN_METHOD
 from mcpproxy.validate.probes.walk import listed
-from mcpproxy.validate.stdio_wire import StdioWire
+from mcpproxy.validate.transports.stdio_wire import StdioWire
 
 _PROMPT_S: Final = 5.0
 """A server that exits later than this after stdin is closed or SIGTERM did not exit promptly."""

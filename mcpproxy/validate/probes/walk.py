@@ -80,7 +80,7 @@ async def _check_presence(context: ProbeContext, failure: ValidateError) -> None
     """
     if not context.target.url:
         raise CouldNotStartError(f"{context.target.name}: {failure}", failure.frames) from None
-    from mcpproxy.validate.reachability import why_no_server  # stdio does not need it
+    from mcpproxy.validate.transports.reachability import why_no_server  # stdio does not need it
 
     if reason := await why_no_server(context.target.url, failure):
         raise CouldNotStartError(reason, failure.frames) from None

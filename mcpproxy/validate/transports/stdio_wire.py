@@ -21,7 +21,7 @@ from mcpproxy.recorder.http.memory_budget import BUDGET_BYTES, Budget
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, Frame, Sender, Signal, Stderr
 from mcpproxy.validate.errors import CouldNotStartError, GoneError
 from mcpproxy.validate.session_recording import SessionRecording
-from mcpproxy.validate.wire import EventHandler, FrameReceived, ServerLost, WireEvent
+from mcpproxy.validate.transports.wire import EventHandler, FrameReceived, ServerLost, WireEvent
 
 _CHUNK_BYTES: Final = 1 << 16
 _MAX_BYTES: Final = 256 << 20

@@ -22,9 +22,9 @@ from mcpproxy.relay import journal
 from mcpproxy.session.frame import CLIENT, Close, ExchangeEnd, Frame, RequestHead, ResponseHead
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
-from mcpproxy.validate.exchange import ClientExchange, Headers
-from mcpproxy.validate.reachability import CONNECT_S, tls_context
 from mcpproxy.validate.session_recording import SessionRecording
+from mcpproxy.validate.transports.exchange import ClientExchange, Headers
+from mcpproxy.validate.transports.reachability import CONNECT_S, tls_context
 
 _LONGEST_RETRY_S: Final = 3.0
 

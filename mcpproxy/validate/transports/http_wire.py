@@ -26,10 +26,10 @@ from mcpproxy.replay.client.request_headers import encoded_name
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError, TimedOutError
-from mcpproxy.validate.exchange import ClientExchange, Headers
-from mcpproxy.validate.http_endpoint import HttpEndpoint
-from mcpproxy.validate.reachability import CONNECT_S
-from mcpproxy.validate.wire import EventHandler, FrameReceived, RequestEnded, ServerLost, WireEvent
+from mcpproxy.validate.transports.exchange import ClientExchange, Headers
+from mcpproxy.validate.transports.http_endpoint import HttpEndpoint
+from mcpproxy.validate.transports.reachability import CONNECT_S
+from mcpproxy.validate.transports.wire import EventHandler, FrameReceived, RequestEnded, ServerLost, WireEvent
 
 _MAX_RESUMPTIONS: Final = 5
 _CLOSE_S: Final = 5.0
