@@ -13,8 +13,8 @@ import pytest
 
 import mcpproxy
 from mcpproxy.checks import decided_rules
-from mcpproxy.checks.opt_in.implementations import pinned
-from mcpproxy.checks.opt_in.pins import Approved, held
+from mcpproxy.checks.opt_in.implementations import range_checks
+from mcpproxy.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.cli.main import main
 from mcpproxy.cli.version_ranges import compiled
 from mcpproxy.observer import Observer
@@ -138,8 +138,8 @@ def judged(rule: Rule, revision: str | None) -> list[Finding]:
     """What the judge says about the example, alone or in a session that speaks ``revision``."""
     read: JSONObject = {"name": "read", "description": "Read a file.", "inputSchema": {"type": "object"}}
     families = {
-        "VER": pinned(compiled("", {"any": {"files": ">=1"}})),
-        "PIN": held({"files": Approved(("2025-11-25",), None, {"read": read})}),
+        "VER": range_checks(compiled("", {"any": {"files": ">=1"}})),
+        "PIN": pin_checks({"files": Approved(("2025-11-25",), None, {"read": read})}),
     }
     more = [family for name, family in families.items() if rule.code.startswith(name)]
     observer = Observer(BUILT_IN, Ruleset(BUILT_IN).and_also({rule.code}, more).dispatch, revision=revision)
@@ -305,19 +305,19 @@ BROKEN: Final = [
     ("LOUD-001 R-900: text is missing or empty", requirement_with(text="")),
     ("LOUD-001 R-900: blame is client, server or either, not 'proxy'", requirement_with(blame="proxy")),
     ("LOUD-001 R-900: keyword: a table is needed", requirement_with(keyword=["MUST"])),
-    ("LOUD-001 R-900: keyword 'SHALL' is none of MUST, ", requirement_with(keyword="SHALL")),
-    ("LOUD-001 R-900: keyword 'must' is none of MUST, ", requirement_with(keyword={"2024-11-05": "must"})),
+    ("LOUD-001 R-900: keyword is one of MUST, ", requirement_with(keyword="SHALL")),
+    ("LOUD-001 R-900: keyword is one of MUST, ", requirement_with(keyword={"2024-11-05": "must"})),
     (
-        "LOUD-001 R-900: '2025-01-01' is no published revision",
+        "LOUD-001 R-900: '2025-01-01' is not a published revision",
         requirement_with(keyword={"2025-01-01": "MUST"}),
     ),
-    ("LOUD-001 R-900: '2025' is no published revision", requirement_with(keyword="MUST", since="2025")),
-    ("LOUD-001 R-900: until names a published revision", requirement_with(until="draft")),
+    ("LOUD-001 R-900: '2025' is not a published revision", requirement_with(keyword="MUST", since="2025")),
+    ("LOUD-001 R-900: until is not a published revision", requirement_with(until="draft")),
     (
-        "LOUD-001 R-900: '2025-01-01' is no published revision",
+        "LOUD-001 R-900: '2025-01-01' is not a published revision",
         requirement_with(source={"2025-01-01": "basic"}),
     ),
-    ("LOUD-001 R-900: '2024-11-05' is no published revision", requirement_with(source={"2024-11-05": 3})),
+    ("LOUD-001 R-900: '2024-11-05' is not a published revision", requirement_with(source={"2024-11-05": 3})),
     ("LOUD-001 R-900: no source for 2025-03-26", requirement_with(source={"2025-06-18": "schema#tool"})),
     ("LOUD-001 R-900: source: a table is needed", requirement_with(source=None)),
 ]
@@ -331,7 +331,7 @@ def test_a_broken_table_is_refused_and_named(complaint: str, table: object) -> N
 
 def test_a_rule_stands_in_the_table_of_its_family(tmp_path: Path) -> None:
     (tmp_path / "noise.toml").write_text("[LOUD-001]\n", encoding="utf-8")
-    with pytest.raises(RuleError, match=r"^noise\.toml: rule LOUD-001 belongs into another table$"):
+    with pytest.raises(RuleError, match=r"^noise\.toml: rule LOUD-001 belongs in another table$"):
         list(catalogue.read(str(tmp_path)).rules)
 
 
@@ -369,6 +369,12 @@ def test_the_catalogue_says_what_the_tables_say() -> None:
         for file in Path(catalogue.rules_folder()).glob("*.toml")
         for code, rule in parsed(file).rules.items()
     }
+
+
+def test_a_table_in_another_form_is_read(tmp_path: Path) -> None:
+    text = Path(catalogue.rules_folder(), "ver.toml").read_text("utf-8")
+    (tmp_path / "ver.toml").write_bytes(text.replace("\n", "\r\n").replace(" = ", "\t=\t").encode())
+    assert dict(catalogue.read(str(tmp_path)).rules).keys() == {r for r in BUILT_IN.rules if r[:4] == "VER-"}
 
 
 def parsed(file: Path) -> Catalogue:

@@ -6,13 +6,14 @@
     [any]
     host = "!=1.4.0"
 
-There is a table per protocol revision, or ``any``. Its keys are the names that implementations give, and its
-values are ranges as in Python requirements.
+There is one table per protocol revision, and ``any`` for all revisions. A key is the name that an
+implementation gives itself, a value a range of versions as in Python requirements.
 """
 
-import tomllib
 from collections.abc import Mapping
 from typing import Final
+
+import tomli
 
 from mcpproxy.base import files
 from mcpproxy.checks.opt_in.implementations import ANY, Range, Ranges
@@ -29,8 +30,8 @@ def read(path: str) -> Ranges:
         UsageError: it cannot be read, or is not a file of ranges.
     """
     try:
-        tables = tomllib.loads(files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        tables = tomli.loads(files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8"))
+    except (OSError, UnicodeDecodeError, tomli.TOMLDecodeError) as error:
         raise UsageError(path, f"not readable as TOML: {error}", "see mcpproxy versions --help") from None
     return compiled(path, tables)
 
@@ -47,7 +48,7 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
             guess = nearest(revision, [*REVISIONS, ANY])
             raise UsageError(
                 path,
-                f"[{revision}] is no protocol revision",
+                f"[{revision}] is not a protocol revision",
                 f"did you mean {guess}?" if guess else f"use one of {', '.join(REVISIONS)} or {ANY}",
             )
         found[revision] = {name: _range(path, name, text) for name, text in table.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -59,10 +60,10 @@ def _range(path: str, name: str, text: object) -> Range:
     from packaging.version import InvalidVersion, Version
 
     try:
-        allowed = SpecifierSet(text if isinstance(text, str) else "no text", prereleases=True)
+        allowed = SpecifierSet(text if isinstance(text, str) else "not a string", prereleases=True)
     except InvalidSpecifier:
         raise UsageError(
-            path, f"{name}: {text!r} is no range of versions", "write it as '>=1.2,<3'"
+            path, f"{name}: {text!r} is not a range of versions", "write it as '>=1.2,<3'"
         ) from None
 
     def fault(version: str) -> str:

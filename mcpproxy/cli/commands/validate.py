@@ -6,10 +6,10 @@ from typing import Final
 
 from mcpproxy.base import paths
 from mcpproxy.checks.engine.context import as_object
-from mcpproxy.checks.opt_in.pins import held
+from mcpproxy.checks.opt_in.pins import pin_checks
 from mcpproxy.cli import async_main, baseline_options, output, report_options, validation_report
 from mcpproxy.cli.arguments import Parser, UsageError, header, seconds, split_command, url
-from mcpproxy.cli.terminal import style, tell
+from mcpproxy.cli.terminal import tell, terminal_style
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.reports import pin_file
@@ -25,8 +25,8 @@ from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.runner import Run
 
 DESCRIPTION: Final = """\
-Connects to an MCP server as a client, walks through what it has, tries what good clients do and what bad ones
-might, and judges every message. Tools are called only if they declare readOnlyHint, or as --call says."""
+Connects to an MCP server as a client, lists and reads what it offers, sends what good and bad clients might
+send, and judges every message. Tools are called only if they declare readOnlyHint, or as --call says."""
 
 EPILOG: Final = """\
 exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 it could not be tested, 130 interrupted
@@ -48,12 +48,12 @@ def run(argv: list[str]) -> int:
     label = paths.label_for(command) if command else "http"
     accepted = baseline_options.read(options)
     if options.output:
-        output.check(options.output)
+        output.check_writable(options.output)
     rules = _rules(options)
     # A baseline changes how checks are shown, so they cannot be shown before the end.
     is_printed_at_end = options.format != "text" or bool(options.output) or accepted is not None
     printer = validation_report.ProgressPrinter(
-        target.name, target.transport, style(), is_quiet=is_printed_at_end
+        target.name, target.transport, terminal_style(), is_quiet=is_printed_at_end
     )
     result = _run(target, probes, Recordings(rules, options.trace or "", label), options, printer)
     fixed: tuple[Entry, ...] | None = None
@@ -62,7 +62,7 @@ def run(argv: list[str]) -> int:
     printer.finish(result)
     if is_printed_at_end and not (result.is_interrupted and not result.checks):
         validation_report.report(
-            result, rules.catalogue, options.format, options.output, style(), fixed=fixed
+            result, rules.catalogue, options.format, options.output, terminal_style(), fixed=fixed
         )
     for fault in result.faults:
         tell(f"{fault}; please report it")
@@ -77,7 +77,7 @@ def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
     if not options.pins:
         return rules
     wanted = Selection.of(rules.catalogue, extend=["PIN"]).wanted
-    return rules.and_also(wanted or (), [held(pin_file.read(options.pins))])
+    return rules.and_also(wanted or (), [pin_checks(pin_file.read(options.pins))])
 
 
 def _run(
@@ -165,7 +165,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
 def _env(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name:
-        raise argparse.ArgumentTypeError(f"{name!r} is no variable such as NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{name!r} is not a variable such as NAME=VALUE")
     return name, value
 
 
@@ -177,5 +177,7 @@ def _call(text: str) -> tuple[str, JSONObject]:
         arguments = None
     if not name or not sign or arguments is None:
         example = f"{name or 'add'}={{}}"
-        raise argparse.ArgumentTypeError(f"{text!r} is no tool with arguments as JSON, such as '{example}'")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a tool with arguments as JSON, such as '{example}'"
+        )
     return name, arguments
