@@ -270,6 +270,12 @@ class ProbeContext:
         if self._http is not None:
             await self._http.close()
 
+    def mark_provoked(self) -> None:
+        """Note that the sessions of the current probe contain what a client must not send."""
+        shared = [self._client.wire.recording] if self._client is not None else []
+        for recording in (*self.touched, *shared):
+            recording.was_provoked = True
+
     def violation(self, requirement: str, message: str, frames: Iterable[int] = ()) -> Conclusion:
         """The conclusion for a violated requirement: ``violation("RPC-010/R-012", "...")``.
 

@@ -73,6 +73,8 @@ async def run_probe(
         fault = f"the check {probe.name} failed in mcpproxy itself: {described(error)}"
         conclusion = Conclusion("skipped", f"not a fault of the server: {described(error)}")
         await context.drop_session()
+    if probe.unlawful:
+        context.mark_provoked()
     path = context.touched[-1].path if context.touched else context.session_path
     if probe.disruptive:
         await context.close_session()

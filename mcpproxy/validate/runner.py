@@ -26,6 +26,10 @@ _MAX_SILENT_PROBES: Final = 3
 """After this many consecutive probes without an answer the server is assumed to hang."""
 
 
+_UNANSWERED: Final = "RPC-008"
+"""The rule that every request is answered. It is not held against a server that ended because of our fault."""
+
+
 async def validate(
     target: Target,
     probes: Sequence[Probe],
@@ -202,7 +206,11 @@ class Run:
             self._judged.append(
                 JudgedRecording(recording.path, ours, recording.frames, recording.tally.frames[SERVER])
             )
-            left += [(recording.path, finding) for finding in ours if id(finding) not in claimed]
+            left += [
+                (recording.path, finding)
+                for finding in ours
+                if id(finding) not in claimed and not (recording.was_provoked and finding.rule == _UNANSWERED)
+            ]
             if recording.fault:
                 self._notes.append(recording.fault)
             if recording.judge_fault:

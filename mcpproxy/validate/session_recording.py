@@ -39,6 +39,8 @@ class SessionRecording:
         self.seq = 0
         """The number of the last head or frame."""
         self.fault = ""
+        self.was_provoked = False
+        """Whether our client sent what a client must not send."""
         self._started_ns: Final = started_ns
         self._names: Final = SessionNames()
         self._judge: Final = SafeJudge(rules.observer)

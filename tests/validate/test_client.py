@@ -1,6 +1,8 @@
 """The raw client: what it does on a good day, and how it says what went wrong on a bad one."""
 
 import asyncio
+import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -199,6 +201,21 @@ def test_nothing_is_said_once_stdin_was_closed() -> None:
             await client.notify("notifications/roots/list_changed")
         assert wire.recording.seq == before  # what was not sent is not recorded as sent
 
+    talk(story)
+
+
+def test_a_signal_does_not_take_the_exit_code_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(client: Client) -> None:
+        await client.connect()
+        wire = client.wire
+        assert isinstance(wire, StdioWire)
+        wire.signal(signal.SIGTERM)
+        assert await wire.ended(10)
+        await client.close()
+        assert wire.exit_code == -signal.SIGTERM
+
+    # It polls the process, and what it learns then is lost to the watcher of the event loop.
+    monkeypatch.delattr(subprocess.Popen, "send_signal")
     talk(story)
 
 

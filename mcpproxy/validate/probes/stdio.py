@@ -202,6 +202,7 @@ PROBES: Final = (
         rules=_STRAY,
         transports=("stdio",),
         session=False,
+        unlawful=True,
     ),
     Probe(
         "stdin-eof",

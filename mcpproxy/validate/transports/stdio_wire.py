@@ -169,7 +169,8 @@ class StdioWire:
         if self._process is not None and self._process.returncode is None:
             self.recording.record(Signal(signal.Signals(number).name, self.recording.now_ns()))
             with suppress(ProcessLookupError):
-                self._process.send_signal(number)
+                # ``Process.send_signal`` may take the exit code away from asyncio, which then reports 255.
+                os.kill(self._process.pid, number)
 
     async def ended(self, within_s: float) -> bool:
         """Wait for the server to exit; whether it has within ``within_s`` seconds."""
