@@ -27,7 +27,7 @@ _MAX_SILENT_PROBES: Final = 3
 
 
 _UNANSWERED: Final = "RPC-008"
-"""The rule that every request is answered. It is not held against a server that ended because of our fault."""
+"""The rule that every request is answered. A server that ended because of our fault has not broken it."""
 
 
 async def validate(
