@@ -161,6 +161,8 @@ class Run:
             await context.close()
             left = self._collect(context, claimed)
             self._revisions.append(context.revision)
+        if not any(recording.tally.frames[SERVER] for recording in context.session_recordings):
+            return  # Nothing of the server was seen that could be judged.
         counts = passive.counts(context.session_recordings)
         rules = {code: rule.name for code, rule in self._rules.items() if rule.keywords(context.revision)}
         left = _unreported(left, self._checks.of_revision())
