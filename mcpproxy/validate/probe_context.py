@@ -205,7 +205,7 @@ class ProbeContext:
         return client
 
     def new_client(self, name: str, revision: str = "") -> Client:
-        """A client whose session is not open yet; on stdio it has a recording of its own called ``name``."""
+        """A client whose session is not open yet; on stdio it has its own recording, called ``name``."""
         target = self.target
         if target.url:
             from mcpproxy.validate.transports.http_wire import HttpWire

@@ -18,7 +18,7 @@ from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext
 
 _WORK: Final = ("tools/call", "prompts/get", "resources/read", "completion/complete")
-"""Requests for work of the server's own, which may take as long as it takes."""
+"""Requests for work that may take any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def _failure(probe: Probe, failure: ValidateError) -> Conclusion:
     frames = tuple(number for number in failure.frames if number)
     if probe.unlawful and isinstance(failure, GoneError | TimedOutError):
         return Conclusion(
-            "warning", f"{failure}; no sentence forbids it, but one client's fault ends it", frames
+            "warning", f"{failure}; no sentence forbids it, but a mistake of a client ends the server", frames
         )
     if _may_take_long(failure):
         return Conclusion("warning", f"{failure}; no sentence says how long it may take", frames)

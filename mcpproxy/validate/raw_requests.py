@@ -1,6 +1,6 @@
 """Requests with unusual headers or metadata, and the answers to them.
 
-Over HTTP each is an exchange of its own with just the given headers; on stdio there are no headers.
+Over HTTP each is a separate exchange with just the given headers; on stdio there are no headers.
 """
 
 from collections.abc import Sequence

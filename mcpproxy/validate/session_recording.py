@@ -65,7 +65,7 @@ class SessionRecording:
 
     @property
     def judge_fault(self) -> str:
-        """Why mcpproxy stopped judging, which is its own fault; empty while it goes on."""
+        """Why mcpproxy stopped judging, which is a fault of mcpproxy; empty while it judges."""
         return self._judge.stopped or ""
 
     def now_ns(self) -> int:

@@ -84,7 +84,7 @@ def test_what_programs_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         ((), "one of -- COMMAND and URL is needed"),
         (("--", "/nowhere/no-such-server"), "/nowhere/no-such-server: cannot be run"),
         (("--only=pimg", "--", "x"), "did you mean ping?"),
-        (("--skip=nothing-like-it", "--", "x"), "no category and no check"),
+        (("--skip=nothing-like-it", "--", "x"), "neither a category nor a check"),
         (("--header=A: b", "--", "x"), "goes together with a URL"),
         (("--env=A=b", "http://127.0.0.1:1/mcp"), "goes together with -- COMMAND"),
         (("--timeout=never", "--", "x"), "is not a number of seconds"),

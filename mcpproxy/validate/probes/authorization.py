@@ -1,6 +1,6 @@
 """Authorization over HTTP, where a server asks for it: does a client without a token learn where to get one?
 
-Nothing here sends the user's own credentials, and nothing is asked of other hosts.
+Nothing here sends the user's own credentials, and nothing is fetched from other hosts.
 
 Sources: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization, and RFC 9728.
 """
@@ -34,7 +34,7 @@ async def _oauth_metadata(context: ProbeContext) -> Conclusion:
     challenge = refusal.header("www-authenticate") or ""
     metadata_url = next((found[1] or found[2] for found in _METADATA_PARAMETER.finditer(challenge)), "")
     if metadata_url and not _is_of_server(context, metadata_url):
-        return passed("a 401 names metadata on another host, which is not asked", refusal.evidence)
+        return passed("a 401 names metadata on another host, which is not fetched", refusal.evidence)
     for url in [metadata_url] if metadata_url else _well_known(context.target.url):
         exchange = await post(
             context, b"", [("Accept", "application/json")], method="GET", url=url, is_anonymous=True
@@ -62,7 +62,7 @@ async def _invalid_token(context: ProbeContext) -> Conclusion:
     if exchange.status == 401:
         return passed("refused with 401", exchange.evidence)
     outcome = "accepted" if exchange.status < 300 else "refused"
-    text = f"a token that nobody issued was {outcome} with {exchange.status}, not with 401"
+    text = f"an invalid token was {outcome} with {exchange.status}, not with 401"
     return context.violation("AUTH-001/R-099", text, exchange.evidence)
 
 
@@ -125,7 +125,7 @@ PROBES: Final = (
     Probe(
         "invalid-token",
         "security",
-        "A token that nobody issued is refused with 401.",
+        "An invalid token is refused with 401.",
         _invalid_token,
         rules=("AUTH-001",),
         revisions=since("2025-03-26"),

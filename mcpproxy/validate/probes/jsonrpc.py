@@ -53,7 +53,7 @@ _IDS: Final[tuple[tuple[str, str, RequestId], ...]] = (
     ("id-negative", "a negative number", -42),
     ("id-large", "the largest number that doubles hold exactly", 2**53 - 1),
     ("id-string", "a string", "päge/1 \u2603"),
-    ("id-digits", "a string of digits, which is no number", "0815"),
+    ("id-digits", "a string of digits, not a number", "0815"),
     ("id-long", "a string of 4,096 characters", "long-" + "x" * 4091),
 )
 

@@ -97,13 +97,13 @@ async def _unsupported_version(context: ProbeContext) -> Conclusion:
             source = context.spec_url("basic/lifecycle#version-negotiation")
             return Conclusion("failed", text, answer.frames, source=source)
         if not isinstance(offered, str) or not _DATE.fullmatch(offered):
-            text = f"asked for {_FUTURE_REVISION}, the server offers {shown(offered)}, which is no date"
+            text = f"asked for {_FUTURE_REVISION}, the server offers {shown(offered)}, which is not a date"
             return context.violation("PROTO-008/R-042", text, answer.frames)
         return passed(f"the server offers {offered} instead", answer.frames)
 
 
 def _outcome_of_early(client: Client, early: Pending, frames: tuple[int, ...]) -> Conclusion:
-    """The conclusion where a request came too early, and ``frames`` show that the session went on."""
+    """The conclusion where a request came too early, and ``frames`` show that the session continued."""
     frame = answered(client, early)
     if frame is None:
         return passed("not answered", (early.seq, *frames))
@@ -116,7 +116,7 @@ PROBES: Final = (
     Probe(
         "second-initialize",
         "lifecycle",
-        "A second initialize is answered, and the session goes on.",
+        "A second initialize is answered, and the session continues.",
         _second_initialize,
         revisions=STATEFUL,
         disruptive=True,
@@ -145,7 +145,7 @@ PROBES: Final = (
     Probe(
         "uninitialized-operation",
         "lifecycle",
-        "After a request before notifications/initialized, the session goes on; the server asks nothing yet.",
+        "After a request before notifications/initialized, the session continues.",
         _uninitialized,
         rules=("PROTO-005", "SEQ-003"),
         revisions=STATEFUL,

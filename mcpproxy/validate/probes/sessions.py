@@ -142,7 +142,7 @@ PROBES: Final = (
     _row("session-deleted", "A session that was deleted is over: 404.", _session_deleted, _SESSION),
     _row(
         "version-header-invalid",
-        "An MCP-Protocol-Version that is none is refused with 400.",
+        "An invalid MCP-Protocol-Version is refused with 400.",
         _version_invalid,
         ("PROTO-008",),
         "2025-06-18",

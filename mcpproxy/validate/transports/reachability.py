@@ -1,4 +1,4 @@
-"""Why there is no MCP server to test: nothing listens, the port does or does not speak TLS, or a wrong path.
+"""Finds out why there is no MCP server to test: nothing listens, TLS on one side only, or a wrong path.
 
 Each reason is one sentence with a next step. It is not a verdict on the server, of which nothing was seen.
 """

@@ -306,7 +306,7 @@ def _exit_text(code: int | None, stderr: bytes) -> str:
 
 
 async def _pipe_closed(stdin: asyncio.StreamWriter | None) -> None:
-    """Wait until it is. asyncio of some 3.11 prints a traceback for a broken pipe that nobody waited for."""
+    """Wait until stdin is closed. Otherwise some asyncio of 3.11 prints a traceback for a broken pipe."""
     if stdin is not None:
         with suppress(OSError):
             await stdin.wait_closed()
