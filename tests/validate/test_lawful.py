@@ -214,3 +214,7 @@ def test_a_refusal_without_an_id_answers_a_huge_message(tmp_path: Path) -> None:
         "passed",
         "a message of 4,096 KiB was refused, without its id",
     )
+
+
+def test_an_answer_before_the_line_feed_is_an_answer(tmp_path: Path) -> None:
+    assert blamed(tried(target("takes-json-without-line-feed"), tmp_path, ("split-writes",))) == {}
