@@ -226,6 +226,8 @@ class MessageJudge:
                 return found + self._judge(frame, lenient)
             if message.flaw is Flaw.TOO_DEEP:
                 return found
+        elif isinstance(message.value, dict) and "id" in message.value:
+            self._history.side(frame.sender).unreadable = True  # It may be refused under its id.
         return found + self._judge(frame, message)
 
     def _judge(self, frame: Frame, message: Message) -> list[Finding]:
