@@ -15,6 +15,7 @@ from mcpproxy.framing.lines import LineFramer
 from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine, SavedAssembly
 from mcpproxy.recorder.journal_reader import Entry, JournalReader
 from mcpproxy.recorder.judge import Observing, SafeJudge, observer_for
+from mcpproxy.recorder.line_order import LineOrder
 from mcpproxy.recorder.payloads import close_of, gap_of, header_of, terms_of
 from mcpproxy.recorder.rotation import Rotation, rotation_of
 from mcpproxy.recorder.stderr_notes import StderrNotes
@@ -88,6 +89,7 @@ class RecordingPipeline:
         self._make_observer = make_observer
         self._notes = notes
         self._framers = (LineFramer(_LINE_BYTES), LineFramer(_LINE_BYTES), LineFramer(_STDERR_BYTES))
+        self._order = LineOrder(self._framers[:2], self._end_line)
         state = state or TraceState(SafeJudge(make_observer))
         self._sink = TraceSink(writer, notes, state, watcher)
         self._passed = list(state.stream_bytes)
@@ -109,6 +111,7 @@ class RecordingPipeline:
         for framer, held, place in zip(self._framers, (start or Checkpoint()).held, range(3), strict=True):
             framer.feed(held.raw, held.at_ns)
             self._passed[place] += len(held.raw)
+            self._order.is_open |= bool(held.raw)
 
     @property
     def is_over(self) -> bool:
@@ -179,9 +182,11 @@ class RecordingPipeline:
             return False
         if self._assembly is not None:
             self._sink.all(self._assembly.end())
+        for entry in self._order.give_up():
+            self._write(entry)
         for place in range(3):
             # We stopped reading the stream before its end, so its last line may be incomplete.
-            self._sink.lines(place, self._framers[place].end(continues=True))
+            self._end_line(place, True)
         self._is_closed = True
         self._sink.close(self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns))
         return self._flush()
@@ -204,6 +209,8 @@ class RecordingPipeline:
                 self._file(entry)
         if self._flush() and is_all and self.finish():
             return ""
+        for entry in self._order.drop():
+            self._count(entry)
         for reserve in (0, _CLOSE_BYTES):
             try:
                 size = self._writer.rewind(reserve)
@@ -230,6 +237,14 @@ class RecordingPipeline:
         return f"the trace has no end: {why}"
 
     def _file(self, entry: Entry) -> None:
+        """Write what one record of the journal holds, or let it wait for the end of a line before it."""
+        if self._order.is_open:
+            for due in self._order.take(entry):
+                self._write(due)
+        else:
+            self._write(entry)
+
+    def _write(self, entry: Entry) -> None:
         """Write what one record of the journal holds."""
         kind, payload, at_ns, connection = entry
         at_ns -= self._started_ns
@@ -240,8 +255,10 @@ class RecordingPipeline:
             self._sink.all(self._assembly.take(kind, payload, at_ns, connection))
         elif place is not None:
             self._sink.lines(place, self._framers[place].feed(payload, at_ns))
+            if payload[-1:] != b"\n":
+                self._order.is_open = True
         elif (place := _ENDS.get(kind)) is not None:
-            self._sink.lines(place, self._framers[place].end())
+            self._end_line(place, False)
             if place < 2:
                 self._sink.event(Eof(SENDERS[place], at_ns))
         elif kind in _REFUSED or kind in _OWN:
@@ -271,6 +288,10 @@ class RecordingPipeline:
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)
 
+    def _end_line(self, place: int, continues: bool) -> None:
+        """Write what is held of a line: the last of its stream, or a piece of it."""
+        self._sink.lines(place, self._framers[place].end(continues=continues))
+
     def _agree(self, terms: "RuleOptions | None") -> None:
         """Judge by the rules that the START record names, if it names any."""
         if terms is not None:
@@ -294,7 +315,7 @@ class RecordingPipeline:
             self._passed[place] += count
             if count:
                 # The line continues within the gap, so what we have is a piece of it.
-                self._sink.lines(place, self._framers[place].end(continues=True))
+                self._end_line(place, True)
         self._sink.event(gap)
         if self._assembly is not None:
             self._sink.all(self._assembly.gap(gap.observed_at_ns))
@@ -324,7 +345,7 @@ class RecordingPipeline:
         """Delete segments that are in the trace, if that frees more than the checkpoint takes."""
         held = self._assembly.held_bytes if self._assembly is not None else 0
         held += sum(framer.held_bytes for framer in self._framers)
-        if self._reader.read_segments * journal.SEGMENT_BYTES <= held:
+        if self._order.is_waiting or self._reader.read_segments * journal.SEGMENT_BYTES <= held:
             return
         client, server, stderr = (PartialLine(framer.held, framer.held_at_ns) for framer in self._framers)
         saved = self._saved_assembly()
