@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Final, cast
 
-from mcpproxy.checks import BATCH_CHECKS, FRAME_CHECKS
+from mcpproxy.checks import BATCH_CHECKS, ENVELOPE_CHECKS, FRAME_CHECKS
 from mcpproxy.checks.basic.frames import BOM, looks_meant, message_kind, not_a_message
 from mcpproxy.checks.engine.context import MessageContext, member
 from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
@@ -290,6 +290,8 @@ class MessageJudge:
             if member_plan.searches:
                 known |= member_plan.mentioned(frame.raw)
         checks, updates = member_plan.selected[known]
+        if type(message) is ErrorResponse and message.is_unclear:
+            checks = tuple(check for check in checks if check in ENVELOPE_CHECKS)
         found: list[Finding] = []
         for check in checks:
             for violation in check(context, history):

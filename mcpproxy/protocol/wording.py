@@ -41,6 +41,11 @@ def shown(value: JSON) -> str:
     return _writable(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
 
 
+def seconds(duration_ns: int) -> str:
+    """A duration in seconds, with one decimal below one second."""
+    return f"{duration_ns / 1e9:.{0 if duration_ns >= 1_000_000_000 else 1}f} s"
+
+
 def _digits(value: int) -> str:
     if isinstance(value, bool):
         return kind(value)

@@ -20,7 +20,8 @@ otherwise an event comes a millisecond after the one before. A close is added wh
 HTTP see ``wire.py``.
 
 ``expect`` names the rules found at a line, in order; a line without it expects nothing. Beside it,
-``blame``, ``pointer``, ``frame``, ``requirement`` and ``severity`` say more of each of them.
+``blame``, ``pointer``, ``frame``, ``requirement`` and ``severity`` say more of each of them, and ``says`` is
+their text.
 """
 
 import base64
@@ -65,7 +66,7 @@ STEP_NS: Final = 1_000_000
 REMARKS: Final = "DEPR"
 """The family that remarks on what is lawful; only its own fixtures expect it."""
 
-ABOUT_FINDINGS: Final = ("expect", "blame", "pointer", "frame", "requirement", "severity")
+ABOUT_FINDINGS: Final = ("expect", "blame", "pointer", "frame", "requirement", "severity", "says")
 
 Line = Mapping[str, Any]
 
@@ -327,8 +328,9 @@ def _compare(line: Line, found: list[Finding]) -> str:
         return f"expected {', '.join(expected) or 'nothing'}"
     for finding in found:
         for name in ABOUT_FINDINGS[1:]:
-            if name in line and getattr(finding, name) != line[name]:
-                return f"expected {name} {line[name]!r}, found {getattr(finding, name)!r}"
+            told = getattr(finding, "message" if name == "says" else name)
+            if name in line and told != line[name]:
+                return f"expected {name} {line[name]!r}, found {told!r}"
     return ""
 
 

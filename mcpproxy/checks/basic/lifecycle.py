@@ -24,9 +24,9 @@ from mcpproxy.protocol.lifecycle import (
     Input,
     State,
 )
-from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, is_later
 from mcpproxy.protocol.wording import kind
-from mcpproxy.session.frame import Close, Sender, Signal
+from mcpproxy.session.frame import Close, Sender, Severity, Signal
 from mcpproxy.session.history import History
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
@@ -55,7 +55,9 @@ def input_of(context: MessageContext, history: History) -> Input | None:
         return Input.INITIALIZED if opens else None
     if context.answers is None or context.answers is not history.initialize:
         return None
-    return Input.INITIALIZE_RESULT if isinstance(message, Response) else Input.INITIALIZE_ERROR
+    # Who gets both a result and an error may go on from either.
+    refused = isinstance(message, ErrorResponse) and "result" not in message.value
+    return Input.INITIALIZE_ERROR if refused else Input.INITIALIZE_RESULT
 
 
 def handshake_order(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -329,13 +331,22 @@ def answered_version(context: MessageContext, history: History) -> Iterator[Viol
 def _handshake_version(version: "JSON", context: MessageContext, pointer: str) -> Iterator[Violation]:
     if not isinstance(version, str) or version in STATEFUL:
         return  # PROTO-001 reports a missing or mistyped version.
+    at_most: Severity | None = None
     if version in STATELESS:
         said = f"{context.sender} put {version} into the handshake, a revision that has none"
+    elif is_later(version):
+        at_most = "info"
+        said = (
+            f"{context.sender} named protocol version {version}, "
+            f"which is newer than the latest that mcpproxy knows ({REVISIONS[-1]})"
+        )
     else:
         said = (
             f'{context.sender} named protocol version "{shortened(version)}", which is no published revision'
         )
-    yield Violation("PROTO-008", "R-042", said, pointer=context.at + pointer, candidates=STATEFUL)
+    yield Violation(
+        "PROTO-008", "R-042", said, pointer=context.at + pointer, candidates=STATEFUL, at_most=at_most
+    )
 
 
 def foreign_method(context: MessageContext, history: History) -> Iterable[Violation]:

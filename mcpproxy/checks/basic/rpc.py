@@ -4,6 +4,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic#messages
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened, spelled
@@ -32,6 +33,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
 )
 from mcpproxy.protocol.jsontext import repeated_names
+from mcpproxy.protocol.raw_json import elements, taken
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
@@ -74,10 +76,18 @@ def _odd_id(message: Request, raw_id: "JSON", context: MessageContext) -> Iterat
         said = f"{context.sender} sent {method} with id {shown(raw_id)}; an id is a string or an integer"
         yield Violation("RPC-003", "R-004", said, pointer=pointer)
     elif isinstance(raw_id, float) and abs(raw_id) < 2**53:
-        said = (
-            f"{context.sender} wrote the id {message.id} as {raw_id}, which some parsers read as a fraction"
-        )
+        as_written = _id_text(context) or str(raw_id)
+        said = f"{context.sender} wrote the id {message.id} as {as_written}, which some parsers read as a fraction"
         yield Violation("RPC-003", "R-004", said, pointer=pointer, at_most="info")
+
+
+def _id_text(context: MessageContext) -> str:
+    """The id of a message as its sender wrote it."""
+    raw = context.frame.raw
+    if context.at:
+        item = islice(elements(raw), int(context.at[1:]), None)
+        raw = next(item, b"")
+    return shortened((taken(raw, ("id",)) or b"").decode("utf-8", "replace"))
 
 
 def request_id_reused(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -149,6 +159,8 @@ def _no_response_id(context: MessageContext, history: History) -> Iterator[Viola
     pointer = context.at + "/id" if "id" in message.value else context.at
     id_is = "a null id" if message.value.get("id", ABSENT) is None else "no id"
     if "id" in message.value and message.value["id"] is not None:
+        if history.blind or not asker.was_read:
+            return  # It may answer a request whose id was no better.
         yield Violation(
             "PROTO-007",
             "R-008",
@@ -281,8 +293,9 @@ def _wrong_side(method: str, context: MessageContext, history: History) -> Itera
         said = f"{sender} sent the request {method}, which only the {other(sender)} sends"
         yield Violation("RPC-019", "R-021", said, pointer=context.at + "/method")
     elif not _extended(context, history):
+        # No sentence forbids a method of one's own; the other side may still not have it.
         said = f"{sender} sent the request {shortened(method)}, which no revision defines"
-        yield Violation("RPC-019", "R-021", said, pointer=context.at + "/method", at_most="warning")
+        yield Violation("RPC-019", "R-021", said, pointer=context.at + "/method", at_most="info")
 
 
 def unknown_notification(context: MessageContext, history: History) -> Iterable[Violation]:

@@ -15,7 +15,7 @@ from mcpproxy.checks.engine.rows import CONTENT, HEAD, STATEFUL, STATELESS, Http
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.protocol import revisions
 from mcpproxy.protocol.jsonrpc import ErrorResponse
-from mcpproxy.protocol.revisions import REVISIONS, span
+from mcpproxy.protocol.revisions import REVISIONS, is_later, span
 from mcpproxy.session.exchanges import SESSION, VERSION, HttpExchange, HttpHistory, HttpSession, singles
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.masked_values import facts
@@ -228,7 +228,7 @@ def unfit_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         said,
         pointer=None,
         related=(exchange.request.seq,),
-        at_most="warning" if dated else None,
+        at_most="info" if is_later(named) else "warning" if dated else None,
         candidates=candidates,
     )
 

@@ -27,13 +27,16 @@ from mcpproxy.checks.utilities.progress import ProgressTokens, twin_of
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import is_stateless
-from mcpproxy.protocol.wording import kind
+from mcpproxy.protocol.wording import kind, seconds
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severity, Signal, other
 from mcpproxy.session.history import History, SentRequest, keep
 
 GRACE_NS: Final = 5_000_000_000
 """After this long, neither a pipe nor a busy peer explains that a message was ignored."""
+
+READ_NS: Final = 100_000_000
+"""After this long, a peer that has answered a later request has read a cancellation and acted on it."""
 
 MAX_REMEMBERED: Final = 1024
 """The number of the latest tasks and cancellations that are remembered."""
@@ -49,6 +52,7 @@ STALE: Final = ("CANC-002", "R-107")
 INITIALIZE: Final = ("CANC-003", "R-108")
 SHAPE: Final = ("CANC-004", "R-109")
 TASK: Final = ("CANC-006", "R-111")
+TASK_WITHOUT_ID: Final = ("CANC-006", "D-006")
 OWN_NOW: Final = ("CANC-007", "R-112")
 
 
@@ -130,12 +134,11 @@ def _of_own(context: MessageContext, history: History, id: RequestId) -> Iterato
         yield _violation(context, INITIALIZE, said, asked.seq)
     elif asked is not None and _is_task(asked, history):
         said = f"{sender} cancelled {_named(asked)}, which it had asked for as a task, without tasks/cancel"
-        doubtful = not asked.answered_seq  # There is no task id yet that tasks/cancel could name.
-        yield _violation(context, TASK, said, asked.seq, at_most="warning" if doubtful else None)
+        yield _violation(context, TASK if asked.answered_seq else TASK_WITHOUT_ID, said, asked.seq)
     elif asked is not None and asked.answered_seq and asked.answers_due <= 0:
         waited_ns = context.frame.observed_at_ns - asked.answered_ns
         if waited_ns >= GRACE_NS:
-            said = f"{sender} cancelled {_named(asked)} {waited_ns / 1e9:.0f} s after its answer"
+            said = f"{sender} cancelled {_named(asked)} {seconds(waited_ns)} after its answer"
             level = "info" if history.over_http else "warning"  # What the sender believes cannot be observed.
             yield _violation(context, STALE, said, asked.seq, asked.answered_seq, at_most=level)
     elif asked is None and not history.over_http and not _may_be_known(history, sender, id):
@@ -238,8 +241,9 @@ def _late(
     if found is None or found.asked is not asked:
         return
     waited_ns = context.frame.observed_at_ns - found.at_ns
-    if waited_ns >= GRACE_NS:
-        said = f"{context.sender} {did} {_named(asked)} {waited_ns / 1e9:.0f} s after it was cancelled"
+    was_read = not history.over_http and history.side(asked.sender).last_answered_seq > found.seq
+    if waited_ns >= (READ_NS if was_read else GRACE_NS):
+        said = f"{context.sender} {did} {_named(asked)} {seconds(waited_ns)} after it was cancelled"
         # Until 2025-11-25 the receiver may continue if its work cannot be cancelled.
         level = None if is_stateless(context.candidates) else "info"
         yield Violation(*broken, said, pointer=pointer, related=(asked.seq, found.seq), at_most=level)
