@@ -103,7 +103,7 @@ BATCH_CHECKS: Final = (
 ENVELOPE_RULES: Final = frozenset(
     {"PROTO-002", "PROTO-007", "RPC-007", "RPC-009", "RPC-012", "RPC-015", "RPC-022"}
 )
-"""The rules that an answer can break which has both a result and an error: whatever else follows from that."""
+"""What an answer with both a result and an error can break; all else follows from that."""
 
 SPLIT_CHECKS: Final = ((("STDIO-001",), stdio.split_message),)
 """Checks of a message that was written over several lines."""

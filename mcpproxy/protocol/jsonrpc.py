@@ -131,7 +131,7 @@ Kind: TypeAlias = Literal["request", "notification", "response", "error", "malfo
 
 
 def read(raw: bytes) -> tuple[JSON] | Flaw:
-    """The value of a JSON text as ``parse`` reads it, integers beyond 64 bits included; or why there is none."""
+    """The value of a JSON text as ``parse`` reads it, large integers included; or why it has none."""
     if raw.translate(_DIGITS).find(_TWENTY) < 0:
         try:
             return (orjson.loads(raw),)

@@ -11,8 +11,8 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, as_object, member, shortened
-from mcpproxy.checks.utilities.cancellation import READ_NS
 from mcpproxy.checks.engine.rows import ACP_ONLY, ANSWERS, Check, RuleFamily, StateUpdate
+from mcpproxy.checks.utilities.cancellation import READ_NS
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.wording import shown

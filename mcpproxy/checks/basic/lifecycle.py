@@ -27,7 +27,7 @@ from mcpproxy.protocol.lifecycle import (
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, is_later
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.frame import Close, Sender, Severity, Signal
-from mcpproxy.session.history import History
+from mcpproxy.session.history import History, SentRequest
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
 """How long initialize must have waited before a missing answer is reported."""
@@ -225,6 +225,10 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
         return
     if history.over_http:
         return  # The HTTP exchange shows the cause: its status, its stream, its end.
+    if how := history.own_end(event):
+        said = f"server {how} without answering initialize ({spelled(asked.id)})"
+        yield _never_answered(said, asked)
+        return
     gone = history.client.closed_ns
     died = event.ending == "signalled" or event.exit_code != 0
     if died and (gone is None or (history.server.closed_ns is not None and history.server.closed_ns < gone)):
@@ -234,17 +238,11 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     if waited_ns >= INITIALIZE_TIMEOUT_NS:
         waited = f"{waited_ns / 1e9:.0f} s"
         said = f"server never answered initialize ({spelled(asked.id)}), sent {waited} before the end"
-        yield Violation(
-            "SEQ-001",
-            "R-032",
-            said,
-            pointer=None,
-            related=(),
-            blame="server",
-            at_most=None,
-            frame=asked.seq,
-            candidates=asked.candidates,
-        )
+        yield _never_answered(said, asked)
+
+
+def _never_answered(said: str, asked: SentRequest) -> Violation:
+    return Violation("SEQ-001", "R-032", said, blame="server", frame=asked.seq, candidates=asked.candidates)
 
 
 def initialized_missing(event: Signal | Close, history: History) -> Iterator[Violation]:

@@ -76,8 +76,8 @@ def _odd_id(message: Request, raw_id: "JSON", context: MessageContext) -> Iterat
         said = f"{context.sender} sent {method} with id {shown(raw_id)}; an id is a string or an integer"
         yield Violation("RPC-003", "R-004", said, pointer=pointer)
     elif isinstance(raw_id, float) and abs(raw_id) < 2**53:
-        as_written = _id_text(context) or str(raw_id)
-        said = f"{context.sender} wrote the id {message.id} as {as_written}, which some parsers read as a fraction"
+        text = _id_text(context) or str(raw_id)
+        said = f"{context.sender} wrote the id {message.id} as {text}, which some parsers read as a fraction"
         yield Violation("RPC-003", "R-004", said, pointer=pointer, at_most="info")
 
 
@@ -385,6 +385,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
         return
     for asker in (CLIENT, "server"):
         side, responder = history.side(asker), other(asker)
+        passed_over: list[SentRequest] = []
         if not history.side(responder).was_read:
             continue
         for asked in side.pending.values():
@@ -394,6 +395,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
                     continue
                 if asked.stateless and history.stateful_seq is not None:
                     continue  # A probe of the other era may stay unanswered.
+                passed_over.append(asked)
                 what = f"{shortened(asked.method)} ({spelled(asked.id)})"
                 said = f"{responder} never answered {what}, but answered later requests"
                 yield Violation(
@@ -406,6 +408,37 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
                     frame=asked.seq,
                     candidates=asked.candidates,
                 )
+        if asker == CLIENT:
+            yield from _left_behind(event, history, passed_over)
+
+
+def _left_behind(event: Close, history: History, told: list[SentRequest]) -> Iterator[Violation]:
+    """What the server had not answered when it ended of its own accord."""
+    how, ended_ns = history.own_end(event), history.server.closed_ns
+    if not how or ended_ns is None:
+        return
+    left = [
+        asked
+        for asked in history.client.pending.values()
+        if not asked.cancelled
+        and asked.method not in UNHURRIED
+        and asked.at_ns < ended_ns
+        and not (asked.stateless and history.stateful_seq is not None)
+        and not any(asked is one for one in told)
+    ]
+    if left:
+        first = left[0]
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        said = f"server {how} and left {shortened(first.method)} ({spelled(first.id)}){more} unanswered"
+        yield Violation(
+            "RPC-008",
+            "R-010",
+            said,
+            related=tuple(asked.seq for asked in left[1:]),
+            blame="server",
+            frame=first.seq,
+            candidates=first.candidates,
+        )
 
 
 def _waited(asked: SentRequest, event: Close) -> bool:

@@ -35,6 +35,22 @@ from mcpproxy.session.history import History, SentRequest, keep
 GRACE_NS: Final = 5_000_000_000
 """After this long, neither a pipe nor a busy peer explains that a message was ignored."""
 
+GIVEN_UP_NS: Final = 30_000_000_000
+"""A request that was cancelled after this long was given up."""
+
+QUICK: Final = frozenset(
+    {
+        "ping",
+        "tools/list",
+        "resources/list",
+        "resources/templates/list",
+        "prompts/list",
+        "roots/list",
+        "logging/setLevel",
+    }
+)
+"""Requests that need neither work nor a person."""
+
 READ_NS: Final = 100_000_000
 """After this long, a peer that has answered a later request has read a cancellation and acted on it."""
 
@@ -249,6 +265,39 @@ def _late(
         yield Violation(*broken, said, pointer=pointer, related=(asked.seq, found.seq), at_most=level)
 
 
+def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """RPC-008: the asker waited long, and then cancelled"""
+    if not isinstance(event, Close) or history.blind or history.over_http:
+        return
+    for found in history.of(Cancellations).seen.values():
+        asked = found.asked
+        if asked is None or asked.answered_seq or not asked.method or asked.method == LISTEN:
+            continue
+        responder = other(asked.sender)
+        waited_ns = found.at_ns - asked.at_ns
+        if waited_ns < GIVEN_UP_NS or found.sender != asked.sender or not history.side(responder).was_read:
+            continue
+        if _is_task(asked, history) or (asked.stateless and history.stateful_seq is not None):
+            continue  # A probe of the other era may stay unanswered.
+        tokens = history.of(ProgressTokens).tracked[asked.sender].values()
+        if any(token.asked is asked and token.latest is not None for token in tokens):
+            continue  # It was at work.
+        said = (
+            f"{responder} did not answer {_named(asked)}, "
+            f"which the {asked.sender} cancelled after {seconds(waited_ns)}"
+        )
+        yield Violation(
+            "RPC-008",
+            "R-010",
+            said,
+            related=(found.seq,),
+            blame=responder,
+            at_most="warning" if asked.method in QUICK else "info",
+            frame=asked.seq,
+            candidates=asked.candidates,
+        )
+
+
 def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
     """CANC-008"""
     if not isinstance(event, Close) or event.exit_code != 0 or history.blind or history.over_http:
@@ -310,7 +359,11 @@ FAMILY: Final = RuleFamily(
         Check(("CANC-010",), late_progress, ("notification",), ("notifications/progress",), given=CANCELLED),
     ),
     http=(HttpCheck(("CANC-009",), cancelled_over_http, ("request",), STATELESS, ("POST",)),),
-    events=(EventCheck(("CANC-001",), unmatched), EventCheck(("CANC-008",), silent_end)),
+    events=(
+        EventCheck(("CANC-001",), unmatched),
+        EventCheck(("CANC-008",), silent_end),
+        EventCheck(("RPC-008",), given_up),
+    ),
     updates=(
         StateUpdate(remember_answer, ANSWERS, given=AUGMENTED),
         StateUpdate(remember_cancellation, ("notification",), (METHOD,)),
