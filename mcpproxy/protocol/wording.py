@@ -33,6 +33,11 @@ def kind(value: JSON) -> str:
             return "an object"
 
 
+def with_article(noun: str) -> str:
+    """``noun`` behind "a" or "an": ``a tools/list result``, ``an elicitation/create result``."""
+    return f"{'an' if noun[:1].lower() in 'aeio' and noun else 'a'} {noun}"
+
+
 def shown(value: JSON) -> str:
     """A scalar as JSON writes it, cut to a readable length; of anything else its kind."""
     if isinstance(value, dict | list):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from mcpproxy.base.style import PLAIN, Colour, Style
+from mcpproxy.base.style import PLAIN, Colour, Style, count
 from mcpproxy.base.visible import visible
 from mcpproxy.validate.outcome import CATEGORIES, STATUSES, CheckResult, Status, Validation
 
@@ -14,7 +14,6 @@ _MARKS: Final[dict[Status, tuple[str, Colour]]] = {
     "warning": ("warn", "yellow"),
     "skipped": ("skip", "blue"),
 }
-_NAMES: Final[dict[Status, str]] = {"warning": "warnings"}
 
 
 def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
@@ -35,7 +34,10 @@ def lines(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
 
 def summary(validation: Validation, style: Style = PLAIN) -> Iterator[str]:
     """Return the counts, the verdict, and where to find more."""
-    counted = ", ".join(f"{validation.counts[one]} {_NAMES.get(one, one)}" for one in STATUSES)
+    counts = validation.counts
+    counted = ", ".join(
+        count(counts[one], one) if one == "warning" else f"{counts[one]} {one}" for one in STATUSES
+    )
     yield f"Summary: {counted}{f', {validation.known} known' if validation.known else ''}"
     if validation.is_valid:
         yield style.paint("valid", "bold", "green")

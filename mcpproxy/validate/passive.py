@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Final
 
+from mcpproxy.base.style import count
 from mcpproxy.ruleset.selection import family
 from mcpproxy.session.frame import Finding
 from mcpproxy.validate.outcome import STATUS_OF, Category, CheckResult, Conclusion
@@ -80,7 +81,7 @@ def checks(
     for category, families in judged.items():
         if category not in broken:
             codes = tuple(sorted(code for code in names if families_of[code] in families))
-            what = f"{len(codes)} rules ({', '.join(families)}) held in {frames} frames"
+            what = f"{count(len(codes), 'rule')} ({', '.join(families)}) held in {count(frames, 'frame')}"
             conclusion = Conclusion("passed", what)
             yield CheckResult(f"{category}-rules", category, conclusion, 0, codes, revision)
     counted.sort(key=lambda each: each[1].rule)

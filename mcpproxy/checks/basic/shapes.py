@@ -17,6 +17,7 @@ from mcpproxy.checks.stateless.rounds import SUPPORTED
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
 from mcpproxy.protocol.revisions import is_one_or_stateless
 from mcpproxy.protocol.shapes.lookup import Part, ShapeViolation, violations
+from mcpproxy.protocol.wording import with_article
 from mcpproxy.session.history import History
 
 OWN_RULES: Final = pattern(
@@ -147,7 +148,7 @@ def _told(
             continue  # Not an object: RPC-010 and RPC-016 report it.
         if OWN_RULES.fullmatch(pointer) or OWN_RULES.fullmatch(method + pointer):
             continue
-        what = f"a {method} result" if part == "result" else shortened(method)
+        what = with_article(f"{method} result") if part == "result" else shortened(method)
         said = f"{context.sender} sent {what} in which {pointer.lstrip('/')} {violation.clause}"
         rule, requirement = _named(method + pointer)
         yield Violation(rule, requirement, said, pointer=context.at + pointer)

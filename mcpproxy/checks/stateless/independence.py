@@ -88,13 +88,15 @@ def repeated_lost(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
         return
     told = session.judge.history
     for request in exchange.requests[:1]:
-        lost = None if request.id is None else history.lost.get((told.caller, request.id))
-        if lost is None or lost.method != request.method or not _distinct(lost.id, told):
+        found = None if request.id is None else history.lost.get((told.caller, request.id))
+        if found is None or found.asked.method != request.method:
+            continue
+        lost = found.asked
+        if found.connection != exchange.request.connection and not _distinct(lost.id, told):
             continue
         if _bare(lost.params) == _bare(request.params):
-            said = (
-                f"client sent {shortened(request.method)} again as {spelled(lost.id)} after its stream broke"
-            )
+            what = f"{shortened(request.method)} again as {spelled(lost.id)}"
+            said = f"client sent {what} after its stream was lost"
             yield Violation("STAT-010", "R-229", said, pointer="/id", related=(lost.seq,), at_most="warning")
 
 

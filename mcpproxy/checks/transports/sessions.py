@@ -16,6 +16,7 @@ from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.protocol import revisions
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.revisions import REVISIONS, is_later, span
+from mcpproxy.protocol.wording import with_article
 from mcpproxy.session.exchanges import SESSION, VERSION, HttpExchange, HttpHistory, HttpSession, singles
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.masked_values import facts
@@ -93,7 +94,9 @@ def unfit_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) 
 def missing_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Checked:
     """PROTO-010: a request without the session id"""
     if _lacks_id(exchange):
-        said = f"client sent a {shortened(exchange.method)} without the session id that it was given"
+        said = (
+            f"client sent {with_article(shortened(exchange.method))} without the session id that it was given"
+        )
         yield Violation("PROTO-010", "R-091", said)
 
 
@@ -198,7 +201,7 @@ def version_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
         return  # Without its session id the request may not belong to this session.
     named = exchange.fields.get(VERSION)
     if named is None:
-        said = f"client sent a {shortened(exchange.method)} without MCP-Protocol-Version: {negotiated}"
+        said = f"client sent {with_article(exchange.method)} without MCP-Protocol-Version: {negotiated}"
         yield Violation("PROTO-008", "R-096", said)
     elif named != negotiated:
         said = f"client sent MCP-Protocol-Version: {shortened(named)} in a session that speaks {negotiated}"
